@@ -23,9 +23,9 @@ from adapters.cortex import Cortex
 from adapters.cortex.options import Options
 from adapters.cortex.port import View
 from adapters.cortex.recall import recall
-from adapters.cortex.sqlite import SqliteGraph, seen
+from adapters.cortex.sqlite import SqliteGraph, visible
 from adapters.embedders.minilm import MiniLM
-from adapters.graph import Walking, link, mentioning, walk
+from adapters.graph import Walking, mention_pairs, query_entities, walk
 from benchmarks.figures import commit
 from benchmarks.markdown import Drawn, drawn
 from benchmarks.progress import bar
@@ -179,12 +179,12 @@ async def walk_ms(cortex: Cortex) -> float:
     """CPU of one traversal of two hops: from a name to the entities beside it and the memories of all of them."""
     assert isinstance(cortex.graph, SqliteGraph)
     draw, names = Random("walks"), Names(LARGE)
-    view, walking = seen(View(OWNER, START + timedelta(days=30))), Walking()
+    view, walking = visible(View(OWNER, START + timedelta(days=30))), Walking()
 
     def traverse(db: Connection) -> float:
-        start = list(link(db, names.one(draw), OWNER))
+        start = list(query_entities(db, names.one(draw), OWNER))
         before = time.thread_time()
-        mentioning(db, view, walk(db, view, start, walking), (), walking)
+        mention_pairs(db, view, walk(db, view, start, walking), (), walking)
         return time.thread_time() - before
 
     taken = [await cortex.graph._database.read(traverse) for _ in range(WALKS)]

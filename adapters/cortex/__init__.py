@@ -1,4 +1,4 @@
-"""The cortex: a graph of memories, entities and typed relations, on one of several stores, with vectors beside it."""
+"""The cortex: a graph of memories, entities and typed relations with vectors, in SQLite, Memgraph or Neo4j."""
 
 from adapters.cortex.cortex import Cortex
 

@@ -1,8 +1,8 @@
-"""The concepts that a text speaks of: its key phrases, found without a model.
+"""Extract the key phrases ("concepts") of a text, without a model.
 
-S. Rose et al., "Automatic keyword extraction from individual documents" (RAKE), 2010: what stands between stop words
-and punctuation is a phrase. Two memories that share one are linked by it, though neither names anybody: "signed up for
-a pottery class" and "my pottery class starts today".
+RAKE: S. Rose et al., "Automatic keyword extraction from individual documents", 2010. A phrase is a run of words between
+stop words and punctuation. Two memories that share one are linked, even if neither has a name: "signed up for a pottery
+class" and "my pottery class starts today".
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import pairwise
 from fusion.lib.words import STOP_WORDS, normalise
 
 PHRASE = "phrase"
-"""the entity type of a concept, in stores where it is a node; what somebody names becomes an entity of its own type"""
+"""the entity type of a key phrase, in stores where it is a node"""
 
-SHORTEST_WORD = 3
-"""letters: "ok", "ah" and "uh" are no concepts"""
+MIN_WORD_CHARS = 3
+"""shorter words, like "ok" and "uh", are no concepts"""
 
-MOST = 64
-"""phrases of one text: what has more is a document, and its first ones tell what it is about"""
+MAX_PHRASES = 64
+"""in one text; a text with more is a document, and its first ones say what it is about"""
 
 READ_CHARS = 4_000
 """of a text"""
@@ -29,23 +29,20 @@ _PIECE = re.compile(r"[^\W\d_][\w'’+#-]*|\S")
 
 
 def concepts(text: str) -> list[str]:
-    """Key phrases in their order, each once, in lower case; at most 64.
-
-    A word that stands alone, or two that stand together: phrases of three find no more.
-    """
+    """Key phrases in their order, each once, in lower case; at most 64. A phrase has one or two words."""
     found: dict[str, None] = {}
     for run in _runs(text[:READ_CHARS]):
         found.update(dict.fromkeys(run if len(run) == 1 else map(" ".join, pairwise(run))))
-        if len(found) >= MOST:
+        if len(found) >= MAX_PHRASES:
             break
-    return list(found)[:MOST]
+    return list(found)[:MAX_PHRASES]
 
 
 def _runs(text: str) -> Iterator[list[str]]:
-    """Content words that stand together."""
+    """Runs of content words without a stop word or punctuation between them."""
     run: list[str] = []
     for piece in _PIECE.findall(normalise(text)):
-        if piece in STOP_WORDS or len(piece) < SHORTEST_WORD or not piece[0].isalpha():
+        if piece in STOP_WORDS or len(piece) < MIN_WORD_CHARS or not piece[0].isalpha():
             if run:
                 yield run
             run = []

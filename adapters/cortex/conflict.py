@@ -1,4 +1,4 @@
-"""Who wins a conflict, and who stands in for a winner that is gone. Upkeep and every store decide it alike."""
+"""Who wins a conflict, and who is reinstated when the winner is deleted; shared by the lifecycle and every store."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def best(members: Sequence[Memory]) -> Memory:
 
 
 def restored(gone: Sequence[Memory], left: Sequence[Memory]) -> Mapping[str, Change]:
-    """What deleting ``gone`` changes of ``left``, the other members of their conflicts: where only losers are left, the
-    best of them goes on as if it had won. A group is one user's, whatever another's memories say."""
+    """The changes to ``left``, the other members of the conflicts of the deleted ``gone``: where only losers are left,
+    the best of them is reinstated. A group belongs to one user, even if another's memories have the same group id."""
     deleted = {memory.id for memory in gone}
     groups: defaultdict[tuple[str, str | None, str | None], list[Memory]] = defaultdict(list)
     for memory in left:

@@ -1,14 +1,13 @@
-"""What becomes of a new memory: merged, taken for a contradiction, or simply kept. Nothing that was told is dropped.
+"""Decide whether a new memory is stored, merged into one that says the same, or marked as a contradiction.
 
-Seed 000 drops what is said again (cosine ≥ .92) or nearly again (≥ .80, which reinforces), and marks what contradicts.
-Here only *statements* are held against others: a rule, procedure, fact, preference, decision or plan that stands by
-itself. A turn, an episode, a note or a piece of a document happened where it stands, and saying "yes" twice is two
-events. And what is merged is kept with its event, unseen, until the memory that says the same is forgotten.
+Seed 000 drops a repetition (cosine ≥ .92), drops and reinforces a near one (≥ .80), and marks contradictions. Here only
+*statements* are compared: a rule, procedure, fact, preference, decision or plan that is valid by itself. Turns,
+episodes, notes and parts of documents are events; saying "yes" twice is two of them. A merged memory is kept, hidden,
+until the memory that says the same is forgotten.
 
-Vectors alone do not tell who owes whom, nor Paris from Lisbon, so a statement is merged only if it says nothing new:
-the other one has its words in their order, its facts, and the same negations, numbers and dates. ``guarded = false``
-is the seed to the letter. And either way only into one that `outlasts` it: what is for good is not merged into what
-ends.
+Vectors distinguish neither who owes whom nor Paris from Lisbon. So a statement is merged only if it adds nothing: the
+other one has its words in their order, its facts, and the same negations, numbers and dates. ``guarded = false``
+switches that check off, as in the seed. In both cases the other one must outlast it.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from uuid import NAMESPACE_OID, uuid5
 from adapters.cortex.contradict import Claim, contradicted
 from adapters.cortex.options import Options
 from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View
-from adapters.cortex.retention import stated
+from adapters.cortex.retention import from_stated
 from adapters.graph.names import key
 from fusion.contract import Captured, Fact, Kind, LanguageModel
 from fusion.lib.jaccard import telling
-from fusion.lib.words import spoken, stem, word_list, words
+from fusion.lib.words import stem, word_list, words
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -35,25 +34,25 @@ if TYPE_CHECKING:
 STATEMENTS: frozenset[Kind] = frozenset({"rule", "procedure", "fact", "preference", "decision", "plan"})
 
 SAME = 0.92
-"""cosine from which a statement is one that is there already"""
+"""cosine from which a statement is a duplicate of a stored one"""
 
-NEARLY = 0.80
-"""cosine from which it reinforces one that is there"""
+REINFORCE_COSINE = 0.80
+"""cosine from which it reinforces a stored one"""
 
 ABOUT = 0.40
-"""cosine from which it may contradict one: "lives in Rome" and "moved to Oslo" are no nearer"""
+"""cosine from which it may contradict a stored one: "lives in Rome" and "moved to Oslo" have about that"""
 
-LOOKED_AT = 20
-"""memories, by words and by meaning each, that a statement is held against"""
+NEAR_LIMIT = 20
+"""memories from words and from vectors each that a statement is compared with"""
 
-_LASTS: Mapping[Lifetime, int] = {"session": 0, "ttl": 1, "project": 2, "permanent": 3}
+_LIFETIME_ORDER: Mapping[Lifetime, int] = {"session": 0, "ttl": 1, "project": 2, "permanent": 3}
 
 Outcome = Literal["stored", "duplicate", "reinforced", "contradicts", "known"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a memory; ``other`` is the one that it repeats or contradicts, and ``reason`` says why."""
+    """The outcome for one memory; ``other`` is the id that it repeats or contradicts."""
 
     id: str
     outcome: Outcome = "stored"
@@ -70,7 +69,7 @@ class Near:
 
 
 def is_statement(memory: Memory) -> bool:
-    """Whether it holds by itself, whenever and wherever it was said."""
+    """Whether a memory is valid by itself, independent of where and when it was said."""
     event = memory.event
     return memory.kind in STATEMENTS and event.place is None and event.supersedes is None
 
@@ -87,9 +86,9 @@ async def keep(
     options: Options,
     now: datetime,
 ) -> list[Kept]:
-    """Keeps a batch, in one transaction. Without vectors nothing is merged, and nothing contradicts.
+    """Store a batch in one transaction. Without vectors nothing is merged and nothing contradicts.
 
-    Whoever calls lets one batch follow the other, so that each sees what was kept before it.
+    Call it for one batch at a time, so that each batch sees the ones before it.
     """
     known = await graph.get([memory.id for memory in memories])
     new = list({memory.id: memory for memory in reversed(memories) if memory.id not in known}.values())[::-1]
@@ -98,15 +97,15 @@ async def keep(
     added = {memory.id: memory for memory in new}
     effects: dict[str, Effect] = {}
     statements = [memory for memory in new if is_statement(memory)]
-    vectors = await encode([_said(memory) for memory in statements]) if statements else None
+    vectors = await encode([memory.spoken for memory in statements]) if statements else None
     if vectors is not None:
         stored = await asyncio.gather(
-            *(_stored(graph, m, vector, encode, now) for m, vector in zip(statements, vectors, strict=True))
+            *(_near_in_store(graph, m, vector, encode, now) for m, vector in zip(statements, vectors, strict=True))
         )
         for n, statement in enumerate(statements):
-            beside = [Near(added[m.id], float(vectors[n] @ vectors[i])) for i, m in enumerate(statements[:n])]
-            near = comparable(statement, [*stored[n], *beside])
-            kept, memory, effect = await _decided(statement, near, model, options, now)
+            in_batch = [Near(added[m.id], float(vectors[n] @ vectors[i])) for i, m in enumerate(statements[:n])]
+            near = comparable(statement, [*stored[n], *in_batch])
+            kept, memory, effect = await _decide(statement, near, model, options, now)
             outcomes[kept.id], added[kept.id], effects[kept.id] = kept, memory, effect
             _carry_over(effect, added)
     await graph.add(list(added.values()), effects)
@@ -115,8 +114,10 @@ async def keep(
 
 
 async def free_orphans(graph: Graph, into: Mapping[str, str]) -> None:
-    """What was merged, by id, into a memory that somebody forgot in that moment stands for itself again. To be done
-    once it is written: whoever forgets the other one from then on frees it."""
+    """Unmerge memories whose target was deleted meanwhile. ``into`` maps the merged id to its target's.
+
+    Call it after the merge is written: deletions from then on unmerge by themselves.
+    """
     there = await graph.get(list(set(into.values()))) if into else {}
     orphans: dict[str, Change] = {id_: {"merged_into": None} for id_, one in into.items() if one not in there}
     if orphans:
@@ -124,15 +125,15 @@ async def free_orphans(graph: Graph, into: Mapping[str, str]) -> None:
 
 
 def comparable(statement: Memory, near: Sequence[Near]) -> list[Near]:
-    """Those of exactly the same owner and trust that are not merged themselves, the nearest first.
+    """The memories that ``statement`` may repeat or contradict, nearest first: same scope, same trust, not merged.
 
-    The untrusted never reinforces the trusted, nor is it taken for it.
+    So an untrusted memory never reinforces a trusted one.
     """
     event = statement.event
     fit = [
         n
         for n in near
-        if is_alike_in_kind(n.memory)
+        if is_comparable_kind(n.memory)
         and n.memory.event.scope == event.scope
         and n.memory.event.trust == event.trust
         and n.memory.state.merged_into is None
@@ -140,15 +141,15 @@ def comparable(statement: Memory, near: Sequence[Near]) -> list[Near]:
     return sorted(fit, key=lambda n: (-n.cosine, n.memory.id))
 
 
-def is_alike_in_kind(memory: Memory) -> bool:
-    """Whether a statement may be held against it: a statement too, be it a newer version of one."""
+def is_comparable_kind(memory: Memory) -> bool:
+    """Whether a statement may be compared with it: it is a statement, or a newer version of one."""
     return memory.kind in STATEMENTS and memory.event.place is None
 
 
 def repeated(statement: Memory, near: Sequence[Near], options: Options) -> tuple[Outcome, Memory] | None:
-    """The memory that it says again, and whether that is a duplicate (≥ .92) or reinforced (≥ .80)."""
+    """The memory that ``statement`` repeats, as "duplicate" (cosine ≥ .92) or "reinforced" (≥ .80)."""
     for n in near:
-        if n.cosine < NEARLY:
+        if n.cosine < REINFORCE_COSINE:
             break
         if not outlasts(n.memory, statement):
             continue
@@ -158,11 +159,11 @@ def repeated(statement: Memory, near: Sequence[Near], options: Options) -> tuple
 
 
 def outlasts(old: Memory, new: Memory) -> bool:
-    """Whether ``old`` is there whenever ``new`` would be: of a lifetime as long (permanent, project, ttl, session), and
-    stated to be valid from no later and until no earlier."""
+    """Whether ``old`` is valid whenever ``new`` is: its lifetime (permanent > project > ttl > session) is at least as
+    long, and its validity includes that of ``new``."""
     known, event = old.event, new.event
     return (
-        _LASTS[old.state.lifetime] >= _LASTS[new.state.lifetime]
+        _LIFETIME_ORDER[old.state.lifetime] >= _LIFETIME_ORDER[new.state.lifetime]
         and (known.valid_from is None or known.valid_from <= new.event.began)
         and (known.valid_to is None or (event.valid_to is not None and known.valid_to >= event.valid_to))
     )
@@ -181,7 +182,7 @@ def adds_nothing(new: Memory, old: Memory) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Stems; small words too, but for the articles: "on" and "off" is all the difference."""
+    """Stems of all words but articles; stop words count, as "on" and "off" make a difference."""
     return [stem(word) for word in word_list(text) if word not in _ARTICLES]
 
 
@@ -193,10 +194,10 @@ def _states(stated: Fact, fact: Fact) -> bool:
 _ARTICLES = frozenset({"a", "an", "the"})
 
 
-async def _decided(
+async def _decide(
     statement: Memory, near: Sequence[Near], model: LanguageModel | None, options: Options, now: datetime
 ) -> tuple[Kept, Memory, Effect]:
-    """Its outcome, itself as it is to be kept, what it does to others. Repetition is looked for first (seed 000)."""
+    """The outcome, the memory to store, and its effect on others. Repetition is checked first (seed 000)."""
     if (again := repeated(statement, near, options)) is not None:
         outcome, other = again
         merged = replace(statement, state=replace(statement.state, merged_into=other.id))
@@ -220,39 +221,35 @@ async def _decided(
 
 
 def _carry_over(effect: Effect, added: dict[str, Memory]) -> None:
-    """What an effect changes of a memory of the same batch, which the next one is held against."""
+    """Apply an effect to memories of the same batch, which later ones are compared with."""
     for id_, change in effect.changes.items():
         if id_ in added:
             added[id_] = replace(added[id_], state=replace(added[id_].state, **change))
 
 
-async def _stored(graph: Graph, statement: Memory, vector: Floats, encode: Encode, now: datetime) -> list[Near]:
-    """What the store has that is like it. Cosines that its vectors lack still are computed here: what came a moment ago
-    must not be missed."""
+async def _near_in_store(graph: Graph, statement: Memory, vector: Floats, encode: Encode, now: datetime) -> list[Near]:
+    """Stored memories near ``statement``. Computes the cosine of those without a stored vector, so that one stored a
+    moment ago is not missed."""
     event = statement.event
     view = View(replace(event.scope, audience="private"), now)
-    found = await graph.find(_said(statement), vector, view, LOOKED_AT)
+    found = await graph.find(statement.spoken, vector, view, NEAR_LIMIT)
     cosines = dict(found.vectors)
     others = [id_ for id_, _ in found.words if id_ not in cosines]
     memories = await graph.get([*cosines, *others])
     cosines |= await graph.cosines(vector, others)
     missing = [m for id_, m in memories.items() if id_ not in cosines]
-    theirs = await encode([_said(m) for m in missing]) if missing else None
+    theirs = await encode([m.spoken for m in missing]) if missing else None
     if theirs is not None:
         cosines |= {m.id: float(one @ vector) for m, one in zip(missing, theirs, strict=True)}
     return [Near(memory, cosines[id_]) for id_, memory in memories.items() if id_ in cosines]
 
 
-def _said(memory: Memory) -> str:
-    return spoken(memory.event.text, memory.event.speaker)
-
-
 def _claim(memory: Memory) -> Claim:
-    return Claim(memory.id, _said(memory), memory.extraction.facts, memory.event.began)
+    return Claim(memory.id, memory.spoken, memory.extraction.facts, memory.event.began)
 
 
 def initial(captured: Captured) -> State:
-    """How a memory begins: as was stated of it, else of its project where it has one, and as sure as capture is."""
+    """A new memory's state: what its event states; else lifetime "project" if it has one, and capture's confidence."""
     event = captured.event
     state = State("project" if event.scope.project else "permanent", captured.extraction.confidence)
-    return replace(state, **stated(event))
+    return replace(state, **from_stated(event))

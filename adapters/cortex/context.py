@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import ceil
 
 from adapters.cortex.port import Memory
-from adapters.cortex.shapes import type_of
 
 BUDGET = 2000
 """tokens of a context: the seed's default"""
@@ -18,7 +17,7 @@ SEPARATOR_TOKENS = 2
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What fits: its text, which memories are in it, and the estimate of its tokens."""
+    """The text, the memories in it and their estimated tokens."""
 
     text: str = ""
     memories: tuple[Memory, ...] = ()
@@ -26,13 +25,12 @@ class Context:
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many: max(1.25 a word, 1 for 3.5 characters) · 1.1, rounded up."""
+    """A high estimate of a text's tokens: max(words · 1.25, characters / 3.5) · 1.1, rounded up."""
     return ceil(max(len(text.split()) * 1.25, len(text) / 3.5) * 1.1 - 1e-9)
 
 
 def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
-    """The memories that fit, in their order, best first, past one that is too long; none says what one above it says
-    word for word."""
+    """The memories that fit into ``budget`` tokens, in their order; skips too long ones and exact repetitions."""
     rivals = conflicts(memories)
     lines: list[str] = []
     fit: dict[str, Memory] = {}
@@ -55,11 +53,11 @@ def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
 def line_of(memory: Memory, rivals: Sequence[str] = ()) -> str:
     who = f"{memory.event.speaker}: " if memory.event.speaker else ""
     against = f" [conflicts with: {', '.join(map(short, rivals))}]" if rivals else ""
-    return f"[{type_of(memory)}] {who}{memory.event.text}{against}"
+    return f"[{memory.kind}] {who}{memory.event.text}{against}"
 
 
 def conflicts(memories: Sequence[Memory]) -> Mapping[str, Sequence[str]]:
-    """By memory in an open conflict, the ids of those that it contradicts: the one it names, and who else is shown."""
+    """For each memory in an open conflict, its opponents' ids: the one it names, and the others of its group here."""
     open_ = [memory for memory in memories if memory.state.conflict_status == "active" and memory.state.conflict_group]
     found: dict[str, Sequence[str]] = {}
     for memory in open_:
@@ -72,5 +70,5 @@ def conflicts(memories: Sequence[Memory]) -> Mapping[str, Sequence[str]]:
 
 
 def short(id: str) -> str:
-    """Eight characters of an id, from its end: an event's begins with the time, which neighbours share."""
+    """The last eight characters of an id; its first ones are the time, which neighbours share."""
     return id[-8:]

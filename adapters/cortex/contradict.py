@@ -1,8 +1,8 @@
-"""Whether a memory says that another one does not hold any more: by rules, or by a model where there is one.
+"""Detect that a memory contradicts an older one: by rules, or by a language model if there is one.
 
-Both answer with one of the candidates or with none. The rules see what is stated in so many words: another object for
-the same subject where there is only one at a time (seed 000 leaves this to a model), or that something ended. A model
-sees more; what it answers is checked, and where it fails the rules' answer stands.
+Both return one of the candidates or none. The rules need explicit words: another object for the same subject and a
+predicate with one value at a time, or a statement that something ended. A model finds more; its answer is validated,
+and if it fails the rules decide. (Seed 000 uses only a model.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fusion.lib.words import normalise
 log = logging.getLogger(__name__)
 
 CANDIDATES = 5
-"""shown to a model, the most similar first (seed 000)"""
+"""memories in the prompt, the most similar first (seed 000)"""
 MAX_TOKENS = 512
 TEXT_CHARS = 2_000
 REASON_CHARS = 300
@@ -32,8 +32,7 @@ REASON_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A memory as it is held against others: its text as it was spoken ("Ana: I moved"), what capture found it to
-    state, and since when it holds."""
+    """A memory to compare: its text with the speaker ("Ana: I moved"), its extracted facts, and when it began."""
 
     id: str
     text: str
@@ -50,7 +49,7 @@ class Contradiction:
 
 # By rules
 
-_ONE_AT_A_TIME = {
+_SINGLE_VALUED = {
     "lives in": "place",
     "moved to": "place",
     "works at": "employer",
@@ -63,10 +62,10 @@ _ONE_AT_A_TIME = {
     "chose": "choice",
     "decided on": "choice",
 }
-"""predicates that have one object at a time, by what they tell"""
+"""predicates that have one object at a time, by the attribute that they state"""
 
-_ALWAYS = frozenset({"place", "employer", "status"})
-"""…without a word of change; who uses Redis may use SQLite as well, unless the text says that it is now"""
+_ALWAYS_EXCLUSIVE = frozenset({"place", "employer", "status"})
+"""attributes that exclude another value even without a word of change; "uses" needs one, like "now" """
 
 _CHANGE = re.compile(
     r"\b(?:now|nowadays|instead|switch(?:ed|ing)|chang(?:ed|ing)|migrat(?:ed|ing)|replac(?:ed|es|ing)|these days|"
@@ -80,15 +79,15 @@ _END = re.compile(
     re.IGNORECASE,
 )
 _GONE = re.compile(r"\b(?:no longer|instead of|rather than)\s+([^.,;:!?()]+)", re.IGNORECASE)
-"""names what does not hold any more, within the new statement itself"""
-_LEAST_BEYOND = 2
-"""words that an old statement has beside what is gone, for the new one to be about the same"""
+"""matches what the new statement itself says is gone"""
+_MIN_SHARED_WORDS = 2
+"""words besides what is gone that both statements must share to be about the same thing"""
 _ARTICLE = re.compile(r"^(?:a|an|the|my|our|his|her|their)\s+")
 _WORD = re.compile(r"[^\W_]+[+#]*")
 
 
 def contradiction(new: Claim, candidates: Sequence[Claim]) -> Contradiction | None:
-    """The first of ``candidates`` that ``new`` contradicts by what both state; never one that is later than it."""
+    """The first of ``candidates`` that ``new`` contradicts by the rules; never one that is later than ``new``."""
     changed = bool(_CHANGE.search(new.text)) and not _AND_ALSO.search(new.text)
     ended = bool(_END.search(new.text))
     said = f" {_key(new.text)} "
@@ -108,27 +107,27 @@ def contradiction(new: Claim, candidates: Sequence[Claim]) -> Contradiction | No
 
 
 def _replaced(said: str, gone: Sequence[str], old: Claim) -> str | None:
-    """What the new statement says is gone and the old one says: "held for ten minutes, no longer fifteen".
+    """The phrase of ``old`` that the new statement says is gone: "held for ten minutes, no longer fifteen".
 
-    All that the old one says beside it must be said again, so that both are about one thing.
+    The new statement must repeat all other words of the old one, so that both are about one thing.
     """
     before = f" {_key(old.text)} "
     for named in gone:
         if f" {named} " in before:
             beyond = before.replace(f" {named} ", " ", 1).split()
-            if len(beyond) >= _LEAST_BEYOND and set(beyond) <= set(said.split()):
+            if len(beyond) >= _MIN_SHARED_WORDS and set(beyond) <= set(said.split()):
                 return named
     return None
 
 
 def _excludes(now: Fact, before: Fact, changed: bool) -> bool:
-    """Whether the second fact cannot hold any more where the first one does."""
-    slot = _ONE_AT_A_TIME.get(_key(now.predicate))
-    if slot is None or slot != _ONE_AT_A_TIME.get(_key(before.predicate)):
+    """Whether the fact ``now`` makes the fact ``before`` untrue."""
+    slot = _SINGLE_VALUED.get(_key(now.predicate))
+    if slot is None or slot != _SINGLE_VALUED.get(_key(before.predicate)):
         return False
     if not _key(now.subject) or _key(now.subject) != _key(before.subject) or _alike(now.object, before.object):
         return False
-    return changed or slot in _ALWAYS or (slot == "is" and _is_attribute(now) and _is_attribute(before))
+    return changed or slot in _ALWAYS_EXCLUSIVE or (slot == "is" and _is_attribute(now) and _is_attribute(before))
 
 
 def _is_attribute(fact: Fact) -> bool:
@@ -139,7 +138,7 @@ def _is_attribute(fact: Fact) -> bool:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two objects may be one thing, told more or less exactly: "Berlin" and "Berlin Mitte"."""
+    """Whether two objects may be one thing at different precision: "Berlin" and "Berlin Mitte"."""
     a, b = set(_key(one).split()), set(_key(other).split())
     return a <= b or b <= a
 
@@ -170,9 +169,9 @@ sentence"} or {"contradicts": false, "contradicted_id": null, "reason": ""}."""
 async def contradicted(
     new: Claim, candidates: Sequence[Claim], model: LanguageModel | None = None
 ) -> Contradiction | None:
-    """As ``model`` sees it, of the first five candidates; by the rules where there is no model, or where it fails.
+    """The candidate that ``new`` contradicts, by ``model`` among the first five, else by the rules.
 
-    One that is later than ``new`` is not shown: what comes in late does not undo what came after it.
+    Candidates later than ``new`` are left out: a memory that arrives late does not undo later ones.
     """
     shown = [c for c in candidates if c.id != new.id and not (new.at and c.at and new.at < c.at)][:CANDIDATES]
     if model is None or not shown:
@@ -185,7 +184,7 @@ async def contradicted(
 
 
 def ask(new: Claim, candidates: Sequence[Claim], nonce: str) -> str:
-    """The user's message: ids are numbers of this call, and tell nothing."""
+    """The prompt's user message; ids are numbers of this call, so that no stored id leaves."""
     olds = [
         tagged("old", nonce, clip(old.text, TEXT_CHARS), id=str(n), since=_since(old))
         for n, old in enumerate(candidates, start=1)
@@ -198,7 +197,7 @@ def _since(claim: Claim) -> str:
 
 
 def read(answer: str, candidates: Sequence[Claim]) -> Contradiction | None:
-    """What a model answered. Raises InvalidAnswer, also for an id that was not among the candidates."""
+    """Parse the model's answer. Raises InvalidAnswer, also for an id that is not among the candidates."""
     found = parsed(answer)
     if not isinstance(found, dict) or not isinstance(found.get("contradicts"), bool):
         raise InvalidAnswer("the model did not say whether there is a contradiction")
@@ -208,5 +207,5 @@ def read(answer: str, candidates: Sequence[Claim]) -> Contradiction | None:
     named, reason = found.get("contradicted_id"), found.get("reason")
     if not isinstance(named, str | int) or isinstance(named, bool) or str(named) not in ids:
         raise InvalidAnswer("the model named a memory that it was not shown")
-    told = " ".join(clean(reason)[0].split()) if isinstance(reason, str) else ""
-    return Contradiction(ids[str(named)], clip(told, REASON_CHARS))
+    text = " ".join(clean(reason)[0].split()) if isinstance(reason, str) else ""
+    return Contradiction(ids[str(named)], clip(text, REASON_CHARS))

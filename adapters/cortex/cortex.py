@@ -1,4 +1,4 @@
-"""The cortex as a backend of the gateway: what it recalls, keeps and forgets, on whichever store stands behind it."""
+"""The cortex as a backend of the gateway: it recalls, stores and forgets memories in one of several stores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from adapters.bolt.errors import told
 from adapters.cortex.consolidate import Kept, initial, keep
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View
-from adapters.cortex.prewarm import Warm
+from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
 from adapters.cortex.stores import open_graph, verify, without_store
-from adapters.cortex.supersede import succeeding
+from adapters.cortex.supersede import carry_conflicts_over
 from adapters.index import vectors_of
 from fusion.contract import (
     DIMENSIONS,
@@ -45,11 +45,11 @@ _log = logging.getLogger(__name__)
 
 
 class Cortex:
-    """Memories with scope, time, versions and use; a hit that the graph found carries its path."""
+    """A backend of memories with scope, time, versions and usage; a hit that the graph found carries its path."""
 
     features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
     opening: Opening
-    """what it was opened with: where another store would be, too"""
+    """what it was opened with; `migrate` opens the target store from it"""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class Cortex:
         self._clock = clock
         self._fault = ""
         self._storing = asyncio.Lock()
-        self._warm = Warm()
-        self._cold: dict[Scope, tuple[Query, bool]] = {}
-        """by session, what is to be asked anew: its last question alone, however long that has to wait"""
-        self._warming: asyncio.Task[None] | None = None
+        self._prewarm = PrewarmCache()
+        self._to_refresh: dict[Scope, tuple[Query, bool]] = {}
+        """by session, the last query, which is to be run again"""
+        self._refreshing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -79,13 +79,13 @@ class Cortex:
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
-        """Its options are right, and what the store that they choose needs is installed."""
+        """Check the options and that the chosen store's packages are installed. Raises ``SettingsError``."""
         verify(options)
         Options.of(without_store(Opening(NAME_PLACEHOLDER, Path(), options)))
 
     @property
     def embedder(self) -> Embedder | None:
-        """Whose vectors the store has."""
+        """The embedder whose vectors the store has."""
         return self.graph.embedder
 
     async def search(self, query: Query) -> Sequence[Hit]:
@@ -95,41 +95,43 @@ class Cortex:
         return [Hit.of(r.memory.event, score=r.score, path=r.path) for r in best]
 
     async def recall(self, query: Query, *, history: bool = False) -> Sequence[Ranked]:
-        """What is found for ``query``, best first, with the factors of each score; its limit is not looked at.
+        """Everything found for ``query``, best first, with the factors of each score; ignores the query's limit.
 
-        ``history`` brings earlier versions and what has ended, too. Nothing is counted as used.
+        With ``history`` also earlier versions and ended memories. Counts nothing as used.
         """
         view = View.of(query, history=history)
         generation = None if query.scope.session_id is None else self.graph.generation
-        if (ready := self._warm.get(query, history, generation)) is not None:
-            memories = await self.graph.seen(view, list(ready.scores))
+        if (ready := self._prewarm.get(query, history, generation)) is not None:
+            memories = await self.graph.visible(view, list(ready.scores))
             if len(memories) == len(ready.scores):
                 return ranked(ready, memories, query, self._options)
         vectors = await self._encoded([query.text], keep=False)
         pool, memories = await look(self.graph, query, None if vectors is None else vectors[0], view, self._options)
-        self._warm.put(query, history, generation, pool)
+        self._prewarm.put(query, history, generation, pool)
         return ranked(pool, memories, query, self._options)
 
-    def _warm_up(self, sessions: Collection[str | None]) -> None:
-        """Behind a turn that was kept: what its session asked last is looked for again, so that the next is ready."""
-        self._cold |= {query.scope: (query, history) for query, history in self._warm.stale(sessions, self._clock())}
-        if self._cold and (self._warming is None or self._warming.done()):
-            self._warming = asyncio.create_task(self._ask_again(), name="warm up")
+    def _refresh_stale(self, sessions: Collection[str | None]) -> None:
+        """After a turn was stored: run its session's last query again in the background, to refresh the cache."""
+        self._to_refresh |= {
+            query.scope: (query, history) for query, history in self._prewarm.stale(sessions, self._clock())
+        }
+        if self._to_refresh and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = asyncio.create_task(self._refresh(), name="warm up")
 
-    async def _ask_again(self) -> None:
-        while self._cold:
-            _, (query, history) = self._cold.popitem()
-            with contextlib.suppress(FusionError):  # who asks next is told
+    async def _refresh(self) -> None:
+        while self._to_refresh:
+            _, (query, history) = self._to_refresh.popitem()
+            with contextlib.suppress(FusionError):  # the next query reports it
                 await self.graph.settle()
                 await self.recall(query, history=history)
 
     async def _encoded(self, texts: Sequence[str], *, keep: bool = True) -> Floats | None:
-        """A vector each; ``None`` where there is no embedder, or it does not work now."""
+        """One vector for each text; ``None`` without an embedder, or while it fails."""
         if self.graph.embedder is None:
             return None
         try:
             vectors = await vectors_of(self.graph.embedder, texts, keep=keep)
-        except Exception as error:  # noqa: BLE001 – whatever ails the embedder, words and graph do their part
+        except Exception as error:  # noqa: BLE001 – words and graph still answer
             fault = f"search by vectors does not work: {error}"
             if fault != self._fault:
                 _log.warning("%s", fault)
@@ -143,20 +145,20 @@ class Cortex:
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         await self.store([Memory(c.event, c.extraction, initial(c)) for c in batch])
-        self._warm_up({c.event.scope.session_id for c in batch} - {None})
+        self._refresh_stale({c.event.scope.session_id for c in batch} - {None})
         return [(captured.event.event_id,) for captured in batch]
 
     async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
-        """Keeps memories; what became of each, in their order. See `adapters.cortex.consolidate`."""
+        """Store memories; return the outcome of each, in their order. See `adapters.cortex.consolidate`."""
         async with self._storing:
-            memories, changes = await succeeding(self.graph, memories)
+            memories, changes = await carry_conflicts_over(self.graph, memories)
             kept = await keep(self.graph, memories, self._encoded, self._model, self._options, self._clock())
             if changes:
                 await self.graph.alter(changes)
             return kept
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        """Deletes the memory with its mentions and relations. What other memories assert as well stays theirs."""
+        """Delete the memory with its mentions and relations; relations that other memories assert too stay."""
         return "deleted" if await self.graph.delete([event_id, *native_ids]) else "absent"
 
     async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
@@ -174,17 +176,17 @@ class Cortex:
         return ["absent" if gone.isdisjoint((event_id, *ids)) else "deleted" for event_id, ids in items]
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        """Within the same document and the same scope, by place; superseded versions left out."""
-        return [[Hit.of(near.event) for near in nears] for nears in await self.graph.beside(hits, span)]
+        """The hits' neighbours in the same document and scope, ordered by place, without superseded versions."""
+        return [[Hit.of(near.event) for near in nears] for nears in await self.graph.neighbours(hits, span)]
 
     async def used(self, native_ids: Sequence[str], at: datetime) -> None:
-        """Counts a use of each, and when the latest was: what recency and frequency are reckoned from."""
+        """Count one use of each memory and keep the latest time, for the recency and frequency factors."""
         await self.graph.use(native_ids, at)
 
     async def describe(self) -> Description:
-        """What the store holds; a database that does not tell is degraded, with how to fix it."""
+        """Counts and faults of the store; an unreachable database is reported as degraded, with the fix."""
         try:
-            held = await self.graph.holding()
+            held = await self.graph.stats()
         except (BackendError, SettingsError) as error:
             return Description(notes=(told(error, "its table"),), degraded=True)
         notes = () if self.embedder else ("no embedding model: searched by words and graph only",)
@@ -196,11 +198,11 @@ class Cortex:
 
     async def settle(self) -> None:
         await self.graph.settle()
-        if self._fault:  # is it still so?
+        if self._fault:  # try the embedder again
             await self._encoded([""], keep=False)
 
     async def close(self) -> None:
-        if self._warming is not None:
-            self._warming.cancel()
-            await asyncio.gather(self._warming, return_exceptions=True)
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
         await self.graph.close()

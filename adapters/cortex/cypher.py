@@ -1,36 +1,35 @@
-"""The cortex's graph in Cypher that Memgraph and Neo4j both understand, and what a view sees of it.
+"""The cortex's graph in Cypher for both Memgraph and Neo4j: statements, properties, and the visibility condition.
 
-    (:Memory)-[:MENTIONS]->(:Entity)        what a memory names; an entity belongs to one user and counts its mentions
-    (:Entity)-[:RELATES]->(:Entity)         what a memory asserts, once for each: ``memory`` is its provenance
+    (:Memory)-[:MENTIONS]->(:Entity)        an entity belongs to one user and counts its mentions
+    (:Entity)-[:RELATES]->(:Entity)         one for each assertion; ``memory`` is its provenance
 
-A memory has the columns that it has in SQLite, times in microseconds. What is looked up stands beside them in a form
-that an index takes: ``owner``, ``document_key``, and ``supersedes_key``, which is the ``version_key`` of what it
-supersedes: one equality, for a planner that may choose among several starts with the worst. ``words`` is its text as it
-is searched.
+A memory has the same columns as in SQLite, with times in microseconds, and properties for indexes: ``owner``,
+``document_key``, ``version_key``, and ``supersedes_key``, the ``version_key`` of what it supersedes. That is one
+equality, because a planner with several may start from the worst. ``words`` is the searched text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from json import dumps
 from typing import Any
 
 from adapters.bolt import Row, Schema, TextIndex, VectorIndex, indexable
-from adapters.cortex.concepts import PHRASE
+from adapters.cortex.concepts import PHRASE, concepts
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns, memory_in
-from fusion.contract import DIMENSIONS, Embedder, Scope
-from fusion.lib.words import spoken
+from adapters.graph import is_edge, mentioned
+from adapters.graph.names import key
+from fusion.contract import DIMENSIONS, Embedder, Entity, Scope
 from fusion.store.rows import EVENT_NAMES, event_row, microseconds, storable
 
 WORDS = TextIndex("memory_words", "Memory", "words")
 
 
 def vectors_by(embedder: Embedder) -> VectorIndex:
-    """The index of this embedder's vectors. Another model has another one, on a property of its own: vectors of two
-    models never meet, and the old ones serve until the new ones are there."""
+    """The index of this embedder's vectors; each model has its own index and property."""
     name = f"embedding_{blake2b(embedder.identity.encode(), digest_size=4).hexdigest()}"
     return VectorIndex(name, "Memory", name, embedder.dimensions)
 
@@ -57,12 +56,12 @@ def owner(scope: Scope) -> str:
 
 
 def entity_id(scope: Scope, key: str) -> str:
-    """An entity is one user's of one tenant, by its name's normal form."""
+    """The id of a user's entity: tenant, user and the normal form of its name."""
     return indexable(dumps([storable(scope.tenant), storable(scope.user_id or ""), key]))
 
 
 def version_key(scope: Scope, event_id: str) -> str:
-    """A memory as its own user's memories name it: nobody supersedes another's."""
+    """The key by which a user's memories refer to one another: no user can supersede another's."""
     return indexable(dumps([storable(scope.tenant), storable(scope.user_id or ""), storable(event_id)]))
 
 
@@ -78,19 +77,19 @@ def node_of(memory: Memory) -> dict[str, object]:
         "version_key": version_key(event.scope, event.event_id),
         "supersedes_key": event.supersedes and version_key(event.scope, event.supersedes),
         "document_key": event.place and indexable(storable(event.place.document)),
-        "words": storable(spoken(event.text, event.speaker)),
+        "words": storable(memory.spoken),
     }
 
 
 def changed(change: Change) -> dict[str, object]:
-    """The properties that a change writes; what is None is removed."""
+    """The properties that a change writes; None removes a property."""
     fields = {name: value for name, value in change.items() if name in FIELDS}
     return dict(zip(fields, columns(fields), strict=True))
 
 
 _COLUMNS = (*EVENT_NAMES, "extraction", *FIELDS)
 WHOLE = ", ".join(f"m.{name} AS {name}" for name in _COLUMNS)
-"""what a query returns of ``m``: everything but its vectors"""
+"""returns all properties of ``m`` but its vectors"""
 
 
 def memory_of(row: Row) -> Memory:
@@ -116,9 +115,9 @@ def admitted(scope: Scope) -> tuple[str, dict[str, object]]:
 SUPERSEDES = "s.supersedes_key = m.version_key"
 
 
-def seen(view: View, *carried: str) -> tuple[str, dict[str, object]]:
-    """What follows a MATCH or a WITH that names ``m``: it goes on with those memories that ``view`` sees, and with the
-    variables ``carried``. An OPTIONAL MATCH that has to find nothing, for EXISTS is not the same everywhere."""
+def visible(view: View, *carried: str) -> tuple[str, dict[str, object]]:
+    """The clauses after a MATCH or WITH of ``m`` that keep the memories that ``view`` sees and the variables
+    ``carried``. Uses an OPTIONAL MATCH that must find nothing, as EXISTS differs between databases."""
     condition, values = admitted(view.scope)
     terms = [condition, "m.trust <> 'quarantined'", "m.merged_into IS NULL"]
     newer = [
@@ -201,8 +200,66 @@ MATCH (m:Memory) WHERE {SUPERSEDES} RETURN DISTINCT m.event_id AS id
 COUNT = "MATCH (m:Memory) RETURN m.kind AS kind, m.lifetime AS lifetime, count(m) AS n ORDER BY kind, lifetime"
 
 
-# Walking. Of each entity the newest edges are looked at, at most ``$scanned``; the caller takes the first of those that
-# are seen. An event's id says when it was made: its order is theirs.
+def _mentioned_by(memory: Memory) -> dict[str, Entity]:
+    """The entities and concepts that a memory mentions, by key; a named entity wins over a concept."""
+    names = mentioned(memory.event, memory.extraction)
+    for phrase in concepts(memory.event.text):
+        names.setdefault(phrase, Entity(phrase, PHRASE))
+    return names
+
+
+def graph_statements(memories: Sequence[Memory]) -> list[tuple[str, list[dict[str, object]]]]:
+    """The statements, with their rows, that write the entities, mentions and relations of memories.
+
+    Entities are sorted, so that concurrent writers lock them in the same order and cannot deadlock.
+    """
+    entities: dict[str, dict[str, object]] = {}
+    mentions: list[dict[str, object]] = []
+    relations: list[dict[str, object]] = []
+    for memory in memories:
+        scope = memory.event.scope
+        for name, entity in _mentioned_by(memory).items():
+            id_ = entity_id(scope, name)
+            row = entities.setdefault(
+                id_,
+                {
+                    "id": id_,
+                    "tenant": storable(scope.tenant),
+                    "owner": owner(scope),
+                    "key": name,
+                    "name": storable(entity.name.strip()),
+                    "type": storable(entity.type),
+                },
+            )
+            if row["type"] == PHRASE:
+                row |= {"name": storable(entity.name.strip()), "type": storable(entity.type)}
+            elif row["type"] == "concept" and entity.type != PHRASE:
+                row["type"] = storable(entity.type)
+            mentions.append({"memory": memory.id, "entity": id_})
+        asserted = {
+            (key(fact.subject), key(fact.predicate), key(fact.object)): fact
+            for fact in reversed(memory.extraction.facts)
+            if is_edge(fact)
+        }
+        relations += [
+            {
+                "memory": memory.id,
+                "subject": entity_id(scope, subject),
+                "predicate": storable(fact.predicate.strip()),
+                "object": entity_id(scope, object_),
+                "place": place,
+            }
+            for place, ((subject, _, object_), fact) in enumerate(reversed(asserted.items()))
+        ]
+    return [
+        (ENTITIES, [entities[id_] for id_ in sorted(entities)]),
+        (MENTIONS, sorted(mentions, key=lambda row: str(row["entity"]))),
+        (RELATES, relations),
+    ]
+
+
+# The walk. Scans the newest edges of each entity, at most ``$scanned``; the caller takes the first visible ones. Event
+# ids begin with their time, so they order memories by age.
 
 NAMED = """
 MATCH (e:Entity) WHERE e.key IN $keys AND e.tenant = $tenant {mine}
@@ -211,19 +268,19 @@ RETURN e.id AS id, e.key AS key, e.name AS name, e.type AS type, e.mentions AS m
 EDGES = """
 MATCH (e:Entity){edge}(o:Entity) WHERE e.id IN $entities WITH e, r, o ORDER BY r.memory DESC, r.place DESC
 WITH e, collect([r.memory, r.predicate, o.id, o.name, o.mentions])[..$scanned] AS edges UNWIND edges AS edge
-WITH e, edge, edge[0] AS memory MATCH (m:Memory) WHERE m.event_id = memory WITH m, e, edge {seen}
+WITH e, edge, edge[0] AS memory MATCH (m:Memory) WHERE m.event_id = memory WITH m, e, edge {visible}
 RETURN e.id AS came, edge[1] AS predicate, edge[2] AS id, edge[3] AS name, edge[4] AS mentions, m.event_id AS memory
 ORDER BY memory DESC
 """
-TOGETHER = """
-MATCH (e:Entity)<-[:MENTIONS]-(m:Memory) WHERE e.id IN $entities WITH e, m {seen}
+MENTIONED_WITH = """
+MATCH (e:Entity)<-[:MENTIONS]-(m:Memory) WHERE e.id IN $entities WITH e, m {visible}
 MATCH (m)-[:MENTIONS]->(o:Entity) WHERE o.id <> e.id AND o.type <> $phrase
 RETURN DISTINCT e.id AS came, o.id AS id, o.name AS name, o.mentions AS mentions
 """
 MENTIONING = """
 MATCH (e:Entity)<-[:MENTIONS]-(m:Memory) WHERE e.id IN $entities WITH e, m ORDER BY m.event_id DESC
 WITH e, collect(m.event_id)[..$scanned] AS newest UNWIND newest AS memory
-MATCH (m:Memory) WHERE m.event_id = memory WITH m, e {seen}
+MATCH (m:Memory) WHERE m.event_id = memory WITH m, e {visible}
 RETURN e.id AS entity, m.event_id AS memory ORDER BY memory DESC
 """
 MENTIONED = """
@@ -236,8 +293,8 @@ RETURN r.memory AS memory, s.id AS subject, r.predicate AS predicate, o.id AS ob
 """
 
 
-def beside(here: Mapping[str, Any], scope: Scope, *, before: bool) -> tuple[str, dict[str, object]]:
-    """The nearest ``$span`` memories on one side of ``here`` in its document and scope, from there outwards."""
+def neighbours(here: Mapping[str, Any], scope: Scope, *, before: bool) -> tuple[str, dict[str, object]]:
+    """The nearest ``$span`` memories on one side of ``here`` in its document and scope, nearest first."""
     same: dict[str, str | None] = {"tenant": scope.tenant, "audience": scope.audience}
     same.update((dimension, getattr(scope, dimension)) for dimension in DIMENSIONS)
     terms = [f"m.{name} = ${name}" if value is not None else f"m.{name} IS NULL" for name, value in same.items()]

@@ -1,7 +1,7 @@
-"""The vectors of memories in a graph database: filled in behind, and moved to another model without a gap.
+"""The vectors of memories in a graph database: filled in the background, and moved to another model without a gap.
 
-Each model has a property and an index of its own, so the vectors of two never meet: the old ones answer while the new
-ones are built beside them, and are taken away once these have taken over.
+Each model has its own property and index, so vectors of two models are never compared. The old vectors answer while the
+new ones are built, and are removed after the switch.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from fusion.contract import Embedder
 from fusion.errors import InvalidAnswer
 
 FILLED = 64
-"""memories that get their vectors at once"""
+"""memories embedded at a time"""
 FRESH = 25
-"""memories of one change: so few go before those that wait already"""
+"""memories of one change: up to so many go to the front of the queue"""
 EMPTIED = 1000
-"""memories of which old vectors are taken away in one transaction"""
+"""old vectors removed in one transaction"""
 
 READ_S = 30.0
 WRITE_S = 60.0
 DEFINE_S = 600.0
-"""seconds at most; a question has its own deadline, which cuts it off earlier"""
+"""time-outs in seconds; a query's deadline is shorter"""
 
 
 class Vectors:
-    """Those of one database. ``embedder`` makes them, ``of`` is where they are; both None: there are none.
+    """The vectors of one database; `adapters.reindex` moves them to another model.
 
-    ``pending`` are the memories that wait for theirs, as far as this process knows; ``fault`` says why, where they do
-    so in vain. It is what `adapters.reindex` moves.
+    ``embedder`` makes them and ``of`` is their index; both are None if there are none. ``pending`` has the memories
+    without a vector that this process knows of; ``fault`` says why they cannot be embedded, else it is None.
     """
 
     moves = True
@@ -54,26 +54,26 @@ class Vectors:
     async def close(self) -> None:
         await self._backfill.close()
 
-    # Behind
+    # In the background
 
     async def find_bare(self) -> None:
-        """Has every memory that has no vector get one."""
+        """Queue every memory without a vector."""
         if self.of is not None:
             bare = f"MATCH (m:Memory) WHERE m.{self.of.property} IS NULL RETURN m.event_id AS id ORDER BY id"
             self.fill([row["id"] for row in await self._bolt.read(bare, {}, DEFINE_S)])
 
     def fill(self, ids: Iterable[str]) -> None:
-        """Has these memories get their vectors, and what waits already."""
+        """Queue these memories and start the backfill."""
         if self.embedder is None:
             return
         new = dict.fromkeys(ids, True)
-        # A few were said just now, and do not wait behind a folder of files that was read in.
+        # A few new memories do not wait for a folder of files.
         self.pending.add(new, fresh=len(new) <= FRESH)
         if self.pending:
             self._backfill.start()
 
     async def settle(self) -> None:
-        """Returns when nothing waits, or it has failed once more."""
+        """Wait until the queue is empty or the embedder has failed again."""
         if self.pending:
             await self._backfill.settle()
 
@@ -88,7 +88,7 @@ class Vectors:
     async def _fill_batch(
         self, embedder: Embedder, index: VectorIndex, ids: Sequence[str]
     ) -> Mapping[str, InvalidAnswer]:
-        """Writes the vectors of these memories. Returns which of them get none, and why."""
+        """Write the vectors of these memories. Returns the ids that the model refused, with the reason."""
         texts = "MATCH (m:Memory) WHERE m.event_id IN $ids RETURN m.event_id AS id, m.words AS words"
         rows = await self._bolt.read(texts, {"ids": ids}, READ_S)
         if not rows:
@@ -104,7 +104,7 @@ class Vectors:
     # To another model
 
     async def to_build(self, embedder: Embedder) -> tuple[int, int]:
-        """How many texts, and how many characters of them, a move to this model still has to encode."""
+        """The number of texts, and of their characters, that a move to this model still has to embed."""
         new = cypher.vectors_by(embedder)
         statement = (
             f"MATCH (m:Memory) WHERE m.{new.property} IS NULL RETURN count(m) AS texts, sum(size(m.words)) AS chars"
@@ -115,11 +115,10 @@ class Vectors:
     async def build(
         self, embedder: Embedder, progress: Callable[[int, int | None], None]
     ) -> Mapping[str, InvalidAnswer]:
-        """Builds every memory's vector of another model beside those that answer; `turn` lets these answer then.
+        """Build every memory's vector of another model, next to those in use; `turn` switches to them.
 
-        Returns, by id, which of them the model makes no vector of, and why. Raises what ``embedder`` and the database
-        raise, and InvalidAnswer where the model makes none at all. Then, and after a kill, the same call goes on where
-        this one stopped.
+        Returns the ids that the model refused, with the reason. Raises the errors of ``embedder`` and the database, and
+        InvalidAnswer if the model refuses all. After an error or a kill, the same call continues.
         """
         new = cypher.vectors_by(embedder)
         await self._bolt.define(Schema(vectors=[new]), DEFINE_S)
@@ -140,10 +139,9 @@ class Vectors:
         return refused
 
     async def turn(self, embedder: Embedder) -> None:
-        """Lets the vectors that were built for this model answer from now on, and takes those of the one before away.
+        """Switch to the vectors built for this model and remove those of the previous one.
 
-        What came in since they were built gets its vector behind. Where this is cut off, old vectors stay where nobody
-        looks.
+        Memories added since are embedded in the background. If this is interrupted, old vectors remain, unused.
         """
         old = self.of
         await self.close()

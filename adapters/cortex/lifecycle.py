@@ -1,12 +1,12 @@
-"""Upkeep, in the order of seed 000: expire → decay → retire → consolidate → resolve conflicts.
+"""The lifecycle run, in seed 000's order: expire → decay → retire → consolidate → resolve conflicts.
 
-Nothing is deleted: what ends keeps its row and says when it ended, so that history and questions about the past still
-have it. What is decided depends on the store and the clock alone and is written a page at a time, so that a run which
-was killed is finished by the next, and one that has nothing to do changes nothing.
+Nothing is deleted: an ended memory keeps its row and its end time, for history and questions about the past. Decisions
+depend on the store and the clock alone and are written page by page. So the next run finishes one that was killed, and
+a run with nothing to do changes nothing.
 
-Two passes: the first notes which memories a newer version replaces, the second decides; last, what was merged into a
-memory that is over and lasts longer itself stands for itself again. In memory there are a sketch of
-each memory that may have a near-duplicate (`WINDOW` at most) and the members of open conflicts; texts only of one page.
+The first pass notes which memories a newer version replaces, the second decides. Last, memories that outlive the one
+that they were merged into are unmerged. RAM holds the texts of one page, a sketch of each memory that may have a
+near-duplicate (at most `WINDOW`), and the members of open conflicts.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from adapters.cortex.conflict import best, restored
-from adapters.cortex.consolidate import free_orphans, is_alike_in_kind
+from adapters.cortex.consolidate import free_orphans, is_comparable_kind
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
 from fusion.contract import Embedder, Scope
 from fusion.errors import FusionError
 from fusion.lib.jaccard import jaccard, telling
-from fusion.lib.words import spoken, words
+from fusion.lib.words import words
 
 if TYPE_CHECKING:
     from datasketch import MinHash
 
 PAGE = 500
+"""memories read and written at a time"""
 WINDOW = 50_000
-"""memories whose sketches are compared with each other; in a larger store, runs of so many, oldest first"""
+"""memories compared with each other; a larger store is processed in windows of this size, oldest first"""
 BANDS, ROWS = 8, 4
-"""of a sketch: two memories of Jaccard similarity s are looked at with the chance 1 - (1 - s**4)**8, which is .99 at
-.8 and .4 at .5; more bands would find more, at 400 bytes a band and memory"""
+"""of a sketch: two memories of Jaccard similarity s are compared with probability 1 - (1 - s**4)**8, which is .99 at
+.8 and .4 at .5; each further band costs 400 bytes a memory"""
 PERMUTATIONS = BANDS * ROWS
 
-UNSKETCHED = 'near-duplicates were not looked for: pip install "/path/to/checkout[upkeep]"'
+UNSKETCHED = 'near-duplicates were not searched: pip install "/path/to/checkout[upkeep]"'
 
 Ending = Literal["expired", "decayed", "retired"]
 Progress = Callable[[int, int | None], None]
@@ -47,19 +48,19 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a memory ends, and which are the same: the seed's numbers."""
+    """When a memory ends, and which memories say the same (seed 000)."""
 
     ttl: timedelta = timedelta(hours=720)
-    """of a memory with the lifetime ``ttl``, from when it was recorded"""
+    """of a memory with the lifetime ``ttl``, counted from when it was recorded"""
     idle: timedelta = timedelta(hours=24)
-    """without use, after which a ``session`` memory is over"""
+    """time without use after which a ``session`` memory ends"""
     same: float = 0.92
-    """cosine above which two permanent memories say the same; of shared words where there is no embedding model"""
+    """cosine above which two permanent memories say the same; without an embedder, Jaccard similarity of words"""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run did, or with ``dry_run`` would do, in memories."""
+    """Numbers of memories that a run changed, or with ``dry_run`` would change."""
 
     expired: int = 0
     decayed: int = 0
@@ -72,7 +73,7 @@ class Report:
 
 
 def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[Ending, datetime] | None:
-    """Why a memory is over by ``now``, and since when; None while it is not. A clock that went back ends nothing."""
+    """Why and when a memory ended, None if it has not by ``now``. A clock that went back ends nothing."""
     state, event = memory.state, memory.event
     deadlines: list[tuple[Ending, datetime]] = []
     if state.lifetime == "ttl":
@@ -85,7 +86,7 @@ def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[Ending, datetim
 
 
 def settled(group: Sequence[Memory], now: datetime) -> dict[str, Change]:
-    """What ends a conflict: its best member goes on as if there had been none, every other one is resolved."""
+    """The changes that resolve a conflict: its best member stays current, the others end."""
     winner = best(group)
     return {
         member.id: {"conflict_status": None} if member is winner else {"conflict_status": "resolved", "ended_at": now}
@@ -104,13 +105,13 @@ async def tend(
     progress: Progress = lambda done, total: None,
     window: int = WINDOW,
 ) -> Report:
-    """Goes through the memories that ``scope`` admits, or through all. May be stopped anywhere and run again.
+    """Run the lifecycle over the memories that ``scope`` admits, or all. May be stopped anywhere and run again.
 
-    Near-duplicates are looked for among ``window`` memories at a time; the report's notes say where it took more than
-    one, and where the embedder did not answer, so that shared words decided.
+    Near-duplicates are searched among ``window`` memories at a time. The report's notes say if there was more than one
+    window, and if words decided because the embedder failed.
     """
     rules = rules or Rules()
-    twins = Twins(graph, embedder, rules.same, window) if find_spec("datasketch") else None
+    twins = NearDuplicates(graph, embedder, rules.same, window) if find_spec("datasketch") else None
     counts: Counter[str] = Counter()
     superseded: set[str] = set()
     total = 0
@@ -133,10 +134,10 @@ async def tend(
                 why, at = over
                 counts[why] += 1
                 changes[memory.id] = {"ended_at": at}
-            elif state.conflict_group is not None:  # what was disputed is not merged, whoever won
+            elif state.conflict_group is not None:  # members of a conflict are never merged
                 if state.conflict_status == "active":
                     conflicts[state.conflict_group].append(memory)
-            elif state.lifetime == "permanent" and memory.id not in superseded and is_alike_in_kind(memory):
+            elif state.lifetime == "permanent" and memory.id not in superseded and is_comparable_kind(memory):
                 lasting.append(memory)
         if twins is not None:
             merged = await twins.merged(lasting)
@@ -152,12 +153,12 @@ async def tend(
         if not dry_run:
             await _settle(graph, group, now)
     if not dry_run:
-        await _free_outlasting(graph, merged_into)
+        await _free_survivors(graph, merged_into)
     return Report(**counts, dry_run=dry_run, notes=(UNSKETCHED,) if twins is None else twins.notes())
 
 
 async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> AsyncIterator[Sequence[Memory]]:
-    """All memories in the order of their ids, so many at a time; what is added meanwhile behind the last one, too."""
+    """All memories in the order of their ids, ``size`` at a time, including those added meanwhile with later ids."""
     after = ""
     while page := await graph.page(after, size, scope):
         yield page
@@ -165,16 +166,15 @@ async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> A
 
 
 async def _settle(graph: Graph, group: Sequence[Memory], now: datetime) -> None:
-    """Ends a conflict. Where somebody forgot the winner in that moment, the best of the others goes on."""
+    """Resolve a conflict. If the winner is deleted meanwhile, reinstate the best of the others."""
     await graph.alter(settled(group, now))
     left = await graph.get([member.id for member in group])
     if stands_in := restored([member for member in group if member.id not in left], list(left.values())):
         await graph.alter(stands_in)
 
 
-async def _free_outlasting(graph: Graph, merged_into: Mapping[str, str]) -> None:
-    """What is not over by itself does not end with what it was merged into. Who lost a conflict takes it along: it
-    says the same."""
+async def _free_survivors(graph: Graph, merged_into: Mapping[str, str]) -> None:
+    """Unmerge memories whose target ended while they have not, unless the target lost a conflict: they say the same."""
     pairs = list(merged_into.items())
     for first in range(0, len(pairs), PAGE):
         some = pairs[first : first + PAGE]
@@ -185,13 +185,12 @@ async def _free_outlasting(graph: Graph, merged_into: Mapping[str, str]) -> None
             await graph.alter(freed)
 
 
-class Twins:
-    """Finds near-duplicates: MinHash-LSH proposes, over everything seen so far, and only what it proposes is compared.
+class NearDuplicates:
+    """Find near-duplicates among all memories passed so far: MinHash-LSH proposes pairs, which are then compared.
 
     Broder, "On the resemblance and containment of documents", 1997; Indyk and Motwani, "Approximate nearest
-    neighbors", 1998. Two memories of different owners, speakers or trust, valid at different times, or that differ in a
-    negation, number or date, never meet: each sketch is exclusive-ored with a hash of those, which moves it to buckets
-    of its own.
+    neighbors", 1998. Memories that differ in owner, speaker, trust, validity, or in a negation, number or date, are
+    never proposed: each sketch is XORed with a hash of those, which moves it to separate buckets.
     """
 
     def __init__(self, graph: Graph, embedder: Embedder | None, same: float, window: int) -> None:
@@ -211,19 +210,19 @@ class Twins:
         self._size = 0
 
     def notes(self) -> tuple[str, ...]:
-        """What whoever reads the numbers should know."""
+        """Caveats for the counts."""
         notes = []
         if self._windows > 1:
             notes.append(
-                f"near-duplicates were looked for among {self._window:,} memories at a time, oldest first: "
-                "two that lie further apart were not compared"
+                f"near-duplicates were searched among {self._window:,} memories at a time, oldest first: "
+                "memories further apart were not compared"
             )
         if self._fault:
-            notes.append(f"near-duplicates were told by their words, for the embedder did not answer: {self._fault}")
+            notes.append(f"near-duplicates were found by words alone, as the embedder failed: {self._fault}")
         return tuple(notes)
 
     async def merged(self, page: Sequence[Memory]) -> dict[str, Change]:
-        """Which of a page, or of what came before it, says what a better one says, and is merged into that."""
+        """The merges for a page: changes to its memories, or earlier ones, that say what a better one says."""
         found: dict[str, Change] = {}
         sketches = {memory.id: self._sketch(memory) for memory in page}
         met = {memory.id: memory for memory in page}
@@ -248,7 +247,7 @@ class Twins:
     def _sketch(self, memory: Memory) -> MinHash:
         from datasketch import MinHash
 
-        said = words(_said(memory))
+        said = words(memory.spoken)
         sketch = MinHash(num_perm=PERMUTATIONS)
         sketch.update_batch([word.encode("utf-8", "replace") for word in said])
         apart = repr((_apart(memory), sorted(telling(said)))).encode("utf-8", "replace")
@@ -265,21 +264,21 @@ class Twins:
         self._size -= 1
 
     async def _alike(self, memory: Memory, others: Sequence[Memory]) -> list[Memory]:
-        """Those that say what ``memory`` says: a cosine over ``same``; without vectors, as many of their words in
-        common."""
+        """Those of ``others`` that say what ``memory`` says: their cosine, or else Jaccard similarity, is above
+        ``same``."""
         others = [one for one in others if _may_be_one(memory, one)]
         if not others:
             return []
         cosines = await self._cosines(memory, [one.id for one in others])
-        mine = words(_said(memory))
-        return [one for one in others if cosines.get(one.id, jaccard(mine, words(_said(one)))) > self._same]
+        mine = words(memory.spoken)
+        return [one for one in others if cosines.get(one.id, jaccard(mine, words(one.spoken))) > self._same]
 
     async def _cosines(self, memory: Memory, others: Sequence[str]) -> Mapping[str, float]:
-        """None where there is no embedder; one that failed is not asked again in this run."""
+        """Cosines by id, empty without an embedder; one that failed is not asked again in this run."""
         if self._embedder is None:
             return {}
         try:
-            vectors = await vectors_of(self._embedder, [_said(memory)])
+            vectors = await vectors_of(self._embedder, [memory.spoken])
         except FusionError as error:
             self._embedder, self._fault = None, str(error)
             return {}
@@ -287,16 +286,11 @@ class Twins:
 
 
 def _may_be_one(a: Memory, b: Memory) -> bool:
-    """Buckets may collide, so what must not be merged is looked at itself."""
+    """Whether two memories may be merged; checked on the memories themselves, as buckets may collide."""
     return _apart(a) == _apart(b) and not telling(words(a.event.text) ^ words(b.event.text))
 
 
 def _apart(memory: Memory) -> tuple[object, ...]:
-    """In what two memories of one text differ so that neither may stand for the other."""
+    """The fields in which two memories must agree to be merged."""
     event = memory.event
     return event.scope, event.speaker, event.trust, event.valid_from, event.valid_to
-
-
-def _said(memory: Memory) -> str:
-    """As the store has it in its index, and its vector is of."""
-    return spoken(memory.event.text, memory.event.speaker)

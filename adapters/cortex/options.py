@@ -11,11 +11,13 @@ from fusion.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Options(Walking):
-    """``candidates`` is how many memories are looked at by words, by meaning and by the graph each, before they are
-    ranked: seed 000's 50. ``by_words`` is what words count within the factor of similarity; 0 is the seed's cosine
-    alone, which finds fewer of the turns that answer a question about a conversation. ``weights`` is a table of
-    the nine factors, which must add up to 1. ``guarded`` merges a statement only into one that has all its words;
-    without it a cosine of .80 is enough, as in the seed, and "prefers coffee" is lost beside "prefers tea"."""
+    """Options of a cortex, besides those of the graph walk.
+
+    ``candidates``: memories from each of words, vectors and graph that are ranked (seed 000: 50). ``by_words``: share
+    of BM25 in the similarity factor, 0 to 1; the seed uses 0, which finds fewer turns of a conversation. ``weights``:
+    a table of the nine ranking factors; they add up to 1. ``guarded``: merge a statement only into one that has all its
+    words. Without it a cosine of .80 suffices, as in the seed, and "prefers coffee" is merged into "prefers tea".
+    """
 
     candidates: int = 50
     by_words: float = 0.5

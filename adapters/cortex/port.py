@@ -1,11 +1,11 @@
-"""What a cortex needs of the database behind it: memories in, memories out. SQLite and Bolt stand behind it.
+"""The port between the cortex and its store (SQLite, or a database over Bolt), and the values that cross it.
 
-A store keeps, finds and walks. It decides nothing: what is merged, what contradicts, how hits are ranked and when a
-memory ends is the cortex's business, so that every store answers alike (`tests/adapters/cortex/store_contract.py` is
-the suite that each inherits).
+A store keeps memories, searches them and walks their graph. The cortex decides the rest: what is merged, what
+contradicts, how hits are ranked, when a memory ends. So every store answers alike; each inherits the test suite
+`tests/adapters/cortex/store_contract.py`.
 
-A memory's id is its event's. An event never changes; a ``State`` does, field by field. Texts are found by words at
-once, by vectors as soon as those are filled in, which a store sees to by itself (``settle`` waits for it).
+A memory's id is its event's id. An event never changes; its ``State`` changes field by field. A stored text is found by
+its words at once, and by its vector as soon as the store has filled that in (``settle`` waits for it).
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 from fusion.contract import Embedder, Event, Extraction, Hit, Kind, Query, Scope
+from fusion.lib.words import spoken
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
 
 Lifetime = Literal["permanent", "project", "session", "ttl"]
-"""seed 000's scopes: how long a memory lasts; whose it is says ``Event.scope``"""
+"""how long a memory lasts (openclaw-cortex calls it scope); ``Event.scope`` says who owns it"""
 
 LIFETIMES: tuple[Lifetime, ...] = ("permanent", "project", "session", "ttl")
 
 UNSTATED = 0.7
-"""the confidence of a memory for which nobody stated any: seed 000's value for the unknown"""
+"""the confidence of a memory for which none was stated (seed 000)"""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What changes about a memory while its text never does.
+    """The part of a memory that changes; its text never does.
 
-    ``merged_into`` names the memory that already says the same: this one is kept, and found only if that one goes.
-    ``ended_at`` is when it expired, decayed, was retired or lost a conflict. Members of a conflict share its group;
-    ``contradicts`` names the other one.
+    ``merged_into`` is the id of a memory that says the same: this one is stored, but found only once that one is
+    deleted. ``ended_at`` is when it expired, decayed, was retired or lost a conflict. Members of a conflict share
+    ``conflict_group``; ``contradicts`` is the id of the opponent.
     """
 
     lifetime: Lifetime = "permanent"
@@ -53,7 +54,7 @@ class State:
 
 
 class Change(TypedDict, total=False):
-    """Fields of a `State` to write; those that are not named stay as they are."""
+    """The fields of a `State` to write; fields that are left out stay as they are."""
 
     lifetime: Lifetime
     confidence: float
@@ -72,7 +73,7 @@ class Change(TypedDict, total=False):
 # Not frozen, as `fusion.contract.Hit` is not, and for the same reason: a question makes a hundred.
 @dataclass(slots=True, unsafe_hash=True)
 class Memory:
-    """One version of a memory: what was said, what capture learnt from it, and how it stands."""
+    """One version of a memory: its event, what capture extracted from it, and its state."""
 
     event: Event
     extraction: Extraction = field(default_factory=Extraction)
@@ -84,13 +85,18 @@ class Memory:
 
     @property
     def kind(self) -> Kind:
-        """The kind that its caller chose; of a plain note, the one that capture found."""
+        """The kind that the caller chose; for a plain note, the one that capture found."""
         return self.extraction.kind if self.event.kind == "note" else self.event.kind
+
+    @property
+    def spoken(self) -> str:
+        """The text with its speaker, as the store indexes and embeds it."""
+        return spoken(self.event.text, self.event.speaker)
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a new memory does to others: it ``reinforces`` one, at a time, and makes ``changes``."""
+    """What storing a new memory does to others: it reinforces one, ``at`` a time, and changes states by id."""
 
     reinforces: str | None = None
     at: datetime | None = None
@@ -99,10 +105,11 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which memories are looked at: those that ``scope`` admits, as they stood at a time.
+    """The memories that a query may see: those that ``scope`` admits, at a point in time.
 
-    Without ``as_of``, what is current at ``now``: valid, not ended, not merged, and not superseded, unless it is one
-    side of an active conflict. With it, what was so then; with ``known_at``, as far as it was recorded by then.
+    Without ``as_of`` those current at ``now``: valid, not ended, not merged and not superseded, except both sides of an
+    active conflict. With ``as_of`` those current then; with ``known_at`` only what was recorded by then. With
+    ``history`` also superseded and ended ones.
     """
 
     scope: Scope
@@ -117,11 +124,11 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Ids with their scores, best first: BM25 by words, cosine by meaning. Comparable within one list only.
+class Matches:
+    """Search results as (id, score), best first: BM25 in ``words``, cosine in ``vectors``, each list on its own scale.
 
-    ``memories`` are those that the store had to read to see which of them the view sees, as `Graph.seen` gives them:
-    perhaps all, perhaps none.
+    ``memories`` are those that the store had to read anyway to check their visibility, as `Graph.visible` returns them;
+    it may be all of them or none.
     """
 
     words: Sequence[tuple[str, float]] = ()
@@ -132,10 +139,10 @@ class Found:
 # Not frozen either.
 @dataclass(slots=True, unsafe_hash=True)
 class Link:
-    """A memory that the graph leads to. ``hops``: 1, it mentions an entity of the query; 2, a neighbour of one.
+    """A memory that the graph leads to. ``hops`` is 1 if it mentions an entity of the query, 2 for a neighbour's.
 
-    ``rank`` is how many links are at least as strong, so that equals share the last place of their group; ``share``,
-    0 to 1, is its strength over that of the strongest link of as many hops; ``path`` is the chain that justifies it.
+    ``rank`` is the number of links at least as strong: equals share the last rank of their group. ``share``, 0 to 1, is
+    its strength relative to the strongest link with as many hops. ``path`` is the chain of names and predicates.
     """
 
     id: str
@@ -146,8 +153,8 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An entity of the graph: ``mentions`` is how many memories name it."""
+class EntitySummary:
+    """An entity of the graph and the number of memories that mention it."""
 
     name: str
     type: str
@@ -155,8 +162,8 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """What a store holds. Everything is counted in ``items``, superseded and merged ones too."""
+class StoreStats:
+    """Counts of a store; ``items`` includes superseded, ended and merged memories."""
 
     items: int = 0
     vectors: int = 0
@@ -167,112 +174,108 @@ class Holding:
 
 
 class Graph(Protocol):
-    """Where a cortex keeps its memories; built by its own ``open``. Every method may be called from many tasks at once.
+    """A store of memories and their graph. Every method may be called from many tasks at once.
 
-    What is written is durable and visible when the call returns: all of it or, with an error, nothing. Unknown ids are
-    left out, never an error. Errors are those of `fusion.errors`: ``StoreBusy``, ``StoreFull``, ``StoreDamaged``,
+    A write is durable and visible when its call returns, completely or, with an error, not at all. Unknown ids are
+    skipped, never an error. Raises errors of `fusion.errors`: ``StoreBusy``, ``StoreFull``, ``StoreDamaged``,
     ``BackendUnreachable``.
     """
 
     @property
     def embedder(self) -> Embedder | None:
-        """Whose vectors it has now: who asks by a vector encodes with this. ``None``: it has none."""
+        """The embedder that made the stored vectors and encodes queries; ``None`` if there are no vectors."""
         ...
 
     @property
     def generation(self) -> str | None:
-        """Names what may be found: another one after each change of it. ``None`` while that is going on, and where
-        others may write as well."""
+        """A token that changes with each change of what may be found. ``None`` while a change is under way, and where
+        other programs write to the store as well."""
         ...
 
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
-        """Keeps memories with what they mention: entities, ends of facts, who said it, and the text's `concepts`.
+        """Store memories with what they mention: entities, ends of facts, the speaker, and the text's `concepts`.
 
-        An id that is there already stays as it is. ``effects``, by the id of a new memory, are done in the same
-        transaction, and only if that memory is new indeed: told twice, it reinforces once.
+        A stored id stays as it is. ``effects``, by the id of a new memory, are applied in the same transaction, and
+        only if that memory is new: adding it again reinforces nothing. Reinforcing adds .05 to the confidence, at most
+        1, and counts; it is atomic.
         """
         ...
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
-        """Writes these fields of these memories, in one transaction."""
-        ...
-
-    async def reinforce(self, id: str, at: datetime) -> None:
-        """Confidence + .05, at most 1, and one more reinforcement; atomic, however many call at once."""
+        """Write these state fields by id, in one transaction."""
         ...
 
     async def use(self, ids: Sequence[str], at: datetime) -> None:
-        """One more access of each, atomic; the latest time stays, even if it is told late."""
+        """Count one access of each memory, atomically; the latest time wins, whatever the order of calls."""
         ...
 
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:
-        """Removes memories, their mentions and what only they assert. Returns the ids that were there.
+        """Remove memories, their mentions and relations that only they assert. Returns the ids that existed.
 
-        What was merged into them is free again, and who was in an active conflict with one of them is so no more. Of a
-        settled conflict that has only losers left, the best goes on as if it had won.
+        Memories merged into them can be found again; active conflicts with them end. If only losers of a resolved
+        conflict are left, the best of them is reinstated.
         """
         ...
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
-        """Memories by id, whoever's they are and however they stand."""
+        """Memories by id, of every owner and in every state."""
         ...
 
-    async def seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
-        """Those of these memories that ``view`` sees. Of each extraction a store may leave out everything but its kind:
-        recall reads a hundred."""
+    async def visible(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
+        """Those of these memories that ``view`` sees. A store may return of each extraction only the kind: recall reads
+        a hundred memories."""
         ...
 
     async def versions(self, id: str) -> Sequence[Memory]:
-        """All versions of a memory by ``supersedes``, oldest first; just itself if it has no other."""
+        """All versions of a memory by ``supersedes``, oldest first, itself included."""
         ...
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
-        """The next memories in the order of their ids, of everyone or of those that ``scope`` admits. For upkeep,
-        lists and export: whatever their state."""
+        """The next memories by id after ``after``, in every state, of all owners or of those that ``scope`` admits."""
         ...
 
     async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
-        """Those that ``scope`` admits whose id begins or ends with ``part`` as it is, in the order of their ids."""
+        """Memories that ``scope`` admits whose id begins or ends with ``part``, taken literally, by id."""
         ...
 
-    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
-        """The best ``limit`` by words, and the best by meaning where there is a vector; only what ``view`` sees.
+    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Matches:
+        """The best ``limit`` memories by words, and by meaning if there is a vector; only those that ``view`` sees.
 
-        Either list stands in for the other while that does not work; ``holding`` says so then.
+        While one of the two searches fails, only the other list is filled and ``stats`` reports the fault.
         """
         ...
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
-        """Cosines of these memories, -1 to 1; those without a vector are left out."""
+        """Cosines of these memories with ``vector``, -1 to 1; memories without a vector are left out."""
         ...
 
-    async def lacking(
+    async def complete(
         self, ids: Sequence[str], vector: Floats | None, bare: Sequence[str]
     ) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
-        """What is still to be known of what was found and linked: these memories, however they stand and as briefly as
-        in ``seen``, and the cosines of ``bare`` where there is a vector."""
+        """What recall still needs: the memories ``ids`` in every state, as briefly as in ``visible``, and the cosines
+        of ``bare`` if there is a vector."""
         ...
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
-        """What the entities and concepts that ``text`` names lead to, strongest first; only through what ``view`` sees.
+        """The memories linked to the entities and concepts that ``text`` names, strongest first.
 
-        A concept leads to the memories whose text has it, and no further.
-
-        At most ``limit``, and besides whatever of ``similar``, which ``find`` found for this view, is linked too.
-        Equals are ordered as in ``similar``, then newest first; of a hub these ``similar`` are taken, and its newest.
+        Walks only through memories that ``view`` sees. A concept leads to the memories whose text has it, and no
+        further. Returns at most ``limit``, plus every linked memory of ``similar``, the ids that ``find`` returned for
+        this view. Equals are ordered as in ``similar``, then newest first. Of a hub only ``similar`` and its newest
+        memories are considered.
         """
         ...
 
-    async def beside(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
-        """For each hit, up to ``span`` memories before and after it in its document and scope, in order, without it;
-        superseded ones are left out."""
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
+        """For each hit, up to ``span`` memories before and after it in its document and scope, in order, without the
+        hit itself and without superseded memories."""
         ...
 
-    async def entities(self, scope: Scope, limit: int = 100) -> Sequence[Known]:
-        """The entities of a user, the most mentioned first; not the concepts that nobody named."""
+    async def entities(self, scope: Scope, limit: int = 100) -> Sequence[EntitySummary]:
+        """The entities of a user, the most mentioned first, without key phrases."""
         ...
 
-    async def holding(self) -> Holding: ...
+    async def stats(self) -> StoreStats: ...
 
     async def count(self) -> int | None:
         """As `fusion.contract.CountsEvents`."""
@@ -283,7 +286,7 @@ class Graph(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Returns when every text has its vector, or the embedder has failed once more."""
+        """Wait until every text has its vector, or the embedder has failed again."""
         ...
 
     async def close(self) -> None:

@@ -1,16 +1,14 @@
-"""What the questions of a session found, kept ready for the next one: seed 000's pre-warm cache.
+"""A cache of a session's query candidates, so that a repeated query is answered at once: seed 000's pre-warm cache.
 
-The original writes a list into a file named by the session and reads it for the next turn, whatever that asks. Here
+openclaw-cortex writes results into a file named by the session and returns them for the next turn, whatever its query.
+Here
 
-- it is used by the same session of the same user alone, for a question of the same terms in the same order: "How long
-  is a slot held?" and "how long are slots held";
-- it keeps what was looked at, not what came of it: the memories are read again, held against scope and time again, and
-  ranked anew, by how near they are to the question that was asked first. A memory that may not be seen any more makes
-  it look anew;
-- whatever changes the store makes it stale at once, and the session's last question is then asked anew behind, so that
-  the next one finds it ready;
-- it lives in memory, bounded in entries, bytes and time. A session's id comes from outside: it is part of a hash, and
-  never a name of anything.
+- an entry serves the same session of the same user, for a query with the same terms in the same order: "How long is a
+  slot held?" and "how long are slots held";
+- an entry holds candidates, not results: memories are read, filtered by scope and time, and ranked again, with the
+  cosines of the first query. If a memory is no longer visible, the query runs in full;
+- every change of the store makes all entries stale; the session's last query then runs again in the background;
+- the cache is in RAM, bounded in entries, bytes and time. The session id, which is external, is only part of a hash.
 """
 
 from __future__ import annotations
@@ -27,16 +25,16 @@ from fusion.lib.bm25 import terms
 from fusion.lib.jaccard import telling
 from fusion.lib.words import words
 
-ENTRIES = 128
-BYTES = 4 << 20
-"""about, of all entries; one of fifty candidates a list takes some 50 kB"""
-KEPT = timedelta(minutes=5)
-"""seed 000's"""
-AGAIN = 4
-"""sessions whose last question is asked anew after one batch"""
+MAX_ENTRIES = 128
+MAX_BYTES = 4 << 20
+"""estimated, of all entries; one with fifty candidates a list takes some 50 kB"""
+TTL = timedelta(minutes=5)
+"""how long an entry may be used (seed 000)"""
+MAX_REFRESHED = 4
+"""sessions whose last query runs again after one batch"""
 
-_OF_AN_ID = 400
-"""bytes, about, that a candidate takes in all lists"""
+_BYTES_PER_CANDIDATE = 400
+"""estimate, over all lists"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,8 @@ class _Entry:
     size: int
 
 
-class Warm:
-    """The entries of one cortex. ``entries`` and ``total`` (bytes, about) are what it holds now."""
+class PrewarmCache:
+    """The cache of one cortex; ``entries`` counts them, ``total`` is their estimated size in bytes."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
@@ -60,35 +58,37 @@ class Warm:
         return len(self._entries)
 
     def get(self, query: Query, history: bool, generation: str | None) -> Pool | None:
-        """What was looked at for such a question of this session, if nothing has changed since."""
+        """The candidates of this query, if they are cached, at most 5 minutes old, and the store has not changed."""
         key = key_of(query, history)
         entry = None if key is None else self._entries.get(key)
         if key is None or entry is None:
             return None
-        if entry.generation != generation or not timedelta(0) <= query.now - entry.query.now <= KEPT:
+        if entry.generation != generation or not timedelta(0) <= query.now - entry.query.now <= TTL:
             return None
         self._entries.move_to_end(key)
         return entry.pool
 
     def put(self, query: Query, history: bool, generation: str | None, pool: Pool) -> None:
-        """Keeps it where a session is named, the store stood still (``generation`` is from before it was looked at) and
-        nothing was cut off."""
+        """Cache the candidates, if the query has a session, the store has a ``generation`` and nothing was cut off.
+
+        ``generation`` is the store's before it was searched.
+        """
         key = key_of(query, history)
         if key is None or generation is None or not pool.whole:
             return
-        size = _OF_AN_ID * len(pool.scores) + sum(len(part) for link in pool.links for part in link.path)
+        size = _BYTES_PER_CANDIDATE * len(pool.scores) + sum(len(part) for link in pool.links for part in link.path)
         self._drop(key)
         self._entries[key] = _Entry(query, history, generation, pool, size)
         self.total += size
-        while len(self._entries) > ENTRIES or self.total > BYTES:
+        while len(self._entries) > MAX_ENTRIES or self.total > MAX_BYTES:
             self._drop(next(iter(self._entries)))
 
     def stale(self, sessions: Collection[str | None], now: datetime) -> Sequence[tuple[Query, bool]]:
-        """The last question of each of these sessions, to be asked anew at ``now``; at most ``AGAIN``."""
+        """The last query of each of these sessions, with its time set to ``now``; at most four."""
         last: dict[object, tuple[Query, bool]] = {}
         for entry in reversed(self._entries.values()):
             scope, age = entry.query.scope, now - entry.query.now
-            if len(last) < AGAIN and scope.session_id in sessions and timedelta(0) <= age <= KEPT:
+            if len(last) < MAX_REFRESHED and scope.session_id in sessions and timedelta(0) <= age <= TTL:
                 last.setdefault(scope, (replace(entry.query, now=now), entry.history))
         return list(last.values())
 
@@ -98,9 +98,9 @@ class Warm:
 
 
 def key_of(query: Query, history: bool) -> bytes | None:
-    """Names a question by whose it is, its time and its terms. ``None`` without a session, or a term."""
+    """The cache key: a hash of scope, times and terms. ``None`` without a session or without terms."""
     asked = terms(query.text)
     if query.scope.session_id is None or not asked:
         return None
-    meant = query.scope, history, query.as_of, query.known_at, asked, sorted(telling(words(query.text)))
-    return blake2b(repr(meant).encode("utf-8", "backslashreplace"), digest_size=16).digest()
+    parts = query.scope, history, query.as_of, query.known_at, asked, sorted(telling(words(query.text)))
+    return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()

@@ -1,9 +1,9 @@
-"""Seed 000's ranking: nine factors, each 0 to 1, weighed and summed, then two penalties. Pure functions.
+"""The ranking of seed 000: a weighted sum of nine factors, each 0 to 1, then two penalties. Pure functions.
 
     score = (.45 similarity + .08 recency + .05 frequency + .10 type + .08 scope + .07 confidence
              + .07 reinforcement + .05 tags + .05 graph) · .3 if superseded · .8 if in conflict
 
-Where the real openclaw-cortex departs from the seed, the formula's docstring says which was taken, and why.
+Where openclaw-cortex differs from the seed, the docstring of the factor says which one is used here, and why.
 """
 
 from __future__ import annotations
@@ -15,39 +15,38 @@ from functools import lru_cache
 from math import exp, isfinite, log, log2
 from operator import itemgetter
 
-from adapters.cortex.port import UNSTATED, Found, Lifetime, Link, Memory
+from adapters.cortex.port import UNSTATED, Lifetime, Link, Matches, Memory
 from fusion.contract import Kind
 from fusion.errors import SettingsError
 from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.lib.words import words
 
-SUPERSEDED = 0.3
-"""what is left of a memory's score while its successor is among the same results"""
+SUPERSEDED_PENALTY = 0.3
+"""factor on a memory's score while its successor is among the results"""
 
-IN_CONFLICT = 0.8
-"""what is left of the score of each side of an active conflict"""
+CONFLICT_PENALTY = 0.8
+"""factor on the score of each side of an active conflict"""
 
 HALF_LIFE_H = 168.0
 """hours after which recency has halved: a week"""
 
 NEVER_ACCESSED = 0.1
-"""recency of what was never used: below anything used within the last three weeks"""
+"""recency of a memory that was never used: below anything used within the last three weeks"""
 
 TOLERANCE = 0.01
 """by which the weights' sum may differ from 1"""
 
 _TYPE: Mapping[Kind, float] = {"rule": 1.5, "procedure": 1.3, "fact": 1.0, "episode": 0.8, "preference": 0.7}
-_MOST = 1.5
+_MAX_TYPE_BOOST = 1.5
 
 # What is made for every candidate is not frozen, as `fusion.contract.Hit` is not, and for the same reason.
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Weights:
-    """What each factor counts: each at least 0, all together 1 ± .01, the seed's by default.
+    """The weight of each factor, at least 0 each and 1 ± .01 in sum; the defaults are the seed's.
 
-    openclaw-cortex warns of others and goes on with its defaults; a weight that is silently not in force helps nobody,
-    so here they are refused when the store is opened.
+    Other sums are refused when the store is opened. (openclaw-cortex logs a warning and uses its defaults.)
     """
 
     similarity: float = 0.45
@@ -80,10 +79,10 @@ class Weights:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Candidate:
-    """A memory that was found: its cosine, where it has a vector; its BM25 as a share of the best one's; how many hops
-    away it is, and its strength as a share of the strongest of as many.
+    """A found memory with its evidence.
 
-    ``blended`` is its fused score as a share of the best possible: it stands in where nothing says how similar it is.
+    ``cosine`` is None without a vector; ``words`` is its BM25 relative to the best one's; ``blended`` its fused score
+    relative to the best possible, used where neither says how similar it is. ``hops`` and ``share`` are as in `Link`.
     """
 
     memory: Memory
@@ -97,7 +96,7 @@ class Candidate:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ranked:
-    """A memory with its score and what that is made of: the factors before weighing, and the penalty, 1 for none."""
+    """A memory with its score, its factors before weighting, and its penalty, 1 for none."""
 
     memory: Memory
     score: float
@@ -114,7 +113,7 @@ def rank(
     weights: Weights,
     by_words: float = 0.0,
 ) -> list[Ranked]:
-    """All of ``candidates``, best first; equals by what was fused, then by id."""
+    """All of ``candidates``, best first; ties by fused score, then by id."""
     superseded = {c.memory.event.supersedes for c in candidates if c.memory.event.supersedes}
     asked = words(text)
     # By state, kind and project, the factors that these decide, and what they weigh: most share one state.
@@ -172,18 +171,18 @@ def weighed(seen: Weights, weights: Weights) -> float:
 
 
 def penalties(memory: Memory, superseded: Collection[str]) -> float:
-    """The product of those that apply: ``superseded`` are the ids whose successor is among the results."""
-    penalty = SUPERSEDED if memory.event.event_id in superseded else 1.0
-    return penalty * IN_CONFLICT if memory.state.conflict_status == "active" else penalty
+    """The product of the penalties that apply; ``superseded`` has the ids whose successor is among the results."""
+    penalty = SUPERSEDED_PENALTY if memory.event.event_id in superseded else 1.0
+    return penalty * CONFLICT_PENALTY if memory.state.conflict_status == "active" else penalty
 
 
 # The nine factors
 
 
 def similarity(cosine: float | None, words: float, blended: float, by_words: float = 0.0) -> float:
-    """The cosine (below 0 taken for 0) and BM25's share, which counts ``by_words``; 0 is the seed's cosine alone.
+    """(1 - by_words) · cosine, at least 0, + by_words · words. With ``by_words`` 0 it is the seed's cosine alone.
 
-    Without a vector BM25's share counts alone; where neither says anything, the blended score (as openclaw-cortex).
+    Without a vector it is ``words`` alone, and without either the blended score (as in openclaw-cortex).
     """
     if cosine is None:
         return words or blended
@@ -191,7 +190,7 @@ def similarity(cosine: float | None, words: float, blended: float, by_words: flo
 
 
 def recency(last_accessed: datetime | None, now: datetime) -> float:
-    """exp(-ln 2 · hours / 168): 1 just now, .5 after a week. A time in the future counts as now, never as .1."""
+    """exp(-ln 2 · hours / 168): 1 just now, .5 after a week. A time in the future counts as now."""
     if last_accessed is None:
         return NEVER_ACCESSED
     hours = max(0.0, (now - last_accessed).total_seconds() / 3600)
@@ -209,21 +208,19 @@ def type_boost(kind: Kind) -> float:
 
     Kinds that the seed does not have count as facts.
     """
-    return _TYPE.get(kind, 1.0) / _MOST
+    return _TYPE.get(kind, 1.0) / _MAX_TYPE_BOOST
 
 
 def scope_boost(lifetime: Lifetime, project: str | None, asked: str | None) -> float:
-    """1 for a memory of the project that is asked about, .667 for a permanent one, .533 for any other.
-
-    Where no project is asked about, nobody's is the wrong one: .667 for all.
-    """
+    """1 for a memory of the query's project, .667 for a permanent one, .533 for any other; .667 for all if the query
+    has no project."""
     if asked is None or lifetime == "permanent":
-        return 1.0 / _MOST
-    return 1.0 if lifetime == "project" and project == asked else 0.8 / _MOST
+        return 1.0 / _MAX_TYPE_BOOST
+    return 1.0 if lifetime == "project" and project == asked else 0.8 / _MAX_TYPE_BOOST
 
 
 def confidence(stated: float) -> float:
-    """As stated, 0 to 1; below .01 it is unknown and counts .7."""
+    """The stated confidence, 0 to 1; below .01 it counts as unknown, .7."""
     return UNSTATED if stated < 0.01 else min(1.0, stated)
 
 
@@ -234,9 +231,9 @@ def reinforcement(count: int) -> float:
 
 
 def tag_affinity(tags: Sequence[str], asked: Collection[str]) -> float:
-    """Of its tags, the share that the query has, each with all its words; 0 without tags.
+    """The share of the tags that have all their words in the query; 0 without tags.
 
-    Words, not what stands between blanks (openclaw-cortex): of "What about Rust?" the last one is "rust".
+    Compares words, not whitespace-separated tokens as openclaw-cortex does: "What about Rust?" has the word "rust".
     """
     if not tags:
         return 0.0
@@ -244,21 +241,21 @@ def tag_affinity(tags: Sequence[str], asked: Collection[str]) -> float:
 
 
 def graph_proximity(hops: int | None, share: float = 1.0) -> float:
-    """1 for one hop from an entity of the query, .5 for two, .25 for more, 0 where no way leads; times ``share``.
+    """1 for one hop from an entity of the query, .5 for two, .25 for more, 0 if unlinked; times ``share``.
 
-    In openclaw-cortex hops never reach the score, so that it is always 0; here they do. And a way through what
-    hundreds of memories mention says less than one through a rare name: 1 is the strongest link of as many hops.
+    In openclaw-cortex hops never reach the score, so the factor is always 0. ``share`` makes a path through a rare name
+    count more than one through a name that hundreds of memories mention.
     """
     if hops is None:
         return 0.0
     return (1.0 if hops <= 1 else 0.5 if hops == 2 else 0.25) * share
 
 
-# Before ranking: what is similar and what is linked, as one
+# Before ranking: fuse similar and linked memories
 
 
-def fused(found: Found) -> list[str]:
-    """Both lists as one by reciprocal rank fusion: 1/(60 + rank) from each, ranks from 1. Equal scores: by id."""
+def fused(found: Matches) -> list[str]:
+    """Both lists fused by reciprocal rank, 1/(60 + rank) with ranks from 1; ties by id."""
     scores = rank_fusion(ranked(id_ for id_, _ in one) for one in (found.words, found.vectors))
     return sorted(scores, key=lambda id_: (-scores[id_], id_))
 

@@ -1,7 +1,7 @@
-"""Recall in seed 000's order: embed, the 50 most similar, two hops of the graph, fusion, nine factors.
+"""Recall in seed 000's order: embed the query, find the 50 most similar, walk two hops, fuse, rank by nine factors.
 
-Similar by words counts beside similar by meaning, so that recall works while vectors are missing; what only words or
-the graph found gets its cosine too, where it has a vector.
+Similarity is by words and by vectors, so recall works while vectors are missing. Memories found only by words or by the
+graph get their cosine too, if they have a vector.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adapters.cortex.options import Options
-from adapters.cortex.port import Found, Graph, Link, Memory, View
+from adapters.cortex.port import Graph, Link, Matches, Memory, View
 from adapters.cortex.rank import Candidate, Ranked, fused, merged, rank
 from fusion.contract import Query
 from fusion.lib.rank_fusion import highest
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 GRAPH_SHARE = 0.25
-"""of a query's time is what the graph may take: the 50 ms that openclaw-cortex gives it in a hook of 200, and the 200
-and 500 ms elsewhere in 0.8 and 2 seconds. Then the similar alone are ranked"""
+"""of a query's deadline that the graph walk may take; then only similar memories are ranked. openclaw-cortex gives
+it 50 of 200 ms in a hook, and 200 and 500 ms of .8 and 2 s elsewhere"""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What is looked at for a question before it is ranked. ``whole``: nothing of it was cut off, or failed."""
+    """The candidates of a query before ranking. ``whole``: nothing was cut off and nothing failed."""
 
-    found: Found
+    found: Matches
     links: Sequence[Link]
     scores: Mapping[str, float]
-    """by id, what similar and linked make of it together: whatever was found at all"""
+    """the fused score of every candidate, by id"""
     cosines: Mapping[str, float]
     whole: bool
 
@@ -43,9 +43,9 @@ class Pool:
 async def recall(
     graph: Graph, query: Query, vector: Floats | None, options: Options, *, history: bool = False, linked: bool = True
 ) -> list[Ranked]:
-    """Everything found for ``query``, best first, whatever its limit: a limit only cuts, it does not change the order.
+    """Everything found for ``query``, best first; the query's limit is ignored.
 
-    ``vector`` is the query's, if it could be encoded. Without ``linked`` the graph is left out.
+    ``vector`` is the query's, if it could be encoded. Without ``linked`` the graph is not walked.
     """
     pool, memories = await look(graph, query, vector, View.of(query, history=history), options, linked=linked)
     return ranked(pool, memories, query, options)
@@ -54,17 +54,17 @@ async def recall(
 async def look(
     graph: Graph, query: Query, vector: Floats | None, view: View, options: Options, *, linked: bool = True
 ) -> tuple[Pool, Mapping[str, Memory]]:
-    """What is similar and what is linked, and those memories as they stand."""
+    """The candidates of a query, similar and linked, and their memories."""
     found = await graph.find(query.text, vector, view, options.candidates)
     similar = fused(found)
     links = await _links(graph, query, view, similar, options) if linked else ()
     scores = merged(similar, links or (), options.similar_weight, options.graph_weight)
     cosines = dict(found.vectors)
     unread = [id_ for id_ in scores if id_ not in found.memories]
-    more, others = await graph.lacking(unread, vector, [id_ for id_ in scores if id_ not in cosines])
+    more, others = await graph.complete(unread, vector, [id_ for id_ in scores if id_ not in cosines])
     encoded = vector is not None or graph.embedder is None
     cosines |= others
-    pool = Pool(Found(found.words, found.vectors), links or (), scores, cosines, encoded and links is not None)
+    pool = Pool(Matches(found.words, found.vectors), links or (), scores, cosines, encoded and links is not None)
     return pool, {**found.memories, **more}
 
 
@@ -89,13 +89,17 @@ def ranked(pool: Pool, memories: Mapping[str, Memory], query: Query, options: Op
 _UNLINKED = Link("", 0, 0)
 
 
+def walk_timeout_s(query: Query) -> float:
+    return query.deadline_s * GRAPH_SHARE
+
+
 async def _links(
     graph: Graph, query: Query, view: View, similar: Sequence[str], options: Options
 ) -> Sequence[Link] | None:
-    """``None`` where it took too long."""
+    """The linked memories; ``None`` if the walk took too long."""
     try:
-        async with asyncio.timeout(query.deadline_s * GRAPH_SHARE):
+        async with asyncio.timeout(walk_timeout_s(query)):
             return await graph.link(query.text, view, similar, options.candidates)
     except TimeoutError:
-        _log.info("the graph took more than its %d %% of the time; only what is similar is ranked", 100 * GRAPH_SHARE)
+        _log.info("the graph walk exceeded %d %% of the deadline; only similar memories are ranked", 100 * GRAPH_SHARE)
         return None

@@ -1,7 +1,7 @@
-"""Memories as JSON: one line each in an export, and what a store keeps of an extraction beside its rows.
+"""Memories as lines of JSON for an export, and extractions as JSON for a column.
 
-The same memory is the same bytes, whichever store it comes from; fields that have their default are left out, so that
-a field which is added later changes no line.
+The same memory gives the same bytes from every store. Fields with their default value are left out, so that a field
+added later changes no existing line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXTRACTION: TypeAdapter[Extraction] = TypeAdapter(Extraction)
 _ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 MAX_COUNT = 2**53
-"""of uses and reinforcements: what every store and every reader of JSON keeps exactly"""
+"""of uses and reinforcements: the largest integer that every store and JSON reader keeps exactly"""
 
 
 def line_of(memory: Memory) -> str:

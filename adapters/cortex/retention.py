@@ -1,11 +1,11 @@
-"""What the caller of a memory said about how it is to be kept, as the event carries it from the door to the store."""
+"""Lifetime, confidence and tags that a caller stated, as pairs in `Event.stated`, and back as fields of a `State`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
 
-from adapters.cortex.port import LIFETIMES, Change, State
+from adapters.cortex.port import LIFETIMES, Change
 from fusion.contract import Event
 from fusion.errors import BadInput
 
@@ -13,17 +13,19 @@ MAX_TAGS = 64
 MAX_TAG_CHARS = 128
 
 
-def stating(
+def to_stated(
     lifetime: str | None = None,
     confidence: float | None = None,
     tags: Sequence[str] = (),
     *,
-    called: str = "lifetime",
+    lifetime_field: str = "lifetime",
 ) -> tuple[tuple[str, str], ...]:
-    """The pairs of `Event.stated`. Raises ``BadInput``, which says what may stand there; ``called`` is what its caller
-    knows the lifetime as."""
+    """The pairs of `Event.stated` for these values. Raises ``BadInput`` for a value out of range.
+
+    ``lifetime_field`` is the caller's name for the lifetime, for the error.
+    """
     if lifetime is not None and lifetime not in LIFETIMES:
-        raise BadInput(f"{called}: there are {', '.join(LIFETIMES)}")
+        raise BadInput(f"{lifetime_field}: give one of {', '.join(LIFETIMES)}")
     if confidence is not None and not (isfinite(confidence) and 0 <= confidence <= 1):
         raise BadInput("confidence: give a number from 0 to 1")
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
@@ -36,8 +38,8 @@ def stating(
     return tuple(pairs)
 
 
-def stated(event: Event) -> Change:
-    """The fields of its `State` that were stated of an event; what makes no sense counts as not stated."""
+def from_stated(event: Event) -> Change:
+    """The `State` fields that an event states; invalid values count as not stated."""
     change: Change = {}
     tags = tuple(value for name, value in event.stated if name == "tag")
     if tags:
@@ -49,11 +51,6 @@ def stated(event: Event) -> Change:
             if (name, value) == ("lifetime", lifetime):
                 change["lifetime"] = lifetime
     return change
-
-
-def stated_of(state: State) -> tuple[tuple[str, str], ...]:
-    """As if the caller of a new version had stated what holds of the old one."""
-    return stating(state.lifetime, state.confidence, state.tags)
 
 
 def _number(text: str) -> float | None:

@@ -1,6 +1,6 @@
-"""The HTTP API of openclaw-cortex, for its clients: below /compat/cortex, or at the root of a port of its own.
+"""The HTTP API of openclaw-cortex for its clients, below /compat/cortex or at the root of a separate port.
 
-Its replies, field for field; what is wrong is told as everywhere else in this gateway.
+Replies have the fields of openclaw-cortex; errors have the form of this gateway's other routes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from adapters.cortex import cli
+from adapters.cortex.maintenance import Stats
+from adapters.cortex.requests import check_fields, draft_of, texts
 from fusion.errors import BadInput
 from fusion.extension import Call, Route
 
@@ -19,7 +21,7 @@ Sent = Mapping[str, object]
 
 
 async def remember(cortex: Cortex, call: Call, sent: Sent) -> object:
-    ((event_id, became),) = await call.gateway.remember([cli.draft_of(sent, call)])
+    ((event_id, became),) = await call.gateway.remember([draft_of(sent, call)])
     return {"id": event_id, "stored": became in ("stored", "superseded", "duplicate")}
 
 
@@ -39,12 +41,12 @@ async def get(cortex: Cortex, call: Call, sent: Sent) -> object:
 
 
 async def put(cortex: Cortex, call: Call, sent: Sent) -> object:
-    """The memory's new version, which has an id of its own; the old one stays in its history."""
+    """Replace a memory by a new version with a new id; the old version stays in its history."""
     asked = _checked(sent, id=str, content=str, type=str, scope=str, tags=list, confidence=(int, float))
     if "scope" in asked:
         asked["lifetime"] = asked.pop("scope")
     if "tags" in asked:
-        asked["tags"] = cli.texts("tags", asked["tags"])
+        asked["tags"] = texts("tags", asked["tags"])
     return await cli.Update(**asked)(cortex, call)
 
 
@@ -53,7 +55,7 @@ async def delete(cortex: Cortex, call: Call, sent: Sent) -> object:
 
 
 async def stats(cortex: Cortex, call: Call, sent: Sent) -> object:
-    return await cli.Stats()(cortex, call)
+    return await Stats()(cortex, call)
 
 
 async def healthz(cortex: Cortex, call: Call, sent: Sent) -> object:
@@ -61,15 +63,11 @@ async def healthz(cortex: Cortex, call: Call, sent: Sent) -> object:
 
 
 def _checked(sent: Sent, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
-    """What was sent, by name; the first is needed. Raises ``BadInput``, which names the field."""
+    """The fields that were sent and are not null; the first of ``kinds`` is required. Raises ``BadInput``."""
     first = next(iter(kinds))
     if not sent.get(first):
         raise BadInput(f"{first}: is missing")
-    for name, value in sent.items():
-        if name not in kinds:
-            raise BadInput(f"there is no field {name!r}, only: {', '.join(kinds)}")
-        if value is not None and (not isinstance(value, kinds[name]) or isinstance(value, bool)):
-            raise BadInput(f"{name}: that is not what stands there")
+    check_fields(sent, kinds)
     return {name: value for name, value in sent.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""A memory as named columns, which every store keeps: SQLite in a row, a graph database on a node."""
+"""The columns of a memory, the same in every store: in a SQLite row or on a node of a graph database."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fusion.store.rows import Fields, event_of, microseconds, storable, time_of
 FIELDS = tuple(Change.__annotations__)
 """the columns of a `State`"""
 
-REINFORCED_BY = 0.05
-"""what confidence gains each time, up to 1: seed 000's number"""
+REINFORCEMENT = 0.05
+"""added to the confidence by each reinforcement, up to 1 (seed 000)"""
 
 _TIMES = frozenset({"last_accessed", "reinforced_at", "ended_at"})
 
@@ -56,8 +56,7 @@ def state_of(
     merged_into: str | None,
     ended_at: int | None,
 ) -> State:
-    """The state of ``FIELDS`` as they are stored. Most memories were never touched since they were kept, and share
-    theirs."""
+    """The `State` of the stored values of ``FIELDS``. Cached: most memories share the same unchanged state."""
     return State(
         lifetime,
         confidence,

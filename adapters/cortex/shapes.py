@@ -1,4 +1,4 @@
-"""A memory as seed 000 names its fields, for its verbs and its drop-in routes."""
+"""Memories in openclaw-cortex's fields, for the verbs and the compatible routes, and as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from fusion.errors import BadInput
 
 
 def shaped(memory: Memory, successor: Memory | None = None) -> dict[str, Any]:
-    """Every field of the seed's data model that a memory has. ``valid_to`` is when a newer version or an end came;
-    ``valid_until`` what was said of it beforehand."""
+    """A memory in the fields of openclaw-cortex's data model.
+
+    ``valid_to`` is when a newer version replaced it or it ended; ``valid_until`` is the end stated in advance.
+    """
     event, state = memory.event, memory.state
     ended = [state.ended_at] if state.ended_at else []
-    if successor is not None and state.conflict_status != "active":  # while they are at odds, both hold
+    if successor is not None and state.conflict_status != "active":  # both sides of an open conflict are valid
         ended.append(successor.event.valid_from or successor.event.recorded_at)
     return {
         "id": memory.id,
         "content": event.text,
-        "type": type_of(memory),
+        "type": memory.kind,
         "scope": state.lifetime,
         "visibility": "private" if event.scope.audience == "private" else "shared",
         "confidence": round(state.confidence, 6),
@@ -52,20 +54,15 @@ def chain(versions: Sequence[Memory]) -> list[dict[str, Any]]:
 
 
 def kind_of(type: str | None) -> Kind:
-    """A memory's type by its name; a note's is what capture takes it for. Raises ``BadInput``, which names all."""
+    """The kind with this name, "note" for none. Raises ``BadInput``, which lists all kinds."""
     for kind in KINDS:
         if kind == (type or "note"):
             return kind
     raise BadInput(f"type: there are {', '.join(KINDS)}")
 
 
-def type_of(memory: Memory) -> str:
-    """What was said that it is, or else what capture took it for."""
-    return memory.extraction.kind if memory.event.kind == "note" else memory.event.kind
-
-
-def told(memories: Sequence[Mapping[str, Any]]) -> str:
-    """Memories for a person: a line each, the id first, then what kind it is and how it stands."""
+def listing(memories: Sequence[Mapping[str, Any]]) -> str:
+    """One line for each memory: id, time, text, then kind, lifetime, confidence, tags and conflicts."""
     lines = []
     for one in memories:
         marks = [one["type"], one["scope"], f"{one['confidence']:.2f}", *(f"#{tag}" for tag in one["tags"])]
@@ -74,7 +71,7 @@ def told(memories: Sequence[Mapping[str, Any]]) -> str:
         if one["conflict_status"] == "active":
             marks.append(f"contradicts {str(one['contradicts_id'])[-8:]}")
         elif one["conflict_status"]:
-            marks.append("gave way to what contradicts it")
+            marks.append("lost a conflict")
         if one["merged_into"]:
             marks.append(f"says the same as {one['merged_into'][-8:]}")
         who = f"{one['speaker']}: " if one["speaker"] else ""

@@ -1,6 +1,6 @@
-"""The cortex in one SQLite file, its index (words, vectors) derived beside it: the embedded store.
+"""The cortex's embedded store: one SQLite file, and a search index (words, vectors) derived from it.
 
-Nothing of what ends, is merged or superseded is written into the text's row but a mark, so that every version stays.
+Ending, merging and superseding a memory only set columns of its row, so that every version stays.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from adapters.cortex import phrases
 from adapters.cortex.conflict import restored
-from adapters.cortex.port import Change, Effect, Found, Holding, Known, Link, Memory, View
+from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
-from adapters.cortex.rows import FIELDS, REINFORCED_BY, columns, memory_in, state_of
+from adapters.cortex.rows import FIELDS, REINFORCEMENT, columns, memory_in, state_of
 from adapters.graph import (
-    DEEPER,
-    MANY,
+    OVERFETCH,
     SCHEMA,
+    VALUES,
+    Condition,
     GraphStore,
-    Seen,
     Walking,
-    beside,
-    link,
-    mentioning,
+    by_strength,
+    mention_pairs,
+    neighbours,
     paths,
+    query_entities,
     ranks,
     shares,
-    strongest,
     walk,
 )
 from adapters.index import Index
@@ -49,7 +49,7 @@ alter table memory add column access_count integer not null default 0;
 alter table memory add column last_accessed integer;
 """
 
-# Of memories that were kept before, the extraction is put together again from what the graph has of it.
+# The extraction of memories that an older version stored is assembled from their mentions and relations.
 _STATE = """
 alter table memory add column lifetime text not null default 'permanent';
 alter table memory add column confidence real not null default 0.7;
@@ -136,14 +136,11 @@ class SqliteGraph(GraphStore):
         await self._publish([id_ for id_, change in changes.items() if "merged_into" in change])
         self._changes += 1
 
-    async def reinforce(self, id: str, at: datetime) -> None:
-        await self._database.write(lambda db: _reinforce(db, id, at))
-
     async def use(self, ids: Sequence[str], at: datetime) -> None:
         await self._database.write(
             lambda db: db.execute(
                 "update memory set access_count = access_count + 1, "
-                f"last_accessed = max(coalesce(last_accessed, ?1), ?1) where event_id in {MANY.replace('?', '?2')}",
+                f"last_accessed = max(coalesce(last_accessed, ?1), ?1) where event_id in {VALUES.replace('?', '?2')}",
                 (microseconds(at), dumps(list(ids))),
             )
         )
@@ -152,24 +149,25 @@ class SqliteGraph(GraphStore):
         gone = dumps(list(ids))
 
         def release(db: Connection) -> list[str]:
-            rows = db.execute(f"select * from memory where event_id in {MANY}", (gone,)).fetchall()
+            rows = db.execute(f"select * from memory where event_id in {VALUES}", (gone,)).fetchall()
             phrases.drop(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
             db.execute(
                 "update memory set conflict_status = null, contradicts = null "
-                f"where conflict_status = 'active' and contradicts in {MANY}",
+                f"where conflict_status = 'active' and contradicts in {VALUES}",
                 (gone,),
             )
             removed = [memory_in(row) for row in rows]
             groups = dumps(list({m.state.conflict_group for m in removed if m.state.conflict_group is not None}))
-            left = _memories(db.execute(f"select * from memory where conflict_group in {MANY}", (groups,)))
+            left = _memories(db.execute(f"select * from memory where conflict_group in {VALUES}", (groups,)))
             _alter(db, restored(removed, left))
             freed = db.execute(
-                f"update memory set merged_into = null where merged_into in {MANY} returning event_id", (gone,)
+                f"update memory set merged_into = null where merged_into in {VALUES} returning event_id",
+                (gone,),
             )
             return [row[0] for row in freed.fetchall()]
 
         deleted = await self._delete(ids, release)
-        # Another one, not this one emptied: whoever is still reading fills what nobody looks at any more.
+        # A new dict, not a cleared one: a read under way may still fill the old one with deleted memories.
         self._read = {}
         self._changes += 1
         return deleted
@@ -178,19 +176,18 @@ class SqliteGraph(GraphStore):
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         def look(db: Connection) -> dict[str, Memory]:
-            rows = db.execute(f"select * from memory where event_id in {MANY}", (dumps(list(ids)),))
+            rows = db.execute(f"select * from memory where event_id in {VALUES}", (dumps(list(ids)),))
             return {memory.id: memory for memory in _memories(rows)}
 
         return await self._database.read(look)
 
-    def _brief(self, db: Connection, ids: Sequence[str], view: Seen) -> dict[str, Memory]:
-        """Those of ``ids`` that are seen, without what was learnt of them but their kind.
+    def _read_visible(self, db: Connection, ids: Sequence[str], view: Condition) -> dict[str, Memory]:
+        """The visible memories of ``ids``; of their extraction only the kind.
 
-        Their states are read each time; what was said and of which kind it is never changes, and is kept as it was
-        read.
+        States are read each time. Events and kinds never change, so they are cached.
         """
         kept = self._read
-        if len(kept) > MOST_READ:
+        if len(kept) > MAX_CACHED:
             kept.clear()
         known = {id_: read for id_ in ids if (read := kept.get(id_)) is not None}
         seen, values = view
@@ -199,7 +196,7 @@ class SqliteGraph(GraphStore):
             sql = f"select {columns} from json_each(:ids) j join memory m on m.event_id = j.value where {seen}"
             return tuples(db, sql, {**values, "ids": dumps(ids)})
 
-        found = {id_: Memory(*known[id_], state_of(*state)) for id_, *state in chosen(_STANDING, list(known))}
+        found = {id_: Memory(*known[id_], state_of(*state)) for id_, *state in chosen(_STATE_COLUMNS, list(known))}
         if missing := [id_ for id_ in ids if id_ not in known]:
             for kind, *columns in chosen(_BRIEF, missing):
                 event, state = columns[:_EVENT_END], columns[_EVENT_END:]
@@ -207,8 +204,8 @@ class SqliteGraph(GraphStore):
                 found[event[0]] = Memory(*read, state_of(*state))
         return found
 
-    async def seen(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
-        return await self._database.read(lambda db: self._brief(db, ids, seen(view)))
+    async def visible(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
+        return await self._database.read(lambda db: self._read_visible(db, ids, visible(view)))
 
     async def versions(self, id: str) -> Sequence[Memory]:
         return await self._database.read(lambda db: _memories(db.execute(_VERSIONS, (id,))))
@@ -236,41 +233,41 @@ class SqliteGraph(GraphStore):
         values |= {"part": part, "length": len(part), "limit": limit}
         return await self._database.read(lambda db: _memories(db.execute(sql, values)))
 
-    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
+    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Matches:
         def read(words: Scored, vectors: Scored) -> tuple[Scored, Scored, dict[str, Memory]]:
             ids = list({id_: None for id_, _ in (*words, *vectors)})
-            return words, vectors, self._database.look(lambda db: self._brief(db, ids, seen(view)))
+            return words, vectors, self._database.look(lambda db: self._read_visible(db, ids, visible(view)))
 
-        found = Found()
-        for many in (limit, limit * DEEPER):  # the index holds what is superseded and ended too, where there is any
+        found = Matches()
+        for many in (limit, limit * OVERFETCH):  # the index also has superseded and ended memories
             if vector is None:
                 words = await self._index.lexical(text, view.scope, many)
                 words, vectors, memories = await asyncio.to_thread(read, words, ())
             else:
                 words, vectors, memories = await self._index.made_of(text, view.scope, many, read, vector)
-            found = Found([f for f in words if f[0] in memories], [f for f in vectors if f[0] in memories], memories)
+            found = Matches([f for f in words if f[0] in memories], [f for f in vectors if f[0] in memories], memories)
             if all(
                 len(left) >= limit or len(asked) < many
                 for left, asked in ((found.words, words), (found.vectors, vectors))
             ):
                 break
-        return Found(found.words[:limit], found.vectors[:limit], found.memories)
+        return Matches(found.words[:limit], found.vectors[:limit], found.memories)
 
     async def cosines(self, vector: Floats, ids: Sequence[str]) -> Mapping[str, float]:
         return await self._index.cosines(vector, ids)
 
-    async def lacking(
+    async def complete(
         self, ids: Sequence[str], vector: Floats | None, bare: Sequence[str]
     ) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
         def look(db: Connection) -> tuple[Mapping[str, Memory], Mapping[str, float]]:
-            return self._brief(db, ids, _WHATEVER), {} if vector is None else self._index.compared(vector, bare)
+            return self._read_visible(db, ids, _ANY_STATE), {} if vector is None else self._index.compared(vector, bare)
 
         return await self._database.read(look)
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         def look(db: Connection) -> list[Link]:
-            known = seen(view)
-            named = link(db, text, view.scope)
+            known = visible(view)
+            named = query_entities(db, text, view.scope)
             rows = dict(
                 tuples(
                     db,
@@ -280,40 +277,40 @@ class SqliteGraph(GraphStore):
             )
             near = list(rows)
             reached = walk(db, known, list(named), self._walking)
-            nodes, pairs = phrases.speaking(db, known, text, view.scope, near, self._walking.fan_out, named)
-            pairs |= mentioning(db, known, reached, near, self._walking)
+            nodes, pairs = phrases.phrase_links(db, known, text, view.scope, near, self._walking.fan_out, named)
+            pairs |= mention_pairs(db, known, reached, near, self._walking)
             reached = dict(sorted((reached | nodes).items(), key=lambda r: (r[1].depth, -r[1].activation)))
-            found = strongest(pairs, reached, near)
+            found = by_strength(pairs, reached, near)
             at = ranks(found)
             found = [f for place, f in enumerate(found) if place < limit or f.memory in rows]
             why = paths(db, found, reached)
             others = dumps([f.memory for f in found if f.memory not in rows])
-            rows.update(tuples(db, f"select id, event_id from memory where id in {MANY}", (others,)))
+            rows.update(tuples(db, f"select id, event_id from memory where id in {VALUES}", (others,)))
             share = shares(found)
             return [Link(rows[f.memory], f.hops, at[f.memory], share[f.memory], why[f.memory]) for f in found]
 
         return await self._database.read(look)
 
-    async def beside(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
+    async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
         def look(db: Connection) -> list[list[Memory]]:
-            return [[memory_in(row) for row in beside(db, hit.native_id, hit.scope, span)] for hit in hits]
+            return [[memory_in(row) for row in neighbours(db, hit.native_id, hit.scope, span)] for hit in hits]
 
         return await self._database.read(look)
 
-    async def entities(self, scope: Scope, limit: int = 100) -> Sequence[Known]:
+    async def entities(self, scope: Scope, limit: int = 100) -> Sequence[EntitySummary]:
         mine = "" if scope.user_id is None else "and owner = :owner"
 
-        def look(db: Connection) -> list[Known]:
+        def look(db: Connection) -> list[EntitySummary]:
             rows = db.execute(
                 f"select name, type, mentions from entity where tenant = :tenant {mine} "
                 "order by mentions desc, key limit :limit",
                 {"tenant": storable(scope.tenant), "owner": storable(scope.user_id or ""), "limit": limit},
             )
-            return [Known(*row) for row in rows]
+            return [EntitySummary(*row) for row in rows]
 
         return await self._database.read(look)
 
-    async def holding(self) -> Holding:
+    async def stats(self) -> StoreStats:
         def look(db: Connection) -> tuple[dict[str, int], dict[str, int]]:
             kinds = db.execute("select kind, count(*) from memory group by kind order by kind")
             lifetimes = db.execute("select lifetime, count(*) from memory group by lifetime order by lifetime")
@@ -321,11 +318,11 @@ class SqliteGraph(GraphStore):
 
         kinds, lifetimes = await self._database.read(look)
         index = self._index
-        return Holding(sum(kinds.values()), index.vectors, index.pending, index.faults, kinds, lifetimes)
+        return StoreStats(sum(kinds.values()), index.vectors, index.pending, index.faults, kinds, lifetimes)
 
 
 def _own_columns(memory: Memory) -> dict[str, object]:
-    """What the row of a memory has besides its event."""
+    """The columns of a memory's row that are not its event's."""
     state = {name: getattr(memory.state, name) for name in FIELDS}
     return {
         "extraction": json_of(memory.extraction),
@@ -335,17 +332,17 @@ def _own_columns(memory: Memory) -> dict[str, object]:
 
 
 def _keep_concepts(db: Connection) -> int:
-    """Records the concepts of some memories that were kept when they were others, or none; how many that were."""
+    """Record the concepts of up to 500 memories that an older version stored; returns how many there were."""
     rows = db.execute("select * from memory where concepts_kept <> ? limit 500", (phrases.VERSION,)).fetchall()
     phrases.keep(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
     db.execute(
-        f"update memory set concepts_kept = ? where id in {MANY}",
+        f"update memory set concepts_kept = ? where id in {VALUES}",
         (phrases.VERSION, dumps([row["id"] for row in rows])),
     )
     return len(rows)
 
 
-def seen(view: View) -> Seen:
+def visible(view: View) -> Condition:
     """The condition on a row ``m`` of ``memory`` under which ``view`` sees it, and its parameters."""
     condition, values = _of(view.scope)
     terms = [condition, "m.trust <> 'quarantined'", "m.merged_into is null"]
@@ -381,13 +378,13 @@ def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
     return " and ".join(terms), values
 
 
-_WHATEVER: Seen = ("true", {})
-"""however a memory stands"""
+_ANY_STATE: Condition = ("true", {})
+"""a condition that every memory meets"""
 
-MOST_READ = 4096
-"""memories that are kept as they were read: of ordinary length, 4 MB"""
+MAX_CACHED = 4096
+"""events in the cache: about 4 MB at ordinary length"""
 
-_STANDING = ", ".join(f"m.{name}" for name in ("event_id", *FIELDS))
+_STATE_COLUMNS = ", ".join(f"m.{name}" for name in ("event_id", *FIELDS))
 _BRIEF = ", ".join([f"substr(m.extraction, 1, {KIND_CHARS})", *(f"m.{name}" for name in (*EVENT_NAMES, *FIELDS))])
 _EVENT_END = len(EVENT_NAMES)
 
@@ -398,7 +395,7 @@ def _of_kind(kind: Kind) -> Extraction:
 
 
 def _memories(rows: Cursor) -> list[Memory]:
-    """The memories of whole rows. A dict looks a name up at once; a Row compares it with one column after the other."""
+    """The memories of whole rows. A dict finds a column at once; a `sqlite3.Row` compares names."""
     names = [column[0] for column in rows.description]
     return [memory_in(dict(zip(names, row, strict=True))) for row in rows]
 
@@ -418,7 +415,7 @@ def _reinforce(db: Connection, id_: str, at: datetime) -> None:
     db.execute(
         "update memory set confidence = min(1.0, confidence + ?1), reinforced_count = reinforced_count + 1, "
         "reinforced_at = max(coalesce(reinforced_at, ?2), ?2) where event_id = ?3",
-        (REINFORCED_BY, microseconds(at), id_),
+        (REINFORCEMENT, microseconds(at), id_),
     )
 
 

@@ -1,7 +1,7 @@
-"""Where the cortex keeps its memories: in one SQLite file, or in a database over Bolt.
+"""Choose and open the cortex's store: one SQLite file, or a database over Bolt.
 
 [backends.cortex]
-store = "neo4j"                     # or "memgraph"; "sqlite", which needs no server, unless it is said
+store = "neo4j"                     # or "memgraph"; default "sqlite", which needs no server
 url = "bolt://127.0.0.1:7687"       # and what else `adapters.bolt.options` has: user, password_env, database …
 """
 
@@ -21,13 +21,15 @@ from fusion.errors import SettingsError
 
 SQLITE = "sqlite"
 MIGRATE_TO = "migrate_to"
-"""the table of the store that `fusion cortex migrate` moves to, with the options that the store itself has"""
+"""the settings table of the store that `fusion cortex migrate` copies to; it has the same options"""
 STORES = (SQLITE, *DIALECTS)
 
 
 async def open_graph(opening: Opening, walking: Walking) -> Graph:
-    """The store that the options choose. A database is not asked before the first question. Raises ``SettingsError``
-    for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
+    """Open the store that the options choose; a database is contacted only at the first query.
+
+    Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file.
+    """
     where = f"backends.{opening.name}"
     store = _store(opening.options, where)
     server = _server(opening.options, store, where)
@@ -37,22 +39,23 @@ async def open_graph(opening: Opening, walking: Walking) -> Graph:
 
 
 def without_store(opening: Opening) -> Opening:
-    """The opening with the options that are not about the store."""
+    """The opening without the options of the store."""
     return replace(
         opening, options={k: v for k, v in opening.options.items() if k not in ("store", MIGRATE_TO, *NAMES)}
     )
 
 
 def target_of(opening: Opening, store: str) -> Opening:
-    """The opening of the store to move to; a database is the one that `MIGRATE_TO` says. Raises ``SettingsError``."""
+    """The opening of the store to copy to; a database's address comes from `MIGRATE_TO`. Raises ``SettingsError``."""
     table = opening.options.get(MIGRATE_TO)
     where = f"[backends.{opening.name}.{MIGRATE_TO}]"
     options: dict[str, object] = {"store": _store({"store": store}, f"backends.{opening.name}.{MIGRATE_TO}")}
     if store != SQLITE:
         if not isinstance(table, Mapping) or table.get("store") != store:
             raise SettingsError(
-                f'store: only the settings say where {store} is. Write in fusion.toml {where} store = "{store}", '
-                'url = "bolt://…" and what else it needs (database, user, password_env), and start the server again'
+                f"store: the address of {store} comes from the settings. Write in fusion.toml {where} "
+                f'store = "{store}", url = "bolt://…" and, if needed, database, user and password_env; then restart '
+                "the server"
             )
         options = dict(table)
     return replace(opening, options=options)
@@ -65,7 +68,7 @@ def verify(options: Mapping[str, object]) -> None:
 
 
 def _server(options: Mapping[str, object], store: str, where: str) -> Server | None:
-    """Where the database is; None for a file of our own."""
+    """The database's address; None for the SQLite store."""
     if store == SQLITE:
         if strange := [name for name in NAMES if name in options]:
             raise SettingsError(f'[{where}] {", ".join(strange)}: only with store = "memgraph" or "neo4j"')

@@ -1,4 +1,4 @@
-"""A new version of one side of an open conflict takes its place in it: an update settles nothing."""
+"""Keep a conflict open when one side gets a new version: the new version takes the old one's place in it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import replace
 from adapters.cortex.port import Change, Graph, Memory
 
 
-async def succeeding(graph: Graph, memories: Sequence[Memory]) -> tuple[list[Memory], Mapping[str, Change]]:
-    """The memories as they are to be kept, and what is to change of those that they succeed, and of whom these
-    contradict. To be done after they are kept; told twice, it is the same.
+async def carry_conflicts_over(graph: Graph, memories: Sequence[Memory]) -> tuple[list[Memory], Mapping[str, Change]]:
+    """The memories with the conflicts that they inherit, and the changes to their predecessors and opponents.
+
+    Apply the changes after the memories are stored. Idempotent.
     """
     before = await graph.get([memory.event.supersedes for memory in memories if memory.event.supersedes])
     sides = {id_: old for id_, old in before.items() if old.state.conflict_status == "active"}
@@ -27,7 +28,7 @@ async def succeeding(graph: Graph, memories: Sequence[Memory]) -> tuple[list[Mem
             memory.state, conflict_group=disputed.conflict_group, conflict_status="active", contradicts=other
         )
         found.append(replace(memory, state=state))
-        # It keeps its group: a member supersedes no other, so the rival stays in sight.
+        # The old version keeps its group: members of one group do not supersede each other, so the rival stays visible.
         changes[old.id] = {"conflict_status": "resolved"}
         if other is not None and other in rivals and rivals[other].state.contradicts == old.id:
             changes[other] = {"contradicts": memory.id}

@@ -1,7 +1,7 @@
-"""Memories out of a store and into one: as lines of JSON, or straight into another store.
+"""Export, import and migrate memories: as lines of JSON, or directly into another store.
 
-Either may be broken off anywhere and done again: what is there already is left alone, so a second run goes on. What
-was forgotten meanwhile goes neither way.
+Each may be interrupted anywhere and repeated: memories that are already there are skipped. Forgotten memories are never
+transferred.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from adapters.cortex.records import line_of, memory_of
 from fusion.contract import Scope
 from fusion.errors import BadInput, StoreDamaged
 
-Which = Callable[[Collection[str]], Awaitable[frozenset[str]]]
-"""Those of these ids that were forgotten: `fusion.extension.Gateway.forgotten`."""
+ForgottenAmong = Callable[[Collection[str]], Awaitable[frozenset[str]]]
+"""Returns those of these ids that were forgotten: `fusion.extension.ScopedGateway.forgotten`."""
 
 
-async def none_of(ids: Collection[str]) -> frozenset[str]:
-    """Where there is no journal that anything could be forgotten in: between two stores by themselves."""
+async def none_forgotten(ids: Collection[str]) -> frozenset[str]:
+    """For transfers without a journal: nothing was forgotten."""
     return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """``known`` were there before, and stay as they were; ``forgotten`` were so since the export, and stay it.
+    """Counts of an import. ``known`` existed before and are unchanged; ``forgotten`` were forgotten since the export.
 
-    ``freed`` of those imported were merged into, or disputed by, a memory of which there is no line and which the store
-    does not have, or which was forgotten; or had lost to one that was. They stand for themselves now: else nobody would
-    find them.
+    ``freed`` were merged into, in conflict with, or had lost to a memory that is neither imported nor stored, or was
+    forgotten. They are current again; otherwise no search would find them.
     """
 
     imported: int
@@ -44,8 +43,8 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """``memories`` and ``checksum`` (SHA-256 over their lines, by id) are the same in both stores; ``copied`` of them
-    were written by this run. ``others`` are in the target alone; ``forgotten`` were, and are deleted there now."""
+    """Counts of a migration. ``memories`` and ``checksum`` (SHA-256 over their lines, by id) are equal in both stores;
+    ``copied`` were written by this run, ``others`` exist only in the target, ``forgotten`` were deleted there."""
 
     memories: int
     copied: int
@@ -54,14 +53,14 @@ class Migrated:
     forgotten: int = 0
 
 
-async def exported(
+async def export_lines(
     graph: Graph,
     scope: Scope,
     line: Callable[[str], Awaitable[None]],
     progress: Callable[[int, int | None], None],
-    forgotten: Which = none_of,
+    forgotten: ForgottenAmong = none_forgotten,
 ) -> int:
-    """Sends each memory that ``scope`` admits as a line, in the order of their ids; how many they were."""
+    """Send each memory that ``scope`` admits as a line, in the order of their ids. Returns their number."""
     count = 0
     async for page in _kept(graph, forgotten, scope):
         for memory in page:
@@ -71,8 +70,10 @@ async def exported(
     return count
 
 
-async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: Which = none_of) -> Imported:
-    """Takes lines of an export in, all of them or none. Raises ``BadInput``, which names the line."""
+async def imported(
+    graph: Graph, scope: Scope, lines: Sequence[str], forgotten: ForgottenAmong = none_forgotten
+) -> Imported:
+    """Import the lines of an export, all or none. Raises ``BadInput``, which names the line."""
     memories: dict[str, Memory] = {}
     for number, text in enumerate(lines, start=1):
         try:
@@ -80,7 +81,7 @@ async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: 
         except BadInput as error:
             raise BadInput(f"line {number}: {error}") from None
         if not scope.admits(memory.event.scope):
-            raise BadInput(f"line {number}: that memory is somebody else's; import it as whose it is")
+            raise BadInput(f"line {number}: that memory belongs to another user; import it as that user")
         memories[memory.id] = memory
     named = {id_ for m in memories.values() for id_ in (m.state.merged_into, m.state.contradicts) if id_}
     gone, lost = await forgotten(memories), await forgotten(named)
@@ -97,8 +98,7 @@ async def imported(graph: Graph, scope: Scope, lines: Sequence[str], forgotten: 
 
 
 def _without(memory: Memory, gone: Collection[str], won: Change) -> Memory:
-    """A memory as it stands once these are deleted, as `Graph.delete` leaves it: what they said too, it says now, and
-    what it ``won`` by it."""
+    """A memory in the state that `Graph.delete` of ``gone`` would leave; ``won`` is its reinstatement, if any."""
     state = replace(memory.state, **won)
     if state.merged_into in gone:
         state = replace(state, merged_into=None)
@@ -107,20 +107,22 @@ def _without(memory: Memory, gone: Collection[str], won: Change) -> Memory:
     return replace(memory, state=state)
 
 
-async def migrated(
-    source: Graph, target: Graph, progress: Callable[[int, int | None], None], forgotten: Which = none_of
+async def migrate_all(
+    source: Graph,
+    target: Graph,
+    progress: Callable[[int, int | None], None],
+    forgotten: ForgottenAmong = none_forgotten,
 ) -> Migrated:
-    """Makes ``target`` have what ``source`` has, and verifies it by counts and checksums; what was ``forgotten`` since
-    an earlier run is deleted there first.
+    """Copy every memory of ``source`` to ``target`` and verify it by counts and checksums.
 
-    Raises ``BadInput`` where the target has another memory under one's id, ``StoreDamaged`` where what was written
-    does not come back as it was. Nothing else is removed from either.
+    First deletes from the target what was ``forgotten`` since an earlier run; deletes nothing else. Raises ``BadInput``
+    if the target has another memory with the same id, ``StoreDamaged`` if memories read back differ.
     """
     cleared = 0
     async for page in pages(target):
         if gone := await forgotten([memory.id for memory in page]):
             cleared += len(await target.delete(list(gone)))
-    total = (await source.holding()).items
+    total = (await source.stats()).items
     copied = done = 0
     here, there = sha256(), sha256()
     async for page in _kept(source, forgotten):
@@ -139,22 +141,22 @@ async def migrated(
         done += len(page)
         progress(done, max(total, done))
     if here.digest() != there.digest():
-        raise StoreDamaged("the target does not give back what was written: run migrate again, and look at its log")
-    others = (await target.holding()).items - done
+        raise StoreDamaged("the target returns other memories than were written: run migrate again, and read its log")
+    others = (await target.stats()).items - done
     return Migrated(done, copied, others, here.hexdigest(), cleared)
 
 
-async def _kept(graph: Graph, forgotten: Which, scope: Scope | None = None) -> AsyncIterator[Sequence[Memory]]:
-    """The pages of a store without what was forgotten, and not deleted there yet."""
+async def _kept(graph: Graph, forgotten: ForgottenAmong, scope: Scope | None = None) -> AsyncIterator[Sequence[Memory]]:
+    """The pages of a store without memories that were forgotten but are not deleted there yet."""
     async for page in pages(graph, scope):
         gone = await forgotten([memory.id for memory in page])
         yield [memory for memory in page if memory.id not in gone]
 
 
 def _difference(memory: Memory, other: Memory) -> Change:
-    """What must change for ``other`` to be ``memory``."""
+    """The change that gives ``other`` the state of ``memory``. Raises ``BadInput`` if their events differ."""
     if memory.event != other.event:
-        raise BadInput(f"the target has another memory {memory.id}: migrate into a store of its own")
+        raise BadInput(f"the target has another memory {memory.id}: migrate into an empty store")
     mine, its = asdict(memory.state), asdict(other.state)
     different: Change = {}
     different.update({name: value for name, value in mine.items() if value != its[name]})  # type: ignore[typeddict-item]

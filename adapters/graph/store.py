@@ -66,7 +66,7 @@ SPEAKER = "person"
 """the entity type of who said a memory"""
 
 
-DEEPER = 3
+OVERFETCH = 3
 """times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
 
 
@@ -135,7 +135,7 @@ class GraphStore:
         """Inserts what is new of ``batch``; the rows of that, by event. ``more`` has columns of a subclass's own by
         event, the same of each."""
         ids = [captured.event.event_id for captured in batch]
-        known = {row[0] for row in tuples(db, f"select event_id from memory where event_id in {MANY}", (dumps(ids),))}
+        known = {row[0] for row in tuples(db, f"select event_id from memory where event_id in {VALUES}", (dumps(ids),))}
         new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
         own = {} if more is None else more
         names = next(iter(own.values()), {})
@@ -143,7 +143,7 @@ class GraphStore:
             _insert_with(tuple(names)),
             [(*event_row(c.event), *own.get(id_, {}).values()) for id_, c in reversed(new.items())],
         )
-        rows = dict(tuples(db, f"select event_id, id from memory where event_id in {MANY}", (dumps(ids),)))
+        rows = dict(tuples(db, f"select event_id, id from memory where event_id in {VALUES}", (dumps(ids),)))
         self._connect(db, [(rows[event_id], c) for event_id, c in new.items()])
         return {event_id: rows[event_id] for event_id in new}
 
@@ -183,7 +183,7 @@ class GraphStore:
 
         def delete(db: Connection) -> tuple[frozenset[str], list[str]]:
             keys = [*self._keys(db, ids), *before(db)]
-            gone = db.execute(f"delete from memory where event_id in {MANY} returning event_id", (dumps(list(ids)),))
+            gone = db.execute(f"delete from memory where event_id in {VALUES} returning event_id", (dumps(list(ids)),))
             return frozenset(row[0] for row in gone.fetchall()), keys
 
         gone, keys = await self._database.write(delete)
@@ -196,7 +196,7 @@ class GraphStore:
         keys = list(event_ids)
         if self.facts_are_searched:
             found = db.execute(
-                f"select distinct r.fact from memory m join relation r on r.memory = m.id where m.event_id in {MANY}",
+                f"select distinct r.fact from memory m join relation r on r.memory = m.id where m.event_id in {VALUES}",
                 (dumps(keys),),
             )
             keys.extend(row[0] for row in found)
@@ -232,7 +232,7 @@ class GraphStore:
         """Index entries as they should be: of ``keys``, or of everything."""
         chosen = () if keys is None else (dumps(keys),)
         rows = db.execute(
-            f"select * from memory m where {cls.searched} {'' if keys is None else f'and event_id in {MANY}'} "
+            f"select * from memory m where {cls.searched} {'' if keys is None else f'and event_id in {VALUES}'} "
             "order by id",
             chosen,
         )
@@ -242,7 +242,7 @@ class GraphStore:
                 "select r.fact, s.name as subject, r.predicate, o.name as object, m.*, min(r.id) "
                 "from relation r join memory m on m.id = r.memory "
                 "join entity s on s.id = r.subject join entity o on o.id = r.object "
-                f"{'' if keys is None else f'where r.fact in {MANY}'} group by r.fact order by min(r.id)",
+                f"{'' if keys is None else f'where r.fact in {VALUES}'} group by r.fact order by min(r.id)",
                 chosen,
             )
             entries.extend(
@@ -270,7 +270,7 @@ def _insert_with(names: tuple[str, ...]) -> str:
     return f"{', '.join([head, *names])}) values ({', '.join(['?'] * len(names) + [marks])}"
 
 
-MANY = "(select value from json_each(?))"
+VALUES = "(select value from json_each(?))"
 """any number of values as one parameter"""
 
 
@@ -335,13 +335,13 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
         for (tenant, owner), some in names.items()
         for name, id_ in tuples(
             db,
-            f"select key, id from entity where tenant = ? and owner = ? and key in {MANY}",
+            f"select key, id from entity where tenant = ? and owner = ? and key in {VALUES}",
             (tenant, owner, dumps(some)),
         )
     }
 
 
-def beside(db: Connection, event_id: str, scope: Scope, span: int) -> list[Row]:
+def neighbours(db: Connection, event_id: str, scope: Scope, span: int) -> list[Row]:
     """Up to ``span`` memories before and after one in its document, in order, without it; superseded ones left out."""
     here: Row | None = db.execute(
         "select id, document, place_start, place_unit from memory where event_id = ? and tenant = ?",

@@ -21,20 +21,20 @@ from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.store.rows import storable
 from fusion.store.sqlite import Connection, tuples
 
-LINKED = 10
+MAX_QUERY_ENTITIES = 10
 """entities of a query that are walked from, the rarest first: seed 000's bound on its entity search"""
 
-SCANNED = 16
+HUB_SCAN_FACTOR = 16
 """times ``fan_out``: edges of a hub that are looked at, newest first, for those that the query may see"""
 
-VISITED = 512
+MAX_VISITED = 512
 """memories that a walk looks at in all, from the nearest and rarest entities first; beyond, it would say little"""
 
-TOGETHER = "mentioned with"
+MENTIONED_WITH = "mentioned with"
 """how a path names the edge between two entities of one memory"""
 
 
-Seen = tuple[str, Mapping[str, object]]
+Condition = tuple[str, Mapping[str, object]]
 """the condition on a row ``m`` of ``memory`` under which a query sees it, and its parameters"""
 
 
@@ -42,7 +42,7 @@ Seen = tuple[str, Mapping[str, object]]
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Reached:
+class ReachedEntity:
     """An entity that a walk came to, ``depth`` edges from the query's; ``came`` is the entity before it.
 
     ``inverse``: the edge was walked from its object to its subject. ``activation``: how much of the query arrives here,
@@ -59,7 +59,7 @@ class Reached:
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Linked:
+class LinkedMemory:
     """A memory that a walk came to: ``hops`` away, through ``entity`` (the nearest, then the most telling)."""
 
     memory: int
@@ -68,12 +68,12 @@ class Linked:
     entity: int
 
 
-FURTHER = 0.5
+HOP_DECAY = 0.5
 """what is left with each hop: seed 000's graph proximity is 1 for one hop, .5 for two, .25 for three"""
 
 
 @lru_cache(maxsize=4096)
-def telling(mentions: int) -> float:
+def rarity(mentions: int) -> float:
     """How much a mention of an entity says, from 1 for its only one down: 1 / log2(1 + mentions).
 
     Adamic and Adar, "Friends and neighbors on the Web", 2003: what two things share counts the more the fewer others
@@ -82,8 +82,8 @@ def telling(mentions: int) -> float:
     return 1 / log2(1 + max(1, mentions))
 
 
-def link(db: Connection, text: str, scope: Scope) -> dict[int, str]:
-    """The entities that ``text`` names, of whom ``scope`` asks for, with their keys: rarest first, at most ``LINKED``.
+def query_entities(db: Connection, text: str, scope: Scope) -> dict[int, str]:
+    """The entities that ``text`` names, of whom ``scope`` asks for, with their keys: rarest first, at most ten.
 
     Where it asks for several owners, each may have one of the same key.
     """
@@ -101,10 +101,10 @@ def link(db: Connection, text: str, scope: Scope) -> dict[int, str]:
         },
     ).fetchall()
     meant = set(named(text, {row["key"] for row in rows}))
-    return {row["id"]: row["key"] for row in [row for row in rows if row["key"] in meant][:LINKED]}
+    return {row["id"]: row["key"] for row in [row for row in rows if row["key"] in meant][:MAX_QUERY_ENTITIES]}
 
 
-def visible_memories(db: Connection, view: Seen, event_ids: Sequence[str]) -> list[int]:
+def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) -> list[int]:
     """The memories of these events that are seen, in this order."""
     seen, values = view
     rows = tuples(
@@ -115,7 +115,7 @@ def visible_memories(db: Connection, view: Seen, event_ids: Sequence[str]) -> li
     return [memory for (memory,) in rows]
 
 
-def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict[int, Reached]:
+def walk(db: Connection, view: Condition, seeds: Sequence[int], how: Walking) -> dict[int, ReachedEntity]:
     """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest way, by a relation rather than by a
     common mention. A hub (more than ``fan_out`` mentions) is a place to start from, never one to pass or to end at."""
     if not seeds:
@@ -127,21 +127,23 @@ def walk(db: Connection, view: Seen, seeds: Sequence[int], how: Walking) -> dict
         "seeds": dumps(list(seeds)),
         "depth": how.hops - 1,
         "fan_out": how.fan_out,
-        "scanned": how.fan_out * SCANNED,
-        "together": TOGETHER,
-        "visited": VISITED,
+        "scanned": how.fan_out * HUB_SCAN_FACTOR,
+        "together": MENTIONED_WITH,
+        "visited": MAX_VISITED,
     }
     rows = tuples(db, _WALK.format(seen=seen, forward=forward, backward=backward), limits)
-    return arrived(row[:7] for row in rows)
+    return reached_entities(row[:7] for row in rows)
 
 
-def arrived(ways: Iterable[tuple[int, int, int | None, str | None, int, str, int]]) -> dict[int, Reached]:
+def reached_entities(
+    ways: Iterable[tuple[int, int, int | None, str | None, int, str, int]],
+) -> dict[int, ReachedEntity]:
     """Entities by the best way to each: (entity, depth, came, predicate, inverse, name, mentions), nearest first."""
-    reached: dict[int, Reached] = {}
+    reached: dict[int, ReachedEntity] = {}
     for entity, depth, came, predicate, inverse, name, mentions in ways:
-        arriving = FURTHER * reached[came].activation if came in reached else 1.0
-        activation = arriving * telling(mentions)
-        reached[entity] = Reached(entity, name, depth, activation, came, predicate or "", bool(inverse))
+        arriving = HOP_DECAY * reached[came].activation if came in reached else 1.0
+        activation = arriving * rarity(mentions)
+        reached[entity] = ReachedEntity(entity, name, depth, activation, came, predicate or "", bool(inverse))
     return reached
 
 
@@ -180,14 +182,14 @@ group by w.entity order by way, e.mentions, e.id limit :visited
 """
 
 
-def mentioning(
-    db: Connection, view: Seen, reached: Mapping[int, Reached], similar: Sequence[int], how: Walking
+def mention_pairs(
+    db: Connection, view: Condition, reached: Mapping[int, ReachedEntity], similar: Sequence[int], how: Walking
 ) -> set[tuple[int, int]]:
     """Pairs of what was reached and a memory that mentions it. Of a hub its newest are taken, and those ``similar``,
     which text search found, all of them visible."""
     if not reached:
         return set()
-    near, room = [], VISITED
+    near, room = [], MAX_VISITED
     for entity in reached.values():
         if room <= 0:
             break
@@ -201,7 +203,7 @@ def mentioning(
                     select m.id from (
                         select memory from mention where entity = x.value order by memory desc limit :scanned
                     ) n join memory m on m.id = n.memory where {seen} limit :fan_out)""",
-            {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * SCANNED},
+            {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * HUB_SCAN_FACTOR},
         )
     )
     pairs.update(
@@ -215,7 +217,9 @@ def mentioning(
     return pairs
 
 
-def strongest(pairs: Iterable[tuple[int, int]], reached: Mapping[int, Reached], similar: Sequence[int]) -> list[Linked]:
+def by_strength(
+    pairs: Iterable[tuple[int, int]], reached: Mapping[int, ReachedEntity], similar: Sequence[int]
+) -> list[LinkedMemory]:
     """What is linked by these pairs of an entity and a memory that mentions it, strongest first.
 
     A memory's strength is the sum of the activation of its entities. Equals are ordered as in ``similar``, best first,
@@ -231,12 +235,14 @@ def strongest(pairs: Iterable[tuple[int, int]], reached: Mapping[int, Reached], 
             strength[memory] = strength.get(memory, 0.0) + came.activation
             nearest.setdefault(memory, entity)
     # Rounded, so that equals are equal whatever the last bit of their sums.
-    found = [Linked(m, reached[e].depth + 1, round(strength[m], 9), e) for m, e in nearest.items()]
+    found = [LinkedMemory(m, reached[e].depth + 1, round(strength[m], 9), e) for m, e in nearest.items()]
     rank = {memory: place for place, memory in enumerate(similar)}
     return sorted(found, key=lambda f: (-f.strength, rank.get(f.memory, len(rank)), -f.memory))
 
 
-def paths(db: Connection, found: Sequence[Linked], reached: Mapping[int, Reached]) -> dict[int, tuple[str, ...]]:
+def paths(
+    db: Connection, found: Sequence[LinkedMemory], reached: Mapping[int, ReachedEntity]
+) -> dict[int, tuple[str, ...]]:
     """For each memory the chain that justifies it: from an entity of the query, predicate by predicate.
 
     ("julien", "corrected_by", "bug gateway"): the relation that the memory itself asserts about the entity it was found
@@ -265,7 +271,7 @@ Asserted = tuple[int, str, int, str, str]
 
 
 def chains(
-    found: Sequence[Linked], reached: Mapping[int, Reached], asserted: Mapping[int, Sequence[Asserted]]
+    found: Sequence[LinkedMemory], reached: Mapping[int, ReachedEntity], asserted: Mapping[int, Sequence[Asserted]]
 ) -> dict[int, tuple[str, ...]]:
     """`paths`, of what each memory asserts."""
     ways = {entity: _way(entity, reached) for entity in {f.entity for f in found}}
@@ -283,11 +289,11 @@ def _closed(entity: int, chain: tuple[str, ...], passed: Collection[int], edges:
     return chain
 
 
-def _way(entity: int, reached: Mapping[int, Reached]) -> tuple[tuple[str, ...], list[int]]:
+def _way(entity: int, reached: Mapping[int, ReachedEntity]) -> tuple[tuple[str, ...], list[int]]:
     """The chain from an entity of the query to this one, and the entities that it passes."""
     chain: list[str] = []
     passed: list[int] = []
-    at: Reached | None = reached[entity]
+    at: ReachedEntity | None = reached[entity]
     while at is not None:
         passed.append(at.entity)
         chain.append(at.name)
@@ -297,7 +303,7 @@ def _way(entity: int, reached: Mapping[int, Reached]) -> tuple[tuple[str, ...], 
     return tuple(chain[::-1]), passed
 
 
-def ranks(found: Sequence[Linked]) -> dict[int, int]:
+def ranks(found: Sequence[LinkedMemory]) -> dict[int, int]:
     """The rank of each memory, strongest first: how many are at least as strong.
 
     Equals share the last place of their group: of a hub's hundred memories none is first, all are hundredth.
@@ -306,7 +312,7 @@ def ranks(found: Sequence[Linked]) -> dict[int, int]:
     return {f.memory: shared[f.strength] for f in found}
 
 
-def shares(found: Sequence[Linked]) -> dict[int, float]:
+def shares(found: Sequence[LinkedMemory]) -> dict[int, float]:
     """Of each memory, its strength over that of the strongest as many hops away, 0 to 1; ``found`` strongest first."""
     top: dict[int, float] = {}
     for f in found:
@@ -314,7 +320,7 @@ def shares(found: Sequence[Linked]) -> dict[int, float]:
     return {f.memory: f.strength / top[f.hops] for f in found}
 
 
-def merge(similar: Sequence[int], linked: Sequence[Linked], how: Walking) -> list[tuple[int, float]]:
+def merge(similar: Sequence[int], linked: Sequence[LinkedMemory], how: Walking) -> list[tuple[int, float]]:
     """Memories with their scores, best first, by weighted reciprocal rank fusion of text search and graph:
     similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1. Ties keep the order of text search."""
     scores = rank_fusion((ranked(similar), ranks(linked).items()), (how.similar_weight, how.graph_weight))

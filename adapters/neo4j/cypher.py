@@ -13,7 +13,7 @@ from adapters.neo4j.options import Options
 from fusion.contract import Scope
 from fusion.store.rows import storable
 
-SCANNED = 16
+HUB_SCAN_FACTOR = 16
 """times ``degree``: relationships of one node that are looked at for those that the question may see"""
 
 CANDIDATES = 64
@@ -51,7 +51,7 @@ class Cypher:
             "labels": list(self.options.labels),
             "entities": list(self.options.entities),
             "passages": list(self.options.passages),
-            "scanned": self.options.degree * SCANNED,
+            "scanned": self.options.degree * HUB_SCAN_FACTOR,
             **{f"_{name}": storable(value) for name, value in owners.items() if value is not None},
         }
 
@@ -128,7 +128,7 @@ class Cypher:
             f"RETURN {self.node('node')} AS node, {self.called('node')} AS called, score ORDER BY score DESC"
         )
 
-    def beside(self, origins: Sequence[str | int], scope: Scope) -> tuple[str, Values]:
+    def related(self, origins: Sequence[str | int], scope: Scope) -> tuple[str, Values]:
         """What is related to each of ``origins``, which are at most 16: an arm for each, so that each is cut off by
         itself, whatever its degree. Arms that nothing is left for look for null, which is nowhere."""
         many = next(arms for arms in ARMS if arms >= len(origins))

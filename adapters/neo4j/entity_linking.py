@@ -15,7 +15,7 @@ from adapters.neo4j.rows import Node
 from fusion.lib.words import STOP_WORDS, stems, word_list
 from fusion.store.rows import storable
 
-LINKED = 10
+MAX_QUERY_ENTITIES = 10
 """entities of a question that are walked from: seed 000's bound on its entity search"""
 
 SPELLINGS = 2000
@@ -75,7 +75,7 @@ def linked(text: str, candidates: Sequence[tuple[Node, Sequence[str]]]) -> list[
             if share >= AT_LEAST:
                 found[node.native_id] = share / 2, rank, node
     best = sorted(found.values(), key=lambda one: (-one[0], one[1], one[2].native_id))
-    return [(node, weight) for weight, _, node in best[:LINKED]]
+    return [(node, weight) for weight, _, node in best[:MAX_QUERY_ENTITIES]]
 
 
 def _share(name: str, asked: frozenset[str]) -> float:

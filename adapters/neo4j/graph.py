@@ -42,7 +42,7 @@ NEAREST = 3
 """nodes that are near in meaning from which a walk starts where a question names nobody, and how much they count"""
 NEAREST_WEIGHT = 0.5
 
-DEEPER = 16
+OVERFETCH = 16
 """times as many are asked of an index where it knows no scopes and too few of what it found are the question's"""
 
 SLOW = "let it do less besides, or make an index on the names: it reads too much for one question"
@@ -287,13 +287,13 @@ class _Search:
         statement = self._cypher.found(index, self._query.scope)
         rows = await self._run(statement, {**self._values, **asked, "k": CANDIDATES})
         if len(rows) < min(self._limit, CANDIDATES) and self._options.scope:
-            rows = await self._run(statement, {**self._values, **asked, "k": CANDIDATES * DEEPER})
+            rows = await self._run(statement, {**self._values, **asked, "k": CANDIDATES * OVERFETCH})
         return rows[:CANDIDATES]
 
     async def _beside(self, nodes: Sequence[Node]) -> list[Row]:
         if not nodes:
             return []
-        statement, origins = self._cypher.beside([node.ident for node in nodes], self._query.scope)
+        statement, origins = self._cypher.related([node.ident for node in nodes], self._query.scope)
         return await self._run(statement, {**self._values, **origins})
 
     def _nodes(self, rows: Sequence[Row]) -> list[tuple[Row, Node]]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from adapters.bolt import Row
-from adapters.graph.traversal import FURTHER, telling
+from adapters.graph.traversal import HOP_DECAY, rarity
 from adapters.neo4j.rows import Edge, Node, Rows, sentence
 from fusion.contract import Hit, Query
 from fusion.lib.words import stems
@@ -28,7 +28,7 @@ READ = 1000
 
 
 @dataclass(slots=True)
-class Reached:
+class ReachedNode:
     """A node that the walk came to; ``path`` leads there from a node of the question."""
 
     node: Node
@@ -50,7 +50,7 @@ class _Said:
 class _Step:
     """From ``here`` along a relationship to ``node``; ``forward``: from its start to its end."""
 
-    here: Reached
+    here: ReachedNode
     edge: Edge
     node: Node
     forward: bool
@@ -94,11 +94,11 @@ class Walk:
         self._asked = frozenset(stems(query.text))
         self._said: dict[str, _Said] = {}
         self._seen: set[str | int] = set()
-        self.frontier = [Reached(node, weight, (node.name,) if node.name else ()) for node, weight in starts]
+        self.frontier = [ReachedNode(node, weight, (node.name,) if node.name else ()) for node, weight in starts]
         self._seen.update(one.node.ident for one in self.frontier)
 
     def hop(self, rows: Sequence[Row], depth: int) -> None:
-        """Goes on with what is related to the ``frontier``: rows of `Cypher.beside`, whose ``came`` is a place in it.
+        """Goes on with what is related to the ``frontier``: rows of `Cypher.related`, whose ``came`` is a place in it.
 
         A hub is a place to start from; further on it is never passed: what it is related to says little.
         """
@@ -106,7 +106,7 @@ class Walk:
         for row in rows:
             arms[row["came"]].append(row)
         passed = set(self._said)
-        onwards: dict[str | int, tuple[float, Reached]] = {}
+        onwards: dict[str | int, tuple[float, ReachedNode]] = {}
         for place, here in enumerate(self.frontier):
             arm = arms[place]
             if len(arm) > self._degree:
@@ -114,7 +114,7 @@ class Walk:
                 if depth > 1:
                     continue
                 del arm[self._degree :]
-            activation = here.activation * telling(len(arm))
+            activation = here.activation * rarity(len(arm))
             if depth == 1 and here.node.text:
                 self._say(here.node, here.path, activation)
             for step in self._steps(here, arm):
@@ -123,7 +123,7 @@ class Walk:
                 if node.ident in self._seen or not (node.is_entity and node.name):
                     continue
                 if node.ident not in onwards or worth > onwards[node.ident][0]:
-                    onwards[node.ident] = worth, Reached(node, activation * FURTHER, step.path)
+                    onwards[node.ident] = worth, ReachedNode(node, activation * HOP_DECAY, step.path)
         best = sorted(onwards.values(), key=lambda one: (-one[0], one[1].node.native_id))
         self.frontier = [reached for _, reached in best[:FRONTIER]]
         self._seen.update(one.node.ident for one in self.frontier)
@@ -139,7 +139,7 @@ class Walk:
             return self._rows.passage(said.what, said.path, score)
         return self._rows.triplet(*said.what, said.path, score)
 
-    def _steps(self, here: Reached, arm: Iterable[Row]) -> Iterator[_Step]:
+    def _steps(self, here: ReachedNode, arm: Iterable[Row]) -> Iterator[_Step]:
         """The rows that are relationships, hold at the time that is asked about, and lead elsewhere."""
         for row in arm:
             try:

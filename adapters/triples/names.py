@@ -12,7 +12,7 @@ from dataclasses import replace
 from json import dumps
 
 from adapters.graph.names import key, named, spans
-from adapters.graph.traversal import LINKED, telling
+from adapters.graph.traversal import MAX_QUERY_ENTITIES, rarity
 from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Captured, Extraction, Fact, Scope
 from fusion.lib.words import STOP_WORDS
@@ -96,7 +96,7 @@ def resolve(db: Connection, text: str, scope: Scope) -> dict[int, tuple[str, flo
     rows = _known(db, scope.tenant, scope.user_id, spelt)
     meant = set(named(text, rows.keys()))
     found = sorted((row for name, same in rows.items() if name in meant for row in same), key=lambda r: (r[2], r[0]))
-    return {entity: (name, telling(mentions)) for entity, name, mentions in found[:LINKED]}
+    return {entity: (name, rarity(mentions)) for entity, name, mentions in found[:MAX_QUERY_ENTITIES]}
 
 
 def respelt(db: Connection, batch: Sequence[Captured]) -> list[Captured]:

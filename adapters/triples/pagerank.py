@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from json import dumps
 from typing import NamedTuple
 
-from adapters.graph import Linked, Reached, Seen
-from adapters.graph.traversal import FURTHER, SCANNED, TOGETHER, telling
+from adapters.graph import Condition, LinkedMemory, ReachedEntity
+from adapters.graph.traversal import HOP_DECAY, HUB_SCAN_FACTOR, MENTIONED_WITH, rarity
 from adapters.triples.options import Options
 from adapters.triples.relations import ALSO_CALLED, strength
 from fusion.store.sqlite import Connection, tuples
@@ -82,7 +82,7 @@ class Walk:
         """``named`` are the question's entities, by id their name and how much it counts; ``heads`` the memories most
         like the question, best first."""
         whole = sum(weight for _, weight in named.values())
-        self.reached = {e: Reached(e, name, 0, NAMED * weight / whole) for e, (name, weight) in named.items()}
+        self.reached = {e: ReachedEntity(e, name, 0, NAMED * weight / whole) for e, (name, weight) in named.items()}
         self._named = frozenset(named)
         falling = [1 / place for place in range(1, HEAD + 1)]
         self.at = {m: (1 - NAMED) * part / sum(falling) for m, part in zip(heads, falling, strict=False)}
@@ -102,7 +102,7 @@ class Walk:
         names, nor to a name that stands nowhere else.
         """
         leaving: dict[int, Amounts] = {} if self._step else {e: {START: r.activation} for e, r in self.reached.items()}
-        beside = {(e.memory, *ends): e for e in edges for ends in ((e.subject, e.object), (e.object, e.subject))}
+        edge_between = {(e.memory, *ends): e for e in edges for ends in ((e.subject, e.object), (e.object, e.subject))}
         through = {memory: self._found[memory][1] for memory in self.at if memory in self._found}
         weights: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
         spoken_of: dict[int, Mention] = {}
@@ -110,9 +110,9 @@ class Walk:
             memory, entity, _, count = mention
             spoken_of[entity] = mention
             if 1 < count <= cap and entity not in self._named:
-                edge = beside.get((memory, through.get(memory, 0), entity))
+                edge = edge_between.get((memory, through.get(memory, 0), entity))
                 stated = STATED * strength(edge.predicate) if edge else 0.0
-                weights[memory].append((entity, telling(count) * (1 + stated)))
+                weights[memory].append((entity, rarity(count) * (1 + stated)))
         for memory, names in weights.items():
             here, whole = self.at[memory], sum(weight for _, weight in names)
             for entity, weight in names:
@@ -129,7 +129,7 @@ class Walk:
                 break
             chosen[entity] = leaving[entity]
             if entity not in self.reached:
-                self.reached[entity] = self._came(spoken_of[entity], leaving[entity], mentions, beside)
+                self.reached[entity] = self._came(spoken_of[entity], leaving[entity], mentions, edge_between)
         return chosen
 
     def alias(self, leaving: dict[int, Amounts], names: Iterable[tuple[int, int, str]]) -> None:
@@ -139,30 +139,30 @@ class Walk:
                 leaving[other] = leaving[entity]
                 before = self.reached[entity]
                 self.reached.setdefault(
-                    other, Reached(other, name, before.depth, before.activation, entity, ALSO_CALLED)
+                    other, ReachedEntity(other, name, before.depth, before.activation, entity, ALSO_CALLED)
                 )
 
     def arrive(self, leaving: Mapping[int, Amounts], holders: Mapping[int, Holders]) -> None:
         """Passes on to the memories that mention these entities, but to none from itself."""
         self._step += 1
-        arrived: defaultdict[int, float] = defaultdict(float)
+        reached_entities: defaultdict[int, float] = defaultdict(float)
         best: dict[int, tuple[float, int]] = {}
         for entity, amounts in leaving.items():
             for memory, amount in passed(amounts, holders.get(entity, {})).items():
-                arrived[memory] += amount
+                reached_entities[memory] += amount
                 if amount > best.get(memory, (0.0, 0))[0]:
                     best[memory] = (amount, entity)
-        arrived.pop(ELSEWHERE, None)
-        for memory, amount in arrived.items():
+        reached_entities.pop(ELSEWHERE, None)
+        for memory, amount in reached_entities.items():
             self._likely[memory] = self._likely.get(memory, 0.0) + amount
             self._found.setdefault(memory, (self._step, best[memory][1]))
-        onward = sorted(arrived, key=lambda memory: (-arrived[memory], memory))[:ONWARD]
-        self.at = {memory: FURTHER * arrived[memory] for memory in onward}
+        onward = sorted(reached_entities, key=lambda memory: (-reached_entities[memory], memory))[:ONWARD]
+        self.at = {memory: HOP_DECAY * reached_entities[memory] for memory in onward}
 
-    def found(self) -> list[Linked]:
+    def found(self) -> list[LinkedMemory]:
         """Every memory that was come to, likeliest first, then newest."""
         # Rounded, so that equals are equal whatever the last bit of their sums.
-        found = [Linked(m, step, round(self._likely[m], 9), entity) for m, (step, entity) in self._found.items()]
+        found = [LinkedMemory(m, step, round(self._likely[m], 9), entity) for m, (step, entity) in self._found.items()]
         return sorted(found, key=lambda f: (-f.strength, -f.memory))
 
     def _through(self, memory: int) -> int | None:
@@ -173,23 +173,25 @@ class Walk:
         mention: Mention,
         amounts: Amounts,
         mentions: Sequence[Mention],
-        beside: Mapping[tuple[int, int, int], Edge],
-    ) -> Reached:
+        edge_between: Mapping[tuple[int, int, int], Edge],
+    ) -> ReachedEntity:
         """An entity with the one before it: of the passage that led to it most surely, what the passage was found
         through, or what of the question it has."""
         memory = max(amounts, key=lambda m: (amounts[m], -m))
         before = self._through(memory)
         if before is None:
             asked = [m.entity for m in mentions if m.memory == memory and m.entity in self._named]
-            before = next((e for e in asked if (memory, e, mention.entity) in beside), asked[0] if asked else None)
-        edge = beside.get((memory, before, mention.entity)) if before is not None else None
-        return Reached(
+            before = next(
+                (e for e in asked if (memory, e, mention.entity) in edge_between), asked[0] if asked else None
+            )
+        edge = edge_between.get((memory, before, mention.entity)) if before is not None else None
+        return ReachedEntity(
             mention.entity,
             mention.name,
             self._step + 1,
             sum(amounts.values()),
             before,
-            edge.predicate if edge else TOGETHER,
+            edge.predicate if edge else MENTIONED_WITH,
             inverse=edge is not None and edge.object == before,
         )
 
@@ -212,10 +214,10 @@ def passed(amounts: Amounts, holders: Holders) -> dict[int, float]:
 
 
 def spread(
-    db: Connection, view: Seen, named: Mapping[int, tuple[str, float]], heads: Sequence[int], how: Options
-) -> tuple[list[Linked], dict[int, Reached]]:
+    db: Connection, view: Condition, named: Mapping[int, tuple[str, float]], heads: Sequence[int], how: Options
+) -> tuple[list[LinkedMemory], dict[int, ReachedEntity]]:
     """The memories that a question leads to, likeliest first, and the entities it came through, each with the one
-    before. ``Linked.strength`` is a chance, 0 to 1. ``heads`` are visible memories."""
+    before. ``LinkedMemory.strength`` is a chance, 0 to 1. ``heads`` are visible memories."""
     walk = Walk(named, heads)
     for _ in range(how.hops):
         mentions = mentions_of(db, walk.at, named, how.fan_out)
@@ -248,7 +250,7 @@ def edges_of(db: Connection, memories: Iterable[int], ends: Iterable[int]) -> li
     return list(map(Edge._make, rows))
 
 
-def aliases_of(db: Connection, view: Seen, entities: Iterable[int]) -> list[tuple[int, int, str]]:
+def aliases_of(db: Connection, view: Condition, entities: Iterable[int]) -> list[tuple[int, int, str]]:
     """Other names of these entities that a visible memory gives, at most as many as a step passes through."""
     seen, values = view
     ends = (("subject", "object"), ("object", "subject"))
@@ -266,7 +268,7 @@ def aliases_of(db: Connection, view: Seen, entities: Iterable[int]) -> list[tupl
     return rows.fetchall()
 
 
-def holders_of(db: Connection, view: Seen, entities: Collection[int], cap: int) -> dict[int, Holders]:
+def holders_of(db: Connection, view: Condition, entities: Collection[int], cap: int) -> dict[int, Holders]:
     """The visible memories that mention each entity; of a hub the newest ``cap``, among as many as may be looked at."""
     seen, values = view
     rows = tuples(
@@ -284,7 +286,7 @@ def holders_of(db: Connection, view: Seen, entities: Collection[int], cap: int) 
     return holders
 
 
-def _of_hubs(db: Connection, view: Seen, entities: Iterable[int], cap: int) -> dict[int, Holders]:
+def _of_hubs(db: Connection, view: Condition, entities: Iterable[int], cap: int) -> dict[int, Holders]:
     seen, values = view
     rows = tuples(
         db,
@@ -294,7 +296,7 @@ def _of_hubs(db: Connection, view: Seen, entities: Iterable[int], cap: int) -> d
                         select memory from mention where entity = e.id order by memory desc limit :scanned
                     ) newest join memory m on m.id = newest.memory where {seen} limit :cap)
             where e.id in (select value from json_each(:these)) and e.mentions > :cap""",
-        {**values, "these": dumps(list(entities)), "cap": cap, "scanned": cap * SCANNED},
+        {**values, "these": dumps(list(entities)), "cap": cap, "scanned": cap * HUB_SCAN_FACTOR},
     )
     holders: dict[int, Holders] = {}
     for entity, memory, is_about, mentions in rows:

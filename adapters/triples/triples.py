@@ -14,10 +14,10 @@ from json import dumps
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
-from adapters.graph import GraphStore, Seen, beside, merge, paths, visible_memories
+from adapters.graph import Condition, GraphStore, merge, neighbours, paths, visible_memories
 from adapters.graph.names import key
 from adapters.graph.store import SCHEMA, held_in
-from adapters.graph.traversal import telling
+from adapters.graph.traversal import rarity
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
@@ -52,7 +52,7 @@ MATCHED = 5
 """edges whose ends are walked from, best first. A query that is linked to whole triples finds more of the passages it
 needs than one linked to names alone: Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), 2025; it keeps at most 5."""
 
-DEEPER = 2
+OVERFETCH = 2
 """times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
 
 MOST_READ = 4096
@@ -119,7 +119,7 @@ class Triples(GraphStore):
     async def search(self, query: Query) -> Sequence[Hit]:
         if query.limit <= 0:
             return []
-        many = query.limit * DEEPER
+        many = query.limit * OVERFETCH
 
         def recall(by_words: Scored, by_vectors: Scored) -> list[Hit]:
             keys = fused_keys(by_words, by_vectors)[:many]
@@ -167,7 +167,7 @@ class Triples(GraphStore):
         """Within the same document and the same scope, by place; superseded versions left out."""
 
         def near(db: Connection) -> list[list[Hit]]:
-            return [[hit_of(row) for row in beside(db, hit.native_id, hit.scope, span)] for hit in hits]
+            return [[hit_of(row) for row in neighbours(db, hit.native_id, hit.scope, span)] for hit in hits]
 
         return await self._database.read(near)
 
@@ -204,8 +204,8 @@ class Triples(GraphStore):
         facts = self._facts(db, query, seen, [found for found in keys if found.startswith("fact:")])
         named = resolve(db, query.text, query.scope)
         for edge, *_ in facts[:MATCHED]:
-            named.setdefault(edge.subject_id, (edge.subject, telling(edge.subject_mentions)))
-            named.setdefault(edge.object_id, (edge.object, telling(edge.object_mentions)))
+            named.setdefault(edge.subject_id, (edge.subject, rarity(edge.subject_mentions)))
+            named.setdefault(edge.object_id, (edge.object, rarity(edge.object_mentions)))
         linked, reached = spread(db, seen, named, similar, self.options)
         strengths = {found.memory: found.strength for found in linked}
         passages = merge(similar, linked, self.options)[: query.limit]
@@ -221,7 +221,7 @@ class Triples(GraphStore):
         ]
         return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
-    def _facts(self, db: Connection, query: Query, view: Seen, keys: Sequence[str]) -> list[list[Asserted]]:
+    def _facts(self, db: Connection, query: Query, view: Condition, keys: Sequence[str]) -> list[list[Asserted]]:
         """Of the edges of these keys those that match well, in this order: each as the memories that assert it do."""
         words, wanted = set(stems(query.text)), asked(query.text) - {"", "RELATES_TO"}
         matching: dict[str, tuple[str, str, str]] = {}

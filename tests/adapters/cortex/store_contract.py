@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cortex.port import Graph, Known, Memory, State, View
+from adapters.cortex.port import Effect, EntitySummary, Graph, Memory, State, View
 from fusion.contract import Embedder, Entity, Event, Extraction, Fact, Hit, Moment, Place, Scope
 from tests.backend_contract import NOW, event_id, make_event
 from tests.fakes import FakeEmbedder
@@ -70,7 +70,7 @@ class StoreContract(ABC):
         finally:
             await store.close()
 
-    async def seen(self, graph: Graph, text: str, view: View | None = None) -> list[int]:
+    async def visible(self, graph: Graph, text: str, view: View | None = None) -> list[int]:
         """Numbers of what words find, best first."""
         return numbers(id_ for id_, _ in (await graph.find(text, None, view or look(), 50)).words)
 
@@ -116,19 +116,20 @@ class StoreContract(ABC):
         await graph.add([memory(1, "another text")])
         known = (await graph.get([event_id(1)]))[event_id(1)]
         assert (known.event.text, known.state.confidence) == ("first", 0.9)
-        assert (await graph.holding()).items == 1
+        assert (await graph.stats()).items == 1
 
     async def test_nothing_is_done_at_once(self, graph: Graph) -> None:
         """Empty calls and unknown ids are no errors."""
         await graph.add([])
         await graph.alter({event_id(9): {"confidence": 0.5}})
         await graph.use([event_id(9)], NOW)
-        await graph.reinforce(event_id(9), NOW)
+        await graph.add([memory(1, "one")], {event_id(1): Effect(event_id(9), NOW)})
+        assert await graph.delete([event_id(1)]) == {event_id(1)}
         assert await graph.delete([event_id(9)]) == frozenset()
         assert await graph.get([]) == {}
         assert await graph.versions(event_id(9)) == []
         assert await graph.page() == []
-        assert (await graph.holding()).items == 0
+        assert (await graph.stats()).items == 0
 
     async def test_what_is_altered_and_what_is_not(self, graph: Graph) -> None:
         """Named fields are written, ``None`` too; the others stay."""
@@ -140,14 +141,18 @@ class StoreContract(ABC):
 
     @pytest.mark.row("A034", "Cortex: reinforcement is atomic and capped, for every caller")
     async def test_reinforcement_is_atomic_and_capped(self, graph: Graph) -> None:
-        """.7 and four at once: .7 + 4 · .05 = .9, counted 4; three more stop at 1."""
+        """Four memories that reinforce one at once: .7 + 4 · .05 = .9, counted 4; three more stop at 1."""
+
+        async def reinforce(by: int, at: datetime) -> None:
+            await graph.add([memory(by, "again")], {event_id(by): Effect(event_id(1), at)})
+
         await graph.add([memory(1, "one")])
-        await asyncio.gather(*(graph.reinforce(event_id(1), NOW) for _ in range(4)))
+        await asyncio.gather(*(reinforce(by, NOW) for by in range(2, 6)))
         state = (await graph.get([event_id(1)]))[event_id(1)].state
         assert state.confidence == pytest.approx(0.9)
         assert (state.reinforced_count, state.reinforced_at) == (4, NOW)
-        for _ in range(3):
-            await graph.reinforce(event_id(1), NOW - DAY)
+        for by in range(6, 9):
+            await reinforce(by, NOW - DAY)
         state = (await graph.get([event_id(1)]))[event_id(1)].state
         assert (state.confidence, state.reinforced_count, state.reinforced_at) == (1.0, 7, NOW)
 
@@ -185,7 +190,7 @@ class StoreContract(ABC):
         """Counts by kind and lifetime; every memory gets its vector."""
         await graph.add([memory(1, "one", kind="rule"), memory(2, "two"), memory(3, "three", state=State("session"))])
         await graph.settle()
-        held = await graph.holding()
+        held = await graph.stats()
         assert (held.items, held.vectors, held.vectors_pending, held.faults) == (3, 3, 0, ())
         assert (held.by_kind, held.by_lifetime) == ({"note": 2, "rule": 1}, {"permanent": 2, "session": 1})
 
@@ -219,7 +224,7 @@ class StoreContract(ABC):
         assert found[event_id(2)] < 0.6
         again = await graph.cosines(vector, [event_id(1), event_id(2), event_id(9)])
         assert again == pytest.approx(found, abs=0.001)
-        known, cosines = await graph.lacking([event_id(2), event_id(9)], vector, [event_id(1), event_id(9)])
+        known, cosines = await graph.complete([event_id(2), event_id(9)], vector, [event_id(1), event_id(9)])
         assert (known, cosines) == ({event_id(2): memory(2, "gamma delta")}, {event_id(1): again[event_id(1)]})
 
     async def test_the_limit_counts_what_is_seen(self, graph: Graph) -> None:
@@ -239,7 +244,7 @@ class StoreContract(ABC):
         for asked in (f"{text} alpha", f"{text} NOT alpha"):  # to whoever reads operators, NOT takes it away
             assert numbers(i for i, _ in (await graph.find(asked, None, look(), 5)).words) == [1]
         await graph.link(text, look(), [event_id(1)], 5)
-        assert await self.seen(graph, "alpha") == [1]
+        assert await self.visible(graph, "alpha") == [1]
 
     @pytest.mark.feature("Cortex: hostile names are only text")
     @pytest.mark.feature(
@@ -255,12 +260,12 @@ class StoreContract(ABC):
         whole = replace(whole, state=State(tags=(evil,)))
         await graph.add([whole, memory(2, "alpha")])
         assert (await graph.get([event_id(1)]))[event_id(1)] == whole
-        assert await self.seen(graph, "alpha", look(mine)) == [1]
-        assert await self.seen(graph, "alpha", look(ADA)) == [2]
+        assert await self.visible(graph, "alpha", look(mine)) == [1]
+        assert await self.visible(graph, "alpha", look(ADA)) == [2]
         await graph.link(f"Beta {evil}", look(mine), [], 5)
         assert await graph.get([evil]) == {}
         assert await graph.delete([evil]) == frozenset()
-        assert (await graph.holding()).items == 2
+        assert (await graph.stats()).items == 2
 
     # What a view sees
 
@@ -276,11 +281,11 @@ class StoreContract(ABC):
             ]
         )
         await graph.alter({event_id(2): {"confidence": 0.9}})
-        seen = await graph.seen(look(), [event_id(n) for n in range(1, 7)])
+        seen = await graph.visible(look(), [event_id(n) for n in range(1, 7)])
         assert sorted(numbers(seen)) == [2, 5]
         assert (seen[event_id(2)].event.text, seen[event_id(2)].state.confidence) == ("beta", 0.9)
-        assert sorted(numbers(await graph.seen(look(history=True), [event_id(n) for n in range(1, 5)]))) == [1, 2, 4]
-        assert await graph.seen(look(), []) == {}
+        assert sorted(numbers(await graph.visible(look(history=True), [event_id(n) for n in range(1, 5)]))) == [1, 2, 4]
+        assert await graph.visible(look(), []) == {}
 
     async def test_superseded_is_history(self, graph: Graph) -> None:
         """Current: the new version. Before it: the old one. With history: both. Either may arrive first."""
@@ -288,20 +293,20 @@ class StoreContract(ABC):
         new = memory(2, "the office is in Lisbon", at=Moment(NOW - 10 * DAY), supersedes=event_id(1))
         await graph.add([new])
         await graph.add([old])
-        assert await self.seen(graph, "office") == [2]
-        assert await self.seen(graph, "office", look(as_of=NOW - 50 * DAY)) == [1]
-        assert await self.seen(graph, "office", look(as_of=NOW - 200 * DAY)) == []
-        assert sorted(await self.seen(graph, "office", look(history=True))) == [1, 2]
+        assert await self.visible(graph, "office") == [2]
+        assert await self.visible(graph, "office", look(as_of=NOW - 50 * DAY)) == [1]
+        assert await self.visible(graph, "office", look(as_of=NOW - 200 * DAY)) == []
+        assert sorted(await self.visible(graph, "office", look(history=True))) == [1, 2]
         assert numbers(m.id for m in await graph.versions(event_id(1))) == [1, 2]
         assert numbers(m.id for m in await graph.versions(event_id(2))) == [1, 2]
         await graph.delete([event_id(2)])
-        assert await self.seen(graph, "office") == [1]
+        assert await self.visible(graph, "office") == [1]
 
     async def test_nobody_supersedes_anothers_memory(self, graph: Graph) -> None:
         """Ben's memory that claims to supersede Ada's changes nothing for Ada, and is no version of it."""
         await graph.add([memory(1, "the office is in Paris")])
         await graph.add([memory(2, "the office is gone", scope=BEN, supersedes=event_id(1))])
-        assert await self.seen(graph, "office") == [1]
+        assert await self.visible(graph, "office") == [1]
         assert numbers(m.id for m in await graph.versions(event_id(1))) == [1]
 
     async def test_valid_while_it_is(self, graph: Graph) -> None:
@@ -309,11 +314,11 @@ class StoreContract(ABC):
         february, march = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
         await graph.add([memory(1, "the canteen is closed", valid_from=february, valid_to=march)])
         second = timedelta(seconds=1)
-        assert await self.seen(graph, "canteen", View(ADA, march - second)) == [1]
-        assert await self.seen(graph, "canteen", View(ADA, march)) == []
-        assert await self.seen(graph, "canteen", look(as_of=february)) == [1]
-        assert await self.seen(graph, "canteen", look(as_of=february - second)) == []
-        assert await self.seen(graph, "canteen", look(history=True)) == [1]
+        assert await self.visible(graph, "canteen", View(ADA, march - second)) == [1]
+        assert await self.visible(graph, "canteen", View(ADA, march)) == []
+        assert await self.visible(graph, "canteen", look(as_of=february)) == [1]
+        assert await self.visible(graph, "canteen", look(as_of=february - second)) == []
+        assert await self.visible(graph, "canteen", look(history=True)) == [1]
 
     async def test_known_at_is_what_was_recorded(self, graph: Graph) -> None:
         """Before the correction was recorded the old version is seen, after it the new one."""
@@ -321,23 +326,23 @@ class StoreContract(ABC):
         old = replace(old, event=replace(old.event, recorded_at=NOW - 20 * DAY))
         new = replace(new, event=replace(new.event, recorded_at=NOW - 5 * DAY))
         await graph.add([old, new])
-        assert await self.seen(graph, "office", look(known_at=NOW - 10 * DAY)) == [1]
-        assert await self.seen(graph, "office", look(known_at=NOW)) == [2]
-        assert await self.seen(graph, "office", look(known_at=NOW - 30 * DAY)) == []
+        assert await self.visible(graph, "office", look(known_at=NOW - 10 * DAY)) == [1]
+        assert await self.visible(graph, "office", look(known_at=NOW)) == [2]
+        assert await self.visible(graph, "office", look(known_at=NOW - 30 * DAY)) == []
 
     async def test_ended_is_history(self, graph: Graph) -> None:
         """What ended yesterday is not seen today, but as of the day before, and with history."""
         await graph.add([memory(1, "office", at=Moment(NOW - 9 * DAY), state=State(ended_at=NOW - DAY))])
-        assert await self.seen(graph, "office") == []
-        assert await self.seen(graph, "office", look(as_of=NOW - 2 * DAY)) == [1]
-        assert await self.seen(graph, "office", look(history=True)) == [1]
+        assert await self.visible(graph, "office") == []
+        assert await self.visible(graph, "office", look(as_of=NOW - 2 * DAY)) == [1]
+        assert await self.visible(graph, "office", look(history=True)) == [1]
 
     async def test_merged_is_kept_and_not_found(self, graph: Graph) -> None:
         """What was merged into another is in no view; freed, it is found again by words and by meaning."""
         await graph.add([memory(1, "office"), memory(2, "office", state=State(merged_into=event_id(1)))])
         await graph.settle()
-        assert await self.seen(graph, "office") == [1]
-        assert await self.seen(graph, "office", look(history=True)) == [1]
+        assert await self.visible(graph, "office") == [1]
+        assert await self.visible(graph, "office", look(history=True)) == [1]
         await graph.alter({event_id(2): {"merged_into": None}})
         await graph.settle()
         vector = (await FakeEmbedder().embed(["office"]))[0]
@@ -348,7 +353,7 @@ class StoreContract(ABC):
         """The newer version was merged into another memory: the older one is current."""
         merged = State(merged_into=event_id(3))
         await graph.add([memory(1, "office Paris"), memory(2, "office", supersedes=event_id(1), state=merged)])
-        assert await self.seen(graph, "office") == [1]
+        assert await self.visible(graph, "office") == [1]
 
     @pytest.mark.row("A005", "Cortex: who lost a conflict is never recalled, as of now or with history")
     async def test_both_sides_of_a_conflict_are_seen_until_one_loses(self, graph: Graph) -> None:
@@ -360,12 +365,12 @@ class StoreContract(ABC):
                 memory(2, "office Lisbon", supersedes=event_id(1), state=replace(active, contradicts=event_id(1))),
             ]
         )
-        assert sorted(await self.seen(graph, "office")) == [1, 2]
+        assert sorted(await self.visible(graph, "office")) == [1, 2]
         await graph.alter({event_id(1): {"conflict_status": "resolved"}, event_id(2): {"conflict_status": None}})
-        assert await self.seen(graph, "office") == [2]
-        assert await self.seen(graph, "office", look(history=True)) == [2]
+        assert await self.visible(graph, "office") == [2]
+        assert await self.visible(graph, "office", look(history=True)) == [2]
         await graph.alter({event_id(1): {"conflict_status": None}, event_id(2): {"conflict_status": "resolved"}})
-        assert await self.seen(graph, "office") == [1]
+        assert await self.visible(graph, "office") == [1]
 
     @pytest.mark.row(
         "A005",
@@ -387,7 +392,7 @@ class StoreContract(ABC):
         )
         for forgotten, left in ((4, [1]), (1, [3]), (3, [2])):
             assert await graph.delete([event_id(forgotten)]) == {event_id(forgotten)}
-            assert await self.seen(graph, "office") == left
+            assert await self.visible(graph, "office") == left
         known = await graph.get([event_id(2), event_id(5)])
         assert known[event_id(2)].state == State(conflict_group="g", confidence=0.6)
         assert known[event_id(5)].state == lost
@@ -411,7 +416,7 @@ class StoreContract(ABC):
             (Scope(), [1, 2, 3, 6]),
         ]
         for scope, expected in asked:
-            assert sorted(await self.seen(graph, "alpha", look(scope))) == expected
+            assert sorted(await self.visible(graph, "alpha", look(scope))) == expected
 
     async def test_the_quarantined_are_never_seen(self, graph: Graph) -> None:
         """Neither now, nor in history, nor does a link pass there."""
@@ -421,18 +426,18 @@ class StoreContract(ABC):
                 memory(2, "beta", ("Beta", "is", "Gamma")),
             ]
         )
-        assert await self.seen(graph, "alpha", look(history=True)) == []
+        assert await self.visible(graph, "alpha", look(history=True)) == []
         assert await graph.link("Alpha", look(), [], 5) == []
 
     # Walking
 
     async def test_what_is_found_is_as_it_stands(self, graph: Graph) -> None:
-        """Memories that come with a finding are as ``lacking`` gives them, also when one has changed."""
+        """Memories that come with a finding are as ``complete`` gives them, also when one has changed."""
         await graph.add([memory(n, f"alpha {n}", ("Ada", "knows", "Ben")) for n in (1, 2)])
         for confidence in (0.5, 0.9):
             await graph.alter({event_id(2): {"confidence": confidence}})
             found = await graph.find("alpha", None, look(), 5)
-            stored, _ = await graph.lacking([event_id(1), event_id(2)], None, [])
+            stored, _ = await graph.complete([event_id(1), event_id(2)], None, [])
             assert numbers(id_ for id_, _ in found.words) == [1, 2]
             assert stored[event_id(2)].state.confidence == confidence
             assert {**stored, **found.memories} == stored
@@ -584,7 +589,7 @@ class StoreContract(ABC):
         for n, type_ in enumerate(("concept", "person", "concept", "place"), start=1):
             known = memory(n, "x")
             await graph.add([replace(known, extraction=Extraction(entities=(Entity("Zoë", type_),)))])
-        assert await graph.entities(ADA) == [Known("Zoë", "person", 4)]
+        assert await graph.entities(ADA) == [EntitySummary("Zoë", "person", 4)]
 
     # Beside
 
@@ -594,5 +599,5 @@ class StoreContract(ABC):
         others = [memory(9, "ben", scope=BEN, place=Place("talk", 4, 4)), memory(10, "new", supersedes=event_id(5))]
         await graph.add([*turns, *others])
         hit = Hit.of(turns[3].event)
-        beside = await graph.beside([hit, Hit.of(others[1].event)], 2)
-        assert [numbers(m.id for m in near) for near in beside] == [[2, 3, 6, 7], []]
+        neighbours = await graph.neighbours([hit, Hit.of(others[1].event)], 2)
+        assert [numbers(m.id for m in near) for near in neighbours] == [[2, 3, 6, 7], []]

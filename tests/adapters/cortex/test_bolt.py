@@ -23,7 +23,7 @@ from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, State
 from adapters.cortex.stores import open_graph, verify
-from adapters.cortex.transfer import migrated
+from adapters.cortex.transfer import migrate_all
 from adapters.graph import Walking
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, InvalidAnswer, ModelMissing, SettingsError
@@ -121,7 +121,7 @@ class BoltContract(StoreContract):
             assert graph.embedder is second
             await graph.add([memory(4, "delta")])
             await graph.settle()
-            assert (await graph.holding()).vectors == 4
+            assert (await graph.stats()).vectors == 4
             (vector,) = await second.embed(["delta"])
             assert (await graph.find("", vector, look(), 1)).vectors[0][0] == event_id(4)
             left = f"MATCH (m:Memory) WHERE m.{old.property} IS NOT NULL RETURN count(m) AS n"
@@ -252,7 +252,7 @@ async def test_a_killed_server_loses_nothing_acknowledged(tmp_path: Path) -> Non
     back = start_arcade(tmp_path / "server", int(gone.url.rpartition(":")[2]))
     await graph.add([memory(n, f"office {n}", ("Office", "is", f"Room {n}")) for n in range(1, 7)])
     await graph.settle()
-    held = await graph.holding()
+    held = await graph.stats()
     known = await graph.entities(memory(1, "").event.scope)
     await graph.close()
     back.stop()
@@ -398,14 +398,14 @@ class TestVectors:
         graph = BoltGraph(bolt, Walking(), broken)
         await graph.add([memory(1, "alpha")])
         await graph.settle()
-        held = await graph.holding()
+        held = await graph.stats()
         assert (held.vectors, held.vectors_pending) == (0, 1)
         assert held.faults[0].startswith("vectors are not filled in: fake@1 gave vectors")
         assert numbers(i for i, _ in (await graph.find("alpha", None, look(), 5)).words) == [1]
         broken.fault = "none"
         broken.embed = FakeEmbedder().embed  # type: ignore[method-assign]
         await graph.settle()
-        held = await graph.holding()
+        held = await graph.stats()
         await graph.close()
         assert (held.vectors, held.vectors_pending, held.faults) == (1, 0, ())
 
@@ -418,12 +418,12 @@ class TestVectors:
         graph = BoltGraph(bolt, Walking(), broken)
         await graph.add([memory(1, "alpha"), *(memory(n, f"room {n}") for n in range(2, 101))])
         await graph.settle()
-        held = await graph.holding()
+        held = await graph.stats()
         assert (held.vectors, held.vectors_pending) == (99, 1)
         assert held.faults == ("vectors are not filled in: fake@1 gave vectors with NaN or infinity in them",)
         broken.embed = FakeEmbedder().embed  # type: ignore[method-assign]
         await graph.settle()
-        held = await graph.holding()
+        held = await graph.stats()
         await graph.close()
         assert (held.vectors, held.vectors_pending, held.faults) == (100, 0, ())
 
@@ -451,7 +451,7 @@ class TestVectors:
         await graph.settle()
         other = BoltGraph(bolt, Walking(), second)
         await other.settle()
-        assert (await other.holding()).vectors == 2
+        assert (await other.stats()).vectors == 2
         for store, embedder in ((graph, first), (other, second)):
             vector = (await embedder.embed(["alpha"]))[0]
             found = (await store.find("", vector, look(), 1)).vectors
@@ -482,9 +482,9 @@ async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_pat
         state = State("ttl", 0.9, ("naïve", "東京"), 3, NOW, 1, NOW, "group", "active", event_id(2), None, NOW)
         facts = ("Office", "is in", "Paris"), ("Paris", "is in", "France")
         await files[0].add([memory(n, f"office {n}", *facts, state=state, speaker="Zoë") for n in range(1, 30)])
-        there = await migrated(files[0], server, lambda done, total: None)
-        back = await migrated(server, files[1], lambda done, total: None)
-        again = await migrated(files[0], server, lambda done, total: None)
+        there = await migrate_all(files[0], server, lambda done, total: None)
+        back = await migrate_all(server, files[1], lambda done, total: None)
+        again = await migrate_all(files[0], server, lambda done, total: None)
         assert (there.memories, there.copied, back.copied, again.copied) == (29, 29, 29, 0)
         assert there.checksum == back.checksum == again.checksum
         for store in (files[0], server, files[1]):

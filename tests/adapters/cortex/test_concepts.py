@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cortex.concepts import MOST, concepts
+from adapters.cortex.concepts import MAX_PHRASES, concepts
 
 
 @pytest.mark.row("A040", "Cortex: a concept is a key phrase: bounded, from any text")
@@ -29,5 +29,5 @@ def test_phrases_stand_between_small_words_and_marks(text: str, expected: list[s
 def test_any_text_has_a_bounded_number(text: str) -> None:
     """Whatever it is: at most 64, each once, none empty."""
     found = concepts(text)
-    assert len(found) == len(set(found)) <= MOST
+    assert len(found) == len(set(found)) <= MAX_PHRASES
     assert all(found)

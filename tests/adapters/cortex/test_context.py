@@ -6,7 +6,8 @@ from math import ceil
 
 import pytest
 
-from adapters.cortex.context import HEADER, conflicts, packed, short, tokens
+from adapters.cortex.cli import Recall
+from adapters.cortex.context import HEADER, conflicts, line_of, packed, short, tokens
 from adapters.cortex.port import State
 from tests.adapters.cortex.store_contract import memory
 from tests.backend_contract import event_id
@@ -25,6 +26,15 @@ from tests.backend_contract import event_id
 def test_the_estimate(text: str, expected: int) -> None:
     """max(words · 1.25, characters / 3.5) · 1.1, rounded up."""
     assert tokens(text) == expected
+
+
+def test_packed_takes_2000_tokens_by_default() -> None:
+    """A header of 8 tokens, lines of 100, separators of 2: 8 + 100 + 18 · 102 = 1,944 fits, one more does not."""
+    memories = [memory(n, f"{n:02} " + "x" * 307, kind="fact") for n in range(1, 30)]
+    assert {tokens(line_of(one)) for one in memories} == {100}
+    context = packed(memories)
+    assert (len(context.memories), context.tokens) == (19, 1944)
+    assert Recall("").budget == 2000
 
 
 def test_what_fits_is_packed_in_its_order() -> None:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from adapters.cortex import Cortex
 from adapters.cortex.options import Options
-from adapters.cortex.port import Found, Graph, Link, View
+from adapters.cortex.port import Graph, Link, Matches, View
+from adapters.cortex.recall import walk_timeout_s
 from fusion.contract import Backend, Fact, Hit, Moment, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from tests.backend_contract import (
@@ -148,7 +149,7 @@ class CountedGraph:
     def __getattr__(self, name: str) -> object:
         return getattr(self._graph, name)
 
-    async def find(self, text: str, vector: NDArray[np.float32] | None, view: View, limit: int) -> Found:
+    async def find(self, text: str, vector: NDArray[np.float32] | None, view: View, limit: int) -> Matches:
         self.limits.append(limit)
         return await self._graph.find(text, vector, view, limit)
 
@@ -175,6 +176,12 @@ class SlowGraph:
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         await asyncio.Event().wait()
         return []
+
+
+@pytest.mark.parametrize(("deadline_s", "walk_s"), [(0.2, 0.05), (0.8, 0.2), (2.0, 0.5)])
+def test_walk_timeout_is_a_quarter_of_the_deadline(deadline_s: float, walk_s: float) -> None:
+    """openclaw-cortex's 50 ms of a hook's 200, 200 of 800 and 500 of 2,000."""
+    assert walk_timeout_s(replace(make_query("x"), deadline_s=deadline_s)) == pytest.approx(walk_s)
 
 
 @pytest.mark.row(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -289,7 +289,9 @@ class TestTend:
         )
         assert (report.consolidated, await found(graph, "peppermint")) == (0, {2, 3})
         assert (await tend(graph, FakeEmbedder(), NOW + 24 * HOUR)).retired == 1
-        assert numbers((await graph.seen(View(ADA, NOW + 24 * HOUR), [event_id(n) for n in (1, 2, 3)])).keys()) == [3]
+        assert numbers((await graph.visible(View(ADA, NOW + 24 * HOUR), [event_id(n) for n in (1, 2, 3)])).keys()) == [
+            3
+        ]
 
     async def test_the_surer_one_is_kept(self, graph: Graph) -> None:
         """Whichever came first; what was merged is found again when that is forgotten."""
@@ -511,7 +513,7 @@ async def test_killed_anywhere_and_run_again_it_is_as_if_it_had_run_once(tmp_pat
             store = await opened(f"{point}{after}")
             with pytest.raises(Killed):
                 await tend(Mortal(store, point, after=after), None, NOW)  # type: ignore[arg-type]
-            assert (await store.holding()).items == len(memories)
+            assert (await store.stats()).items == len(memories)
             await tend(Mortal(store, 10**6, after=False), None, NOW)  # type: ignore[arg-type]
             assert await states(store) == expected
             await store.close()
@@ -540,6 +542,12 @@ class Many:
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
         self.merged |= changes
+
+
+async def test_pages_reads_500_memories_at_a_time() -> None:
+    """1,200 memories are pages of 500, 500 and 200."""
+    many = Many(1200)
+    assert [len(page) async for page in pages(cast("Graph", many))] == [500, 500, 200]
 
 
 @pytest.mark.row(

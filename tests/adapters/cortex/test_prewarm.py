@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from adapters.cortex import Cortex
 from adapters.cortex import prewarm as warming
 from adapters.cortex.options import Options
-from adapters.cortex.port import Found, Link, View
-from adapters.cortex.prewarm import BYTES, ENTRIES, KEPT, Warm, key_of
+from adapters.cortex.port import Link, Matches, View
+from adapters.cortex.prewarm import MAX_BYTES, MAX_ENTRIES, PrewarmCache, key_of
 from adapters.cortex.recall import Pool, recall
 from adapters.cortex.sqlite import SqliteGraph
 from fusion.contract import Opening, Query, Scope
@@ -38,7 +38,7 @@ class Watched(SqliteGraph):
 
     finds = 0
 
-    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Found:
+    async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Matches:
         self.finds += 1
         return await super().find(text, vector, view, limit)
 
@@ -81,7 +81,7 @@ class Talk:
 
     async def rest(self) -> None:
         """What goes on behind is done, and every text has its vector."""
-        if (task := self.cortex._warming) is not None:
+        if (task := self.cortex._refreshing) is not None:
             await task
         await self.graph.settle()
 
@@ -197,7 +197,7 @@ async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
     """From when it was looked for; and a clock that jumps back finds nothing of later."""
     question = "How long is a slot held?"
     await talk.ask(question)
-    talk.now += KEPT
+    talk.now += timedelta(minutes=5)
     assert await talk.searched(question) == 0
     talk.now += SECOND
     assert await talk.searched(question) == 1
@@ -238,8 +238,8 @@ async def test_a_session_waits_with_one_question(tmp_path: Path) -> None:
             await talk.cortex.remember([make_captured(make_event(n, f"Slot {n} is free.", TALK, kind="turn"))])
             await asyncio.sleep(0)
         talk.graph.filled.set()
-        assert talk.cortex._warming is not None
-        await talk.cortex._warming
+        assert talk.cortex._refreshing is not None
+        await talk.cortex._refreshing
         assert talk.graph.settles == 2
 
 
@@ -277,7 +277,7 @@ async def test_a_sessions_id_is_the_name_of_nothing(tmp_path: Path, session: str
 
 
 def pool(many: int) -> Pool:
-    return Pool(Found(), (), {event_id(n): 1.0 for n in range(many)}, {}, whole=True)
+    return Pool(Matches(), (), {event_id(n): 1.0 for n in range(many)}, {}, whole=True)
 
 
 def asked(n: int, at: datetime = NOW) -> Query:
@@ -286,17 +286,17 @@ def asked(n: int, at: datetime = NOW) -> Query:
 
 def test_entries_and_bytes_are_bounded() -> None:
     """The oldest go; one that is larger than all of it is not kept at all."""
-    warm = Warm()
-    for n in range(ENTRIES + 2):
+    warm = PrewarmCache()
+    for n in range(MAX_ENTRIES + 2):
         warm.put(asked(n), False, "1", pool(1))
-    assert warm.entries == ENTRIES
+    assert warm.entries == MAX_ENTRIES
     assert warm.get(asked(1), False, "1") is None
     assert warm.get(asked(2), False, "1") is not None
-    for n in range(ENTRIES):
+    for n in range(MAX_ENTRIES):
         warm.put(asked(n), False, "1", pool(1000))
-        assert warm.total <= BYTES
-    assert 0 < warm.entries < ENTRIES
-    warm.put(asked(0), False, "1", pool(BYTES // warming._OF_AN_ID + 1))
+        assert warm.total <= MAX_BYTES
+    assert 0 < warm.entries < MAX_ENTRIES
+    warm.put(asked(0), False, "1", pool(MAX_BYTES // warming._BYTES_PER_CANDIDATE + 1))
     assert (warm.entries, warm.total) == (0, 0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cortex.port import Found, Lifetime, Link, Memory, State
+from adapters.cortex.port import Lifetime, Link, Matches, Memory, State
 from adapters.cortex.rank import (
     Candidate,
     Weights,
@@ -245,7 +245,7 @@ def test_the_merge_of_similar_and_linked() -> None:
 
 def test_words_and_vectors_as_one_list() -> None:
     """b: 1/62 + 1/61 beats a: 1/61 + nothing; c and d have 1/63 each and go by id."""
-    found = Found([("a", 9.0), ("b", 8.0), ("d", 7.0)], [("b", 0.9), ("x", 0.8), ("c", 0.7)])
+    found = Matches([("a", 9.0), ("b", 8.0), ("d", 7.0)], [("b", 0.9), ("x", 0.8), ("c", 0.7)])
     assert fused(found) == ["b", "a", "x", "c", "d"]
 
 

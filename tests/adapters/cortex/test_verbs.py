@@ -18,9 +18,9 @@ from adapters.cortex.context import tokens
 from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
-from adapters.cortex.retention import stated, stated_of, stating
+from adapters.cortex.retention import from_stated, to_stated
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.cortex.transfer import Imported, exported, imported, migrated
+from adapters.cortex.transfer import Imported, export_lines, imported, migrate_all
 from adapters.graph import Walking
 from fusion.client import AsyncClient, do
 from fusion.contract import Event, Opening, Scope
@@ -195,7 +195,7 @@ class TestKeeping:
             ('{"content": "a", "confidence": "high"}', "confidence"),
             ('{"content": "a", "tags": [1]}', "tags"),
             ('{"content": "a", "type": "rumour"}', "type: there are"),
-            ('{"content": "a", "scope": "forever"}', "scope: there are permanent, project, session, ttl"),
+            ('{"content": "a", "scope": "forever"}', "scope: give one of permanent, project, session, ttl"),
             ("[1]", "line 2 is not a JSON object"),
             ("{", "line 2 is not JSON"),
         ):
@@ -269,7 +269,7 @@ class TestLooking:
 
     async def test_a_lifetime_that_is_none_is_called_as_it_was_said(self, tell: Told) -> None:
         """The option is --lifetime; a line of a batch calls it scope, as openclaw-cortex does."""
-        with pytest.raises(BadInput, match=r"^lifetime: there are permanent, project, session, ttl"):
+        with pytest.raises(BadInput, match=r"^lifetime: give one of permanent, project, session, ttl"):
             await tell("store", content="Tea at nine.", lifetime="foo")
 
     async def test_what_may_be_several_is_named(self, tell: Told) -> None:
@@ -278,7 +278,7 @@ class TestLooking:
         await cortex_of(tell).graph.add(kept)
         ids = [one.id for one in kept]
         for verb in ("get", "history", "forget"):
-            with pytest.raises(BadInput, match=f"may be any of 2, write more of it: {ids[0]}, {ids[1]}"):
+            with pytest.raises(BadInput, match=f"matches 2 memories, give more characters: {ids[0]}, {ids[1]}"):
                 await tell(verb, id=ids[0][:8])
         assert len(await tell.texts()) == 2
 
@@ -356,7 +356,7 @@ async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(
         now = await tell("history", id=first["id"])
         end = now["versions"][0]["valid_to"][:16].replace("T", " ")
         assert read(History(""), now) == [
-            f"Mara lives in Bergen.  (fact, permanent, 1.00, until {end}, gave way to what contradicts it)",
+            f"Mara lives in Bergen.  (fact, permanent, 1.00, until {end}, lost a conflict)",
             "Mara lives in Oslo.  (fact, permanent, 1.00)",
         ]
         after = (await tell("recall", message="where does Mara live?"))["context"]
@@ -439,7 +439,7 @@ async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path
         now = await tell("history", id=old["id"])
         end = now["versions"][0]["valid_to"][:16].replace("T", " ")
         assert read(now) == [
-            f"{fifteen}  (decision, permanent, 1.00, until {end}, gave way to what contradicts it)",
+            f"{fifteen}  (decision, permanent, 1.00, until {end}, lost a conflict)",
             f"{ten}  (decision, permanent, 1.00)",
         ]
         (gone,) = read(await tell("history", id=short["id"]))
@@ -476,9 +476,9 @@ class TestForgotten:
         source = cortex_of(tell).graph
         forgotten = tell.fusion.journal.forgotten
         async with store(tmp_path / "b") as target:
-            assert (await migrated(source, target, no_progress, forgotten)).copied == 2
+            assert (await migrate_all(source, target, no_progress, forgotten)).copied == 2
             await tell("forget", id=gone["id"])
-            again = await migrated(source, target, no_progress, forgotten)
+            again = await migrate_all(source, target, no_progress, forgotten)
             assert (again.memories, again.copied, again.others, again.forgotten) == (1, 0, 0, 1)
             assert [one.event.text for one in await target.page()] == ["Tea at nine."]
 
@@ -665,14 +665,14 @@ class TestStated:
     def test_there_and_back(self) -> None:
         """What is stated of an event is what its state says, and the other way round."""
         state = State(lifetime="ttl", confidence=0.25, tags=("a", "b"))
-        event = Event("1", "x", NOW, stated=stated_of(state))
-        assert State(**stated(event)) == state
-        assert stated(Event("1", "x", NOW)) == {}
+        event = Event("1", "x", NOW, stated=to_stated(state.lifetime, state.confidence, state.tags))
+        assert State(**from_stated(event)) == state
+        assert from_stated(Event("1", "x", NOW)) == {}
 
     def test_nonsense_in_a_journal_counts_as_not_stated(self) -> None:
         """Another program may have written it."""
         pairs = (("lifetime", "forever"), ("confidence", "nan"), ("confidence", "7"), ("colour", "red"))
-        assert stated(Event("1", "x", NOW, stated=pairs)) == {}
+        assert from_stated(Event("1", "x", NOW, stated=pairs)) == {}
 
     @pytest.mark.parametrize(
         "wrong",
@@ -687,7 +687,7 @@ class TestStated:
     def test_nonsense_at_the_door_is_refused(self, wrong: dict[str, Any]) -> None:
         """With what may stand there."""
         with pytest.raises(BadInput):
-            stating(**wrong)
+            to_stated(**wrong)
 
 
 def no_progress(done: int, total: int | None) -> None:
@@ -709,7 +709,7 @@ async def lines_of(graph: Graph, scope: Scope | None = None) -> list[str]:
     async def line(text: str) -> None:
         found.append(text)
 
-    await exported(graph, scope or Scope(audience="private"), line, no_progress)
+    await export_lines(graph, scope or Scope(audience="private"), line, no_progress)
     return found
 
 
@@ -730,7 +730,7 @@ class Small:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self.holding = graph.holding
+        self.stats = graph.stats
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Any:
         return await self._graph.page(after, min(limit, 2), scope)
@@ -755,7 +755,7 @@ class TestTransfer:
             (his,) = await lines_of(a, BEN)
             with pytest.raises(BadInput, match="line 1: that memory is somebody else's"):
                 await imported(b, ADA, [his])
-            assert (await b.holding()).items == 0
+            assert (await b.stats()).items == 0
 
     @pytest.mark.parametrize("line", ["", "{", "[]", '{"event": {}}', '{"event": {"event_id": 1}}'])
     async def test_a_line_that_is_none_is_named(self, tmp_path: Path, line: str) -> None:
@@ -763,7 +763,7 @@ class TestTransfer:
         async with store(tmp_path / "a") as a:
             with pytest.raises(BadInput, match="line 2: not a memory"):
                 await imported(a, ADA, [line_of(memory(1, "Good.")), line])
-            assert (await a.holding()).items == 0
+            assert (await a.stats()).items == 0
 
     @pytest.mark.feature(
         "… a line of nonsense (NaN, counts below 0 or beyond every store, ids that are none) is refused by its "
@@ -790,7 +790,7 @@ class TestTransfer:
         async with store(tmp_path / "a") as a:
             with pytest.raises(BadInput, match=f"line 1: not a memory: .*{said}"):
                 await imported(a, ADA, [json.dumps(line)])
-            assert (await a.holding()).items == 0
+            assert (await a.stats()).items == 0
 
     @pytest.mark.feature("… what was merged into a forgotten memory is imported as its own", of="`fusion cortex`: what")
     async def test_what_it_was_merged_into_may_have_been_forgotten(self, tmp_path: Path) -> None:
@@ -869,10 +869,10 @@ class TestTransfer:
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
             await a.add([memory(n, f"Thing {n}", ("Marta", "owns", "boat"), state=FULL) for n in range(1, 1201)])
             await b.add([memory(9999, "Elsewhere.")])
-            first = await migrated(a, b, no_progress)
+            first = await migrate_all(a, b, no_progress)
             assert (first.memories, first.copied, first.others) == (1200, 1200, 1)
             await a.alter({event_id(7): {"confidence": 1.0, "tags": ()}})
-            second = await migrated(a, b, no_progress)
+            second = await migrate_all(a, b, no_progress)
             assert (second.memories, second.copied) == (1200, 1)
             assert second.checksum != first.checksum
             assert [line_of(m) for m in (await b.page("", 1200))] == [line_of(m) for m in await a.page("", 1200)]
@@ -889,10 +889,12 @@ class TestTransfer:
             kills = 0
             while kills < 50:
                 with pytest.raises(Killed):
-                    await migrated(Small(a), Mortal(b, random.randrange(2), after=random.random() < 0.4), no_progress)  # type: ignore[arg-type]
+                    await migrate_all(
+                        Small(a), Mortal(b, random.randrange(2), after=random.random() < 0.4), no_progress
+                    )  # type: ignore[arg-type]
                 kills += 1
-                assert (await a.holding()).items == 150
-            done = await migrated(a, b, no_progress)
+                assert (await a.stats()).items == 150
+            done = await migrate_all(a, b, no_progress)
             assert (done.memories, done.others) == (150, 0)
             assert await lines_of(b) == await lines_of(a)
 
@@ -902,5 +904,5 @@ class TestTransfer:
             await a.add([memory(1, "Ours.")])
             await b.add([memory(1, "Theirs.")])
             with pytest.raises(BadInput, match="a store of its own"):
-                await migrated(a, b, no_progress)
+                await migrate_all(a, b, no_progress)
             assert [m.event.text for m in await b.page()] == ["Theirs."]

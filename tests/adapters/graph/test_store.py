@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from adapters.graph import Linked, Reached, Walking, link, mentioning, merge, paths, ranks, strongest, walk
+from adapters.graph import (
+    LinkedMemory,
+    ReachedEntity,
+    Walking,
+    by_strength,
+    mention_pairs,
+    merge,
+    paths,
+    query_entities,
+    ranks,
+    walk,
+)
 from adapters.graph.names import key, named
 from adapters.index import Entry
 from adapters.triples import Options, Triples
@@ -73,7 +84,7 @@ def test_stop_words_are_nobody() -> None:
 def test_rrf_arithmetic() -> None:
     """Found by both: .6/(60+1) + .4/(60+2) = .016288; by one alone: .6/(60+2) = .009677, .4/(60+1) = .006557."""
     both, similar, linked = 1, 2, 3
-    merged = merge([both, similar], [Linked(linked, 1, 0.9, 0), Linked(both, 1, 0.5, 0)], Walking())
+    merged = merge([both, similar], [LinkedMemory(linked, 1, 0.9, 0), LinkedMemory(both, 1, 0.5, 0)], Walking())
     assert [memory for memory, _ in merged] == [both, similar, linked]
     assert [score for _, score in merged] == pytest.approx(
         [0.6 / (60 + 1) + 0.4 / (60 + 2), 0.6 / (60 + 2), 0.4 / (60 + 1)]
@@ -82,8 +93,8 @@ def test_rrf_arithmetic() -> None:
 
 def test_equals_share_their_last_rank() -> None:
     """Three memories of one hub are all third, .4/(60+3): none of them is first for a link that all have."""
-    equals = [Linked(memory, 1, 0.5, 0) for memory in (1, 2, 3)]
-    assert ranks([Linked(4, 1, 0.9, 0), *equals]) == {4: 1, 1: 4, 2: 4, 3: 4}
+    equals = [LinkedMemory(memory, 1, 0.5, 0) for memory in (1, 2, 3)]
+    assert ranks([LinkedMemory(4, 1, 0.9, 0), *equals]) == {4: 1, 1: 4, 2: 4, 3: 4}
     assert [score for _, score in merge([], equals, Walking())] == pytest.approx([0.4 / (60 + 3)] * 3)
 
 
@@ -114,23 +125,23 @@ class Graph:
 
         return await self.store._database.read(look)
 
-    async def reached(self, text: str, scope: Scope = ADA, how: Walking = NORMAL) -> dict[str, Reached]:
+    async def reached(self, text: str, scope: Scope = ADA, how: Walking = NORMAL) -> dict[str, ReachedEntity]:
         query = make_query(text, scope)
         found = await self.store._database.read(lambda db: reach(db, query, how))
         return {reached.name: reached for reached in found.values()}
 
 
 def linked_memories(
-    db: Connection, query: Query, reached: dict[int, Reached], similar: Sequence[int], how: Walking
-) -> list[Linked]:
-    return strongest(mentioning(db, visible(query), reached, similar, how), reached, similar)
+    db: Connection, query: Query, reached: dict[int, ReachedEntity], similar: Sequence[int], how: Walking
+) -> list[LinkedMemory]:
+    return by_strength(mention_pairs(db, visible(query), reached, similar, how), reached, similar)
 
 
-def reach(db: Connection, query: Query, how: Walking) -> dict[int, Reached]:
-    return walk(db, visible(query), list(link(db, query.text, query.scope)), how)
+def reach(db: Connection, query: Query, how: Walking) -> dict[int, ReachedEntity]:
+    return walk(db, visible(query), list(query_entities(db, query.text, query.scope)), how)
 
 
-def number(db: Connection, found: Linked) -> int:
+def number(db: Connection, found: LinkedMemory) -> int:
     row = db.execute("select event_id from memory where id = ?", (found.memory,)).fetchone()
     return int(row[0][-12:], 16)
 

@@ -632,7 +632,7 @@ def test_no_statement_writes(dialect: str, indexes: bool) -> None:
         table |= {"name_index": "a", "text_index": "b", "vector_index": "c"}
     cypher = Cypher(Options.of(table, "t"), {"neo4j": NEO4J, "memgraph": MEMGRAPH}[dialect], 32)
     scope = Scope(user_id="ada")
-    statements = [cypher.named(scope), cypher.beside(["1", "2"], scope)[0], cypher.count(), cypher.sampled()]
+    statements = [cypher.named(scope), cypher.related(["1", "2"], scope)[0], cypher.count(), cypher.sampled()]
     for index in (cypher.names, cypher.texts, cypher.vectors):
         statements += [cypher.found(index, scope)] if index else []
     assert len(statements) == (7 if indexes else 4)
@@ -771,7 +771,7 @@ async def test_what_was_cut_off_is_asked_once_more_behind(opened: Opener) -> Non
 def test_few_plans_are_enough() -> None:
     """However many nodes are gone on from, there are three statements; what is left of their arms leads nowhere."""
     cypher = Cypher(Options(entities=("Person",)), MEMGRAPH)
-    asked = [cypher.beside(range(many), Scope()) for many in range(1, 17)]
+    asked = [cypher.related(range(many), Scope()) for many in range(1, 17)]
     assert len({statement for statement, _ in asked}) == 3
     assert [sum(value is not None for value in values.values()) for _, values in asked] == list(range(1, 17))
 

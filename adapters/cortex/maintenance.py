@@ -1,0 +1,181 @@
+"""Verbs that look after a cortex's store: entities, lifecycle, stats, reembed, export, import, migrate.
+
+They work on this store alone, not through the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from adapters.reindex import Reindex
+from fusion.errors import BadInput, SettingsError
+from fusion.extension import Call, Lines
+
+if TYPE_CHECKING:
+    from adapters.cortex.cortex import Cortex
+    from adapters.cortex.port import EntitySummary
+
+
+@dataclass(frozen=True)
+class Entities:
+    """The people, projects, systems and concepts that are mentioned, the most mentioned first."""
+
+    limit: Annotated[int, "How many at most."] = 100
+    every: Annotated[bool, "Also what one memory alone has, in small letters: mostly ends of facts."] = False
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        known = await cortex.graph.entities(call.scope, MAX_ENTITIES)
+        shown = [one for one in known if self.every or _is_named(one)]
+        return {"entities": shown[: max(1, self.limit)], "unnamed": len(known) - len(shown)}
+
+    def render(self, result: Any) -> str:
+        lines = [f"{e['mentions']:>6}  {e['name']} ({e['type']})" for e in result["entities"]]
+        if result["unnamed"]:
+            lines.append(f"{result['unnamed']:>6}  more, in one memory each and in small letters: --every shows them")
+        return "\n".join(lines) or "nothing"
+
+
+MAX_ENTITIES = 10_000
+
+
+def _is_named(entity: EntitySummary) -> bool:
+    """Whether it is more than the end of one fact, as rules cut it out ("running my own studio"): it has a type, a
+    capital or a script without capitals, or a second memory has it too. Recall walks over all of them."""
+    return entity.mentions > 1 or entity.type != "concept" or not entity.name.islower()
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """Expire, decay, retire, consolidate, resolve conflicts; nothing is deleted. Run it again at any time."""
+
+    dry_run: Annotated[bool, "Only count; change nothing."] = False
+    ttl_hours: Annotated[float, "After which a memory of the lifetime ttl expires."] = 720.0
+    idle_hours: Annotated[float, "Without use, after which a session memory decays."] = 24.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.ttl_hours <= 1e6 and 0 < self.idle_hours <= 1e6):
+            raise BadInput("ttl_hours and idle_hours: give hours, more than 0")
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
+        from adapters.cortex.lifecycle import Rules, tend
+
+        rules = Rules(timedelta(hours=self.ttl_hours), timedelta(hours=self.idle_hours))
+        return await tend(
+            cortex.graph,
+            cortex.embedder,
+            call.now,
+            rules,
+            scope=call.scope,
+            dry_run=self.dry_run,
+            progress=call.progress,
+        )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How many memories there are, by type and by scope."""
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from collections import Counter
+
+        from adapters.cortex.lifecycle import pages
+
+        types: Counter[str] = Counter()
+        lifetimes: Counter[str] = Counter()
+        async for page in pages(cortex.graph, call.scope):
+            types.update(memory.kind for memory in page)
+            lifetimes.update(memory.state.lifetime for memory in page)
+        return {
+            "total_memories": types.total(),
+            "by_type": dict(sorted(types.items())),
+            "by_scope": dict(sorted(lifetimes.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Export:
+    """Print every memory as a line of JSON, in the order of their ids: the same store is the same bytes."""
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        from adapters.cortex.transfer import export_lines
+
+        return {
+            "exported": await export_lines(cortex.graph, call.scope, call.line, call.progress, call.gateway.forgotten)
+        }
+
+
+@dataclass(frozen=True)
+class Import:
+    """Take the lines of an export into this store; what is there already stays as it is.
+
+    What was forgotten since the export stays forgotten: store it anew if you want it back.
+    """
+
+    lines: Annotated[Lines, "As export printed it."]
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
+        from adapters.cortex.transfer import imported
+
+        return await imported(cortex.graph, call.scope, self.lines, call.gateway.forgotten)
+
+
+@dataclass(frozen=True)
+class Reembed(Reindex):
+    """Move to another embedding model; searches go on with the old one until the new one can answer.
+
+    With a provider that has a server, the texts are sent there: --dry-run says how many. Then name the model in
+    fusion.toml, in the table embedder. In a database the old model's vectors are taken away with it.
+    """
+
+    async def __call__(self, cortex: Any, call: Call) -> Mapping[str, object]:
+        return await super().__call__(cortex.graph, call)
+
+
+@dataclass(frozen=True)
+class Reindexed(Reembed):
+    """The same as reembed, by the name that other backends have for it."""
+
+
+@dataclass(frozen=True)
+class Migrate:
+    """Bring every memory into another store, and verify it by counts and a checksum.
+
+    Where a database is, and as whom to log on, the table backends.cortex.migrate_to of fusion.toml says. What is there
+    already stays, so broken off it goes on where it stopped; what was forgotten since goes from there too. Run it once
+    more after you have named the store in fusion.toml and before you start the server again, if something was
+    remembered or forgotten meanwhile.
+    """
+
+    operates: ClassVar[Literal[True]] = True
+    in_settings: ClassVar[Mapping[str, str]] = {
+        name: f"[backends.cortex.migrate_to] {option}"
+        for name, option in (
+            ("url", "url"),
+            ("database", "database"),
+            ("login", "user"),
+            ("password_env", "password_env"),
+        )
+    }
+
+    store: Annotated[str, "Where to: sqlite, memgraph or neo4j."]
+
+    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
+        from adapters.cortex.stores import SQLITE, open_graph, target_of
+        from adapters.cortex.transfer import migrate_all
+        from adapters.graph import Walking
+
+        now = {"store": SQLITE, **cortex.opening.options}
+        try:
+            opening = target_of(cortex.opening, self.store)
+            if all(opening.options.get(name) == now.get(name) for name in ("store", "url", "database")):
+                raise BadInput(f"store: the memories are in that {self.store} store already")
+            target = await open_graph(opening, Walking())
+        except SettingsError as error:
+            raise BadInput(str(error)) from None
+        try:
+            return await migrate_all(cortex.graph, target, call.progress, call.gateway.forgotten)
+        finally:
+            await target.close()
