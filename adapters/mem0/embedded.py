@@ -154,7 +154,7 @@ class Shelf:
         found: dict[str, Event] = {}
         for collection in {self.pending.get(native_id, self._collection) for native_id in wanted}:
             for point in self._client.retrieve(collection, ids=list(wanted), with_payload=True):
-                if (event := event_of(self._hits[str(point.id)], point.payload or {})) is not None:
+                if (event := event_of(point.payload or {})) is not None:
                     found[str(point.id)] = event
         return [(found[native_id], (native_id,)) for native_id in wanted if native_id in found]
 

@@ -133,13 +133,18 @@ def add_missing_columns(db: Connection, table: str) -> None:
             db.execute(f"alter table {table} add column {name} {_COLUMNS[name]}")
 
 
-def event_row(event: Event) -> tuple[object, ...]:
-    """The values of ``EVENT_COLUMNS``."""
-    values: list[object] = []
+def event_values(event: Event) -> list[Any]:
+    """The values of ``EVENT_NAMES``, with texts as they are: SQLite takes `event_row`."""
+    values: list[Any] = []
     for name, _, write, _ in _FIELDS:
         value = getattr(event, name)
         values += (value,) if write is None else write(value)
-    return tuple([storable(value) if isinstance(value, str) else value for value in values])
+    return values
+
+
+def event_row(event: Event) -> tuple[object, ...]:
+    """The values of ``EVENT_COLUMNS``."""
+    return tuple([storable(value) if isinstance(value, str) else value for value in event_values(event)])
 
 
 def event_of(row: Fields) -> Event:
