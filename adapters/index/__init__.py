@@ -1,7 +1,9 @@
-"""Search over texts for backends of our own: lexical and by vectors, fused; derived data in one folder."""
+"""A search index over texts, lexical and by vectors, for embedded backends; derived data in one folder."""
 
 from adapters.index.backfill import Backfill, Waiting
-from adapters.index.hybrid import Entry, Index, each_vector_of, vectors_of
-from adapters.index.merge import Found
+from adapters.index.encode import each_vector_of, vectors_of
+from adapters.index.files import Entry
+from adapters.index.hybrid import Index
+from adapters.index.merge import SearchResult
 
-__all__ = ["Backfill", "Entry", "Found", "Index", "Waiting", "each_vector_of", "vectors_of"]
+__all__ = ["Backfill", "Entry", "Index", "SearchResult", "Waiting", "each_vector_of", "vectors_of"]

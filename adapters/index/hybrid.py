@@ -1,7 +1,7 @@
-"""One index: words at once, vectors as they come, both fused.
+"""The hybrid index: texts are searched by words at once, by vectors once these are filled in, and both are fused.
 
-The folder is derived data. Whoever opens it says what must be in it, and whatever differs is repaired, so it may be
-deleted, cut off or damaged at any time.
+Its folder is derived data: the caller passes the truth when it opens the index, and every difference is repaired. So
+the folder may be deleted, truncated or damaged at any time.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from adapters.index.backfill import Backfill, Waiting
-from adapters.index.lexical import Lexical, analysis, erase
-from adapters.index.merge import Found, Scored, rrf
+from adapters.index.encode import each_vector_of, vectors_of
+from adapters.index.files import Encoded, Entry, IndexFiles
+from adapters.index.lexical import analysis
+from adapters.index.merge import Scored, SearchResult, rrf
 from adapters.index.migrate import Moving
-from adapters.index.vectors import Known, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
 from fusion.lib.words import content_hash
@@ -34,39 +33,24 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 Pick = Callable[[Sequence[str]], Iterable["Entry"]]
 Through = Callable[[Embedder], Embedder]
-Asked = tuple["Floats", str]
-"""the vector of a question, and the identity of the model that it is of"""
 
 _COMMIT_ENTRIES = 2_000
 _FILL_ENTRIES = 128
 _FRESH_ENTRIES = 64
-# Changes of so many at most get their vectors before what waits for them already: somebody has just said these.
-# As many as the embedder can sort by length, and as few as may be lost when the process dies: it caches them itself.
+# _FRESH_ENTRIES: changes of at most so many are embedded before those that wait already: a user just made them.
+# _FILL_ENTRIES: enough to sort by length, few enough to lose when the process dies; the embedder caches them.
 _SHARE_OF_VECTORS = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Something to be found. ``text`` is what is searched: a spoken form, a heading path with its chunk.
-
-    One that begins with a NUL has no words: it is found by its vector alone.
-    """
-
-    key: str
-    scope: Scope
-    text: str
-
-
 class Index:
-    """Built by ``open``. Every method may be called from many tasks of one event loop at once.
+    """An index in one folder, built by ``open``. Every method may be called from many tasks of one event loop at once.
 
-    Errors of the disk are ``StoreFull`` and ``StoreDamaged``; a damaged index is fixed by ``rebuild``, and when it is
-    opened again.
+    Disk errors are ``StoreFull`` and ``StoreDamaged``; ``rebuild``, or opening it again, repairs a damaged index.
     """
 
     small: ClassVar[int] = 20_000
-    """entries of an index that one thread searches: its halves take half a millisecond each, and to hand one of them to
-    a second thread took a third of one, by the clock too"""
+    """entries up to which one thread runs both searches: each takes half a millisecond, and a second thread costs a
+    third of one"""
 
     @classmethod
     async def open(
@@ -79,20 +63,19 @@ class Index:
         stamp: str = "",
         through: Through | None = None,
     ) -> Self:
-        """Opens the index in ``folder`` and makes it hold ``truth``: no entry less, and none more.
+        """Open the index in ``folder`` and make its entries equal to ``truth``.
 
-        What is missing or has changed can be found by its words when this returns, by its vector some time later
-        (``settle``). Where files are damaged, or were written in another way or under another embedder, what they
-        held is written again.
+        New and changed entries can be found by their words when this returns, by their vectors later (``settle``).
+        Files that are damaged, or have another layout or embedder, are rebuilt.
 
-        With ``pick``, which gives the entries of keys, no text waits in memory for its vector; and an index that still
-        has the ``stamp`` that its caller kept beside the truth is taken to hold it, so that ``truth`` is not looked at.
-        ``through`` makes of an embedder the one that the index asks, now and after a move.
+        ``pick`` returns the entries of keys; with it, no text waits in memory for its vector. If ``stamp``, which the
+        caller stored with the truth, is still the index's, ``truth`` is not read. ``through`` wraps each embedder that
+        the index uses, now and after a move.
         """
         index = cls(folder, embedder, pick, through)
         try:
-            await index._in_thread(index._open_files)
-            if pick is not None and stamp and stamp == index.stamp and not index._lexical_is_lost:
+            await index._in_thread(index._files.open)
+            if pick is not None and stamp and stamp == index.stamp and not index._files.lexical_is_lost:
                 await index._resume()
             else:
                 await index._repair(truth)
@@ -110,70 +93,68 @@ class Index:
         self._moved_to: Embedder | None = None
         self._pick = pick
         self._threads = ThreadPoolExecutor(3, f"index-{folder.name}")
-        # One writes, so two are left to search.
-        self._files_open = False
-        self._lexical_is_lost = False
+        # One thread writes, two search.
+        self._files = IndexFiles(folder, self._embedder)
         self._changes: list[tuple[Mapping[str, Entry | None], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._waiting: Waiting[tuple[str, str | None]] = Waiting()
-        # Hash and text by key; no text where it can be picked: what is put now may not be there yet.
-        self._mending = False
+        # Hash and text by key; the text is None if ``pick`` can read it.
+        self._repairing = False
         self._backfill = Backfill(f"index in {folder}", self._fill_some, self._waiting.try_refused)
         self._faults: dict[str, str] = {}
         self._closed = False
-        self._rebuilding: str | None = None
 
     @property
     def size(self) -> int:
-        """How many entries there are."""
-        return self._vectors.size
+        """Number of entries."""
+        return self._files.vectors.size
 
     @property
     def vectors(self) -> int:
-        """How many of them have a vector."""
-        return self._vectors.count
+        """Number of entries with a vector."""
+        return self._files.vectors.count
 
     @property
     def embedder(self) -> Embedder | None:
-        """Whose vectors are here: the one it was opened with, until it has moved to another one."""
+        """The embedder that made the vectors."""
         moved = self._moved_to
-        return moved if moved is not None and moved.identity == self._vectors.identity else self._embedder
+        return moved if moved is not None and moved.identity == self._files.vectors.identity else self._embedder
 
     @property
     def pending(self) -> int:
-        """How many of them are waiting for one."""
+        """Number of entries that wait for a vector."""
         return len(self._waiting)
 
     @property
     def stamp(self) -> str:
-        """Names what the index holds: another one after each change of it, empty in the middle of one."""
-        return self._vectors.stamp
+        """A token that changes with each change of the entries; empty while one is under way."""
+        return self._files.vectors.stamp
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not work at the moment, in words."""
+        """Notes and faults for a description of the backend."""
         if self.embedder is None:
             return ("no embedding model: search goes by words alone", *self.faults)
         return self.faults
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What fails that should work."""
+        """Searches and embedding that fail at the moment."""
         fault = self._backfill.error or self._waiting.why
         return (*self._faults.values(), *([f"vectors are not filled in: {fault}"] if fault else ()))
 
     async def put(self, entries: Sequence[Entry]) -> None:
-        """Adds entries, replacing those of the same key. Found by their words when this returns."""
+        """Add entries or replace those with the same key. They are found by their words when this returns."""
         if entries:
             await self._submit({entry.key: entry for entry in entries})
 
     async def drop(self, keys: Sequence[str]) -> None:
-        """Removes entries; keys that are not there are no error."""
+        """Remove entries; unknown keys are ignored."""
         if keys:
             await self._submit(dict.fromkeys(keys))
 
-    async def search(self, text: str, scope: Scope, limit: int) -> Sequence[Found]:
-        """The best ``limit`` that ``scope`` admits: those by words and those by vectors, fused by rank."""
+    async def search(self, text: str, scope: Scope, limit: int) -> Sequence[SearchResult]:
+        """The best ``limit`` entries that ``scope`` admits, by words and by vectors, fused by rank."""
         return rrf(*await self.halves(text, scope, limit))[:limit]
 
     async def halves(
@@ -184,11 +165,11 @@ class Index:
         vector: Floats | None = None,
         deadline_s: float | None = None,
     ) -> tuple[Scored, Scored]:
-        """The best ``limit`` by words and the best by vectors, of what ``scope`` admits: keys with BM25, with cosine.
+        """The best ``limit`` keys by words, with BM25, and by vectors, with cosine, of what ``scope`` admits.
 
-        ``vector`` is the text's, where it is known already. Either half stands in for the other, and is empty, while
-        it does not work; ``notes`` says so then. Vectors are given up after four fifths of ``deadline_s``, so that
-        words answer in time whoever embeds the question. Raises ``StoreDamaged`` where neither half works.
+        ``vector`` is the text's, if known. A half that fails is empty and reported in ``notes``; if both fail, raises
+        ``StoreDamaged``. The vector search is given up after four fifths of ``deadline_s``, so that words answer in
+        time however slow the embedder is.
         """
         self._check_open()
         if self.size > self.small:
@@ -204,7 +185,7 @@ class Index:
         vector: Floats | None = None,
         deadline_s: float | None = None,
     ) -> Result:
-        """What ``make`` makes of the ``halves``, in a thread: it may read files."""
+        """``make`` applied to the ``halves``, in a thread: it may read files."""
         self._check_open()
         if self.size > self.small:
             by_words, by_vectors = await self._in_two_threads(text, scope, limit, vector, deadline_s)
@@ -232,20 +213,20 @@ class Index:
         deadline_s: float | None,
         make: Callable[[Scored, Scored], Result],
     ) -> Result:
-        """For an index that is searched in less time than it takes to hand the halves to two threads."""
-        asked: Asked | Exception | None
+        """Run both searches in one thread: faster for a small index."""
+        asked: Encoded | Exception | None
         try:
             asked = await _within(deadline_s, self._asked(text, scope, vector))
-        except Exception as error:  # noqa: BLE001 - whatever keeps a vector from coming, words are searched
+        except Exception as error:  # noqa: BLE001 - words are searched without a vector
             asked = error
 
         def look() -> tuple[Scored | Exception, Scored | Exception, Result] | None:
-            words = _tried(lambda: self._by_words(text, scope, limit))
+            words = _tried(lambda: self._files.by_words(text, scope, limit))
             vectors: Scored | Exception | None
             if asked is None or isinstance(asked, Exception):
                 vectors = asked or ()
             else:
-                vectors = _tried(lambda: self._by_vectors(asked, scope, limit))
+                vectors = _tried(lambda: self._files.by_vectors(asked, scope, limit))
             return None if vectors is None else (words, vectors, make(*_standing(words, vectors)))
 
         found = await self._in_thread(look)
@@ -267,19 +248,16 @@ class Index:
             self._note("similar", f"search by vectors does not work: {by_vectors}")
 
     async def lexical(self, text: str, scope: Scope, limit: int) -> Sequence[tuple[str, float]]:
-        """The best ``limit`` keys by BM25, best first; nothing where the query has no words that count."""
+        """The best ``limit`` keys by BM25, best first; empty if the query has only stop words."""
         self._check_open()
-        found = await self._in_thread(lambda: self._by_words(text, scope, limit))
+        found = await self._in_thread(lambda: self._files.by_words(text, scope, limit))
         self._faults.pop("lexical", None)
         return found
 
     async def similar(
         self, text: str, scope: Scope, limit: int, vector: Floats | None = None
     ) -> Sequence[tuple[str, float]]:
-        """The best ``limit`` keys by cosine, best first, of those that have a vector; nothing without an embedder.
-
-        ``vector`` is the text's, where it is known already.
-        """
+        """The best ``limit`` keys by cosine; none without an embedder. ``vector`` is the text's, if it is known already."""
         self._check_open()
         found: Scored | None = None
         while found is None:  # once more where the index moved to another model between the two steps
@@ -287,73 +265,59 @@ class Index:
             if asked is None:
                 return []
             vector = None
-            found = await self._in_thread(partial(self._by_vectors, asked, scope, limit))
+            found = await self._in_thread(partial(self._files.by_vectors, asked, scope, limit))
         self._faults.pop("similar", None)
         return found
 
-    async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Asked | None:
-        """A question's vector and the model that made it; ``None`` where there is nothing to compare it with."""
+    async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Encoded | None:
+        """The query's vector and its model; ``None`` if there are no vectors to compare it with."""
         embedder = self.embedder
-        if embedder is None or not self.vectors or self._vectors.tags(scope) == []:
+        if embedder is None or not self.vectors or self._files.vectors.tags(scope) == []:
             return None
         query = vector if vector is not None else (await vectors_of(embedder, [text], keep=False))[0]
         return query, embedder.identity
 
-    def _by_words(self, text: str, scope: Scope, limit: int) -> Scored:
-        tags = self._vectors.tags(scope)
-        if tags == []:
-            return []
-        if self._rebuilding is not None:
-            raise StoreDamaged(f"it is being written again, for {self._rebuilding}")
-        return self._lexical.search(text, tags, limit)
-
-    def _by_vectors(self, asked: Asked, scope: Scope, limit: int) -> Scored | None:
-        """``None``: the model that the question's vector is of is not that of the entries' any more."""
-        query, identity = asked
-        return self._vectors.search(query, self._vectors.tags(scope), limit, identity)
-
     async def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
-        """The cosine of a vector of unit length with those of these keys that have one."""
+        """Cosines of a unit vector with the vectors of these keys; keys without a vector are left out."""
         return await self._in_thread(lambda: self.compared(vector, keys))
 
     def compared(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
-        """As ``cosines``, in the thread of whoever calls, which may wait."""
+        """As ``cosines``, in the caller's thread, which it may block."""
         self._check_open()
-        return self._vectors.cosines(vector, keys)
+        return self._files.vectors.cosines(vector, keys)
 
     async def damage(self) -> str | None:
-        """What is wrong with the files, if anything is. Whoever calls holds back what would write to them."""
-        fault = await self._in_thread(self._damage)
-        # What tantivy merges behind may look like damage for a moment; twice it is damage.
-        return None if fault is None else await self._in_thread(self._damage)
+        """What is damaged in the files, or None. The caller must hold back writes."""
+        fault = await self._in_thread(self._files.damage)
+        # A background merge of tantivy may look like damage for a moment, so check twice.
+        return None if fault is None else await self._in_thread(self._files.damage)
 
     async def rebuild(self, truth: Iterable[Entry], fault: str) -> None:
-        """Writes what is damaged again from ``truth``; ``fault`` says why. Whoever calls holds back other changes until
-        this returns.
+        """Rebuild what is damaged from ``truth``; ``fault`` says why. The caller must hold back other writes.
 
-        Where the words are lost, vectors alone are searched meanwhile; where the record or vectors are, words are.
+        Meanwhile the undamaged half is searched alone.
         """
         self._check_open()
-        _log.warning("the index in %s is written again: %s", self._folder, fault)
+        _log.warning("rebuilding the index in %s: %s", self._folder, fault)
         entries = list(truth) if iter(truth) is truth else truth
         try:
-            await self._in_thread(lambda: self._begin_anew(fault))
+            await self._in_thread(lambda: self._files.begin_anew(fault))
             await self._repair(entries)
-            if await self._in_thread(lambda: self._difference(self._lexical)):
-                # The record was lost, and with it which words are nobody's any more.
-                await self._in_thread(lambda: self._lose_words(fault))
+            if await self._in_thread(self._files.difference):
+                # The record was lost, and with it the knowledge which words are stale.
+                await self._in_thread(lambda: self._files.lose_words(fault))
                 await self._repair(entries)
         finally:
-            self._rebuilding = None
+            self._files.rebuilding = None
         self._faults.pop("lexical", None)
 
     @property
     def moves(self) -> bool:
-        """Whether it knows the texts of its entries, and so can move to another model."""
+        """Whether the index can read its texts, and so can move to another model."""
         return self._pick is not None
 
     async def to_build(self, embedder: Embedder) -> tuple[int, int]:
-        """How many texts, and how many characters of them, a move to this model still has to encode."""
+        """The number of texts, and of their characters, that a move to this model still has to embed."""
         texts = characters = 0
         async with self._moving(self._through(embedder)) as moving:
             while some := await self._in_thread(moving.portion):
@@ -364,10 +328,10 @@ class Index:
     async def build(
         self, embedder: Embedder, progress: Callable[[int, int | None], None]
     ) -> Mapping[str, InvalidAnswer]:
-        """Builds every entry's vector of another model beside those that answer. ``turn`` lets these answer then.
+        """Build every entry's vector of another model, next to those in use; ``turn`` switches to them.
 
-        Returns, by key, which of them the model makes no vector of, and why. Raises what ``embedder`` raises, and
-        InvalidAnswer where it makes none at all. Then, and after a kill, the same call goes on where this one stopped.
+        Returns the keys that the model refused, with the reason. Raises the errors of ``embedder``, and InvalidAnswer
+        if it refuses all. After an error or a kill, the same call continues.
         """
         embedder = self._through(embedder)
         refused: dict[str, InvalidAnswer] = {}
@@ -394,13 +358,13 @@ class Index:
         return refused
 
     async def turn(self, embedder: Embedder) -> None:
-        """Lets the vectors that were built for this model answer from now on, in one step.
+        """Switch to the vectors that were built for this model, in one step.
 
-        What changed since they were built waits for its vector, as after any change.
+        Entries that changed since wait for their vectors, as after any change.
         """
         self._check_open()
         self._moved_to = embedder = self._through(embedder)
-        await self._in_thread(lambda: self._vectors.turn(embedder.identity, embedder.dimensions))
+        await self._in_thread(lambda: self._files.turn(embedder))
         self._embedder = embedder
         self._waiting.clear()
         await self._resume()
@@ -416,21 +380,21 @@ class Index:
             await asyncio.shield(self._in_thread(moving.close))
 
     async def _rows(self, some: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
-        """Slot, hash and text of a portion, but for what is changing just now."""
+        """Slot, hash and text of a portion, without entries that are changing right now."""
         if self._pick is None:
             raise TypeError("an index that was opened without pick does not know its texts")
         picked = {e.key: e.text for e in await self._in_thread(partial(self._pick, [key for _, key, _ in some]))}
         return [(slot, d, picked[k]) for slot, k, d in some if k in picked and content_hash(picked[k]) == d]
 
     async def settle(self) -> None:
-        """Returns when every entry has its vector, or when the embedder has failed once more (see ``notes``)."""
+        """Wait until every entry has its vector, or the embedder has failed again (see ``notes``)."""
         if self._waiting:
             await self._backfill.settle()
         if not self._closed:
-            await self._in_thread(self._lexical.settle)
+            await self._in_thread(self._files.lexical.settle)
 
     async def close(self) -> None:
-        """Finishes what is being written and leaves the missing vectors to the next ``open``. May be called twice."""
+        """Finish the current write; the next ``open`` fills in missing vectors. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -440,126 +404,38 @@ class Index:
 
         def end() -> None:
             self._threads.shutdown()
-            if self._files_open:
-                self._vectors.close()
-                self._lexical.close()
+            self._files.close()
 
         await asyncio.to_thread(end)
 
     # Opening
 
-    def _open_files(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            self._vectors = self._open_vectors()
-        except StoreDamaged as error:
-            _log.warning("the index in %s is written again: %s", self._folder, error)
-            self._vectors = self._new_vectors()
-        try:
-            self._lexical = self._open_lexical(self._folder / "lexical")
-        except BaseException:
-            self._vectors.close()
-            raise
-        self._files_open = True
-
-    def _damage(self) -> str | None:
-        try:
-            self._vectors.check()
-            self._lexical.check()
-        except StoreDamaged as error:
-            return str(error)
-        if rows := self._vectors.damaged_rows():
-            return f"{rows} vectors are not what was written"
-        return self._difference(self._lexical)
-
-    def _begin_anew(self, fault: str) -> None:
-        """Of record, vectors and words, what is damaged begins anew; what is whole stays and is searched."""
-        try:
-            self._vectors.check()
-            self._vectors.drop_damaged()
-        except StoreDamaged:
-            scopes = self._vectors.scopes
-            self._vectors.close()
-            self._vectors = self._new_vectors(scopes)
-            with suppress(StoreDamaged):
-                self._lexical.check()
-                return
-        else:
-            with suppress(StoreDamaged):
-                self._lexical.check()
-                if self._difference(self._lexical) is None:
-                    return
-        self._lose_words(fault)
-
-    def _lose_words(self, fault: str) -> None:
-        self._rebuilding = fault
-        with suppress(StoreDamaged):
-            self._lexical.close()
-        folder = self._folder / "lexical"
-        erase(folder)
-        self._lexical = Lexical(folder)
-        self._lexical_is_lost = True
-
-    def _open_lexical(self, folder: Path) -> Lexical:
-        try:
-            lexical = Lexical(folder)
-            fault = self._difference(lexical)
-        except StoreDamaged as error:
-            fault = str(error)
-        else:
-            if fault is None:
-                return lexical
-        _log.warning("the lexical index in %s is written again: %s", self._folder, fault)
-        erase(folder)
-        self._lexical_is_lost = True
-        return Lexical(folder)
-
-    def _open_vectors(self, scopes: Sequence[tuple[int, Scope]] = ()) -> Vectors:
-        identity, dimensions = (
-            (None, 0) if self._embedder is None else (self._embedder.identity, self._embedder.dimensions)
-        )
-        return Vectors(self._folder / "vectors.sqlite", analysis(), identity, dimensions, scopes)
-
-    def _new_vectors(self, scopes: Sequence[tuple[int, Scope]] = ()) -> Vectors:
-        """An empty record. ``scopes`` are those that the words go by."""
-        for path in self._folder.glob("vectors*"):
-            path.unlink()
-        return self._open_vectors(scopes)
-
-    def _difference(self, lexical: Lexical) -> str | None:
-        """Why the lexical index cannot be what the record says, if so. An index without its meta.json opens empty."""
-        if not self._vectors.same_analysis:
-            return "texts are cut into words in another way now"
-        if lexical.size != self._vectors.size:
-            return f"it has {lexical.size} entries, not {self._vectors.size}"
-        return None
-
     async def _repair(self, truth: Iterable[Entry]) -> None:
-        self._mending = True
+        self._repairing = True
         try:
             await self._put_truth(truth)
         finally:
-            self._mending = False
+            self._repairing = False
 
     async def _put_truth(self, truth: Iterable[Entry]) -> None:
-        surplus = await self._in_thread(self._vectors.keys)
+        surplus = await self._in_thread(self._files.vectors.keys)
         rest = iter(truth)
         while entries := await self._in_thread(lambda: list(islice(rest, _COMMIT_ENTRIES))):
             await self._submit({entry.key: entry for entry in entries})
             surplus.difference_update(entry.key for entry in entries)
         for keys in _portions(surplus, _COMMIT_ENTRIES):
             await self._submit(dict.fromkeys(keys))
-        await self._in_thread(lambda: self._vectors.analysed(analysis()))
-        self._lexical_is_lost = False
+        await self._in_thread(lambda: self._files.vectors.analysed(analysis()))
+        self._files.lexical_is_lost = False
 
     async def _resume(self) -> None:
-        """The index is what it was: only the vectors that are missing are still to come."""
+        """Continue with an index whose entries are right: queue those without a vector."""
         if self._embedder is not None:
-            bare = await self._in_thread(self._vectors.bare)
+            bare = await self._in_thread(self._files.vectors.bare)
             self._waiting.add({key: (digest, None) for key, digest in bare}, fresh=False)
             self._fill()
 
-    # Writing: what comes while a commit is under way goes into the next one together
+    # Writing: changes that arrive during a commit go into the next one together
 
     async def _submit(self, changes: Mapping[str, Entry | None]) -> None:
         self._check_open()
@@ -574,7 +450,7 @@ class Index:
             group, self._changes = self._changes, []
             try:
                 await self._apply({key: entry for changes, _ in group for key, entry in changes.items()})
-            except Exception:  # noqa: BLE001 - one by one, so that each caller hears of his own fault only
+            except Exception:  # noqa: BLE001 - one by one, so that each caller gets only its own error
                 for changes, done in group:
                     await self._apply_one(changes, done)
             for _, done in group:
@@ -587,48 +463,26 @@ class Index:
         except Exception as error:  # noqa: BLE001 - it is the caller's
             if not done.done():
                 done.set_exception(error)
-                done.exception()  # looked at, so that nobody complains when the caller has left
+                done.exception()  # retrieved, so that asyncio does not warn if the caller has left
 
     async def _apply(self, changes: Mapping[str, Entry | None]) -> None:
-        wanting = await self._in_thread(lambda: self._write_files(changes))
+        bare = await self._in_thread(lambda: self._files.write(changes))
+        keep = self._pick is None or not self._repairing
+        texts = {key: entry.text for key, entry in changes.items() if entry is not None and keep}
+        wanting = {key: (digest, texts.get(key)) for key, digest in bare.items()}
         self._waiting.drop(changes)
-        self._waiting.add(wanting, fresh=len(wanting) <= _FRESH_ENTRIES and not self._mending)
+        self._waiting.add(wanting, fresh=len(wanting) <= _FRESH_ENTRIES and not self._repairing)
         self._fill()
 
     def _fill(self) -> None:
         if self.embedder is not None and self._waiting:
-            # What came now does not wait for what is refused.
+            # New entries do not wait for refused ones.
             self._backfill.start(retry=self._waiting.why is not None)
-
-    def _write_files(self, changes: Mapping[str, Entry | None]) -> dict[str, tuple[str, str | None]]:
-        """Words first, then the record of them. Returns hash and text, by key, of the entries that have no vector.
-
-        Should the process die in between, an entry that was to change is on record as changing, and one that was to be
-        added is not on record at all, so that the counts differ: either shows at the next open.
-        """
-        known = self._vectors.known_of(list(changes))
-        put = {key: entry for key, entry in changes.items() if entry is not None}
-        new = {key: Known(self._vectors.tag(entry.scope), content_hash(entry.text)) for key, entry in put.items()}
-        changed = {key: state for key, state in new.items() if self._lexical_is_lost or known.get(key) != state}
-        gone = [key for key, entry in changes.items() if entry is None]
-        if changed or gone:
-            self._vectors.changing([key for key in (*changed, *gone) if key in known])
-            self._lexical.change(((key, state.tag, _words(put[key].text)) for key, state in changed.items()), gone)
-            try:
-                self._vectors.change(changed, gone)
-            except BaseException:
-                self._lexical.change((), [key for key in changed if key not in known])
-                raise
-        if self._embedder is None:
-            return {}
-        have = self._vectors.with_vector(put)
-        keep = self._pick is None or not self._mending
-        return {key: (new[key].hash, entry.text if keep else None) for key, entry in put.items() if key not in have}
 
     # Filling in vectors
 
     async def _fill_some(self) -> bool:
-        """Raises InvalidAnswer where the embedder makes a vector of none of them."""
+        """Embed the next batch; whether more wait. Raises InvalidAnswer if the embedder refuses the whole batch."""
         waiting, embedder = self._waiting, self.embedder
         some = waiting.some(_FILL_ENTRIES)
         if embedder is None or not some:
@@ -639,9 +493,9 @@ class Index:
             texts |= {entry.key: entry.text for entry in await self._in_thread(lambda: pick(bare))}
         made = dict(zip(texts, await each_vector_of(embedder, list(texts.values())), strict=True))
         rows = [(key, some[key][0], vector) for key, vector in made.items() if not isinstance(vector, InvalidAnswer)]
-        if await self._in_thread(lambda: self._vectors.add(rows, embedder.identity)):
+        if await self._in_thread(lambda: self._files.vectors.add(rows, embedder.identity)):
             waiting.done(some, {key: vector for key, vector in made.items() if isinstance(vector, InvalidAnswer)})
-        # Else the index has moved to another model meanwhile: these are still wanted, of that one.
+        # Else the index moved to another model meanwhile, and these wait for that model's vectors.
         return bool(self._waiting)
 
     def _note(self, what: str, fault: str) -> None:
@@ -657,12 +511,8 @@ class Index:
             raise StoreBusy(f"the index in {self._folder} is closed")
 
 
-def _words(text: str) -> str:
-    return "" if text.startswith("\0") else text
-
-
 def _standing(by_words: Scored | BaseException, by_vectors: Scored | BaseException) -> tuple[Scored, Scored]:
-    """Each half or, where it failed, nothing, if the other one can stand in for it; raises what failed if not."""
+    """Both halves, with a failed one empty; raises its error if the other half cannot stand in for it."""
     if isinstance(by_words, BaseException):
         if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
             raise by_words
@@ -675,44 +525,20 @@ def _standing(by_words: Scored | BaseException, by_vectors: Scored | BaseExcepti
 
 
 def _tried(work: Callable[[], Result]) -> Result | Exception:
-    """What came of it, or what it raised."""
+    """The result, or the exception."""
     try:
         return work()
-    except Exception as error:  # noqa: BLE001 - given to whoever asked
+    except Exception as error:  # noqa: BLE001 - returned to the caller
         return error
 
 
 async def _within(deadline_s: float | None, search: Awaitable[Result]) -> Result:
-    """The end of a search, or TimeoutError after the share of the deadline that vectors have."""
+    """The result of the vector search, or TimeoutError after its share of the deadline."""
     try:
         async with asyncio.timeout(None if deadline_s is None else deadline_s * _SHARE_OF_VECTORS):
             return await search
     except TimeoutError as error:
         raise TimeoutError("the question had no vector in time") from error
-
-
-async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = True) -> Floats:
-    """``texts`` encoded, a vector each. Raises InvalidAnswer where what came back cannot be their vectors."""
-    vectors = await embedder.embed(texts, keep=keep)
-    if vectors.shape != (len(texts), embedder.dimensions):
-        raise InvalidAnswer(
-            f"{embedder.identity} gave vectors of shape {vectors.shape} for {len(texts)} texts, and says that it has "
-            f"{embedder.dimensions} dimensions"
-        )
-    if not isfinite(vectors.sum()):  # NaN and infinity stay so in a sum
-        raise InvalidAnswer(f"{embedder.identity} gave vectors with NaN or infinity in them")
-    return vectors
-
-
-async def each_vector_of(embedder: Embedder, texts: Sequence[str]) -> list[Floats | InvalidAnswer]:
-    """A vector each, or why there is none: asked for by ever smaller halves, so that no text costs another its own."""
-    try:
-        return list(await vectors_of(embedder, texts))
-    except InvalidAnswer as error:
-        if len(texts) == 1:
-            return [error]
-    half = len(texts) // 2
-    return [*await each_vector_of(embedder, texts[:half]), *await each_vector_of(embedder, texts[half:])]
 
 
 Item = TypeVar("Item")

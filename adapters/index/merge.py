@@ -25,7 +25,7 @@ DEEP = 100
 """the place in a list of what is like the question no more than everything is"""
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """``score`` is the fused one; ``lexical`` (BM25) and ``cosine`` are those of the lists that have it."""
 
     key: str
@@ -34,7 +34,7 @@ class Found(NamedTuple):
     cosine: float | None = None
 
 
-def rrf(by_words: Scored, by_vectors: Scored) -> list[Found]:
+def rrf(by_words: Scored, by_vectors: Scored) -> list[SearchResult]:
     """Reciprocal rank fusion: 1/(60 + rank) from each list, ranks from 1."""
     return _in_order(_reciprocal(by_words, by_vectors), by_words, by_vectors)
 
@@ -72,7 +72,7 @@ def weighted(
     text: float = TEXT_WEIGHT,
     score: Callable[[float], float] = text_score,
     wordless: Callable[[str], bool] | None = None,
-) -> list[Found]:
+) -> list[SearchResult]:
     """vector × cosine + text × text score, the weights divided by their sum; the score is between 0 and 1.
 
     Of what is ``wordless``, a picture, the cosine is the score: it has no words that could be found. A negative cosine
@@ -91,7 +91,7 @@ def convex(
     vector: float = VECTOR_WEIGHT,
     text: float = TEXT_WEIGHT,
     wordless: Callable[[str], bool] | None = None,
-) -> Iterator[Found]:
+) -> Iterator[SearchResult]:
     """As ``weighted``, of what each score has over its list's hundredth, as a share of the best. Ties: nearer first.
 
     S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023: it keeps how much
@@ -128,11 +128,13 @@ def _shares(ranked: Scored) -> Scored:
     return [(key, (score - floor) / best if score > floor else 0.0) for key, score in ranked] if best > 0 else ranked
 
 
-def _in_order(scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> list[Found]:
+def _in_order(scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> list[SearchResult]:
     return list(_found(sorted(scores, key=lambda key: (-scores[key], key)), scores, by_words, by_vectors))
 
 
-def _found(order: Iterable[str], scores: dict[str, float], by_words: Scored, by_vectors: Scored) -> Iterator[Found]:
+def _found(
+    order: Iterable[str], scores: dict[str, float], by_words: Scored, by_vectors: Scored
+) -> Iterator[SearchResult]:
     """One by one: of two hundred candidates a search mostly asks for twenty."""
     words, cosines = dict(by_words), dict(by_vectors)
-    return (Found(key, scores[key], words.get(key), cosines.get(key)) for key in order)
+    return (SearchResult(key, scores[key], words.get(key), cosines.get(key)) for key in order)

@@ -1,7 +1,7 @@
-"""What an index knows of each entry, in one SQLite file: scope, content hash, and whether it has its vector.
+"""The record of an index's entries, in one SQLite file: scope, content hash, and the slot of the vector.
 
-The vectors themselves lie beside it in a `Matrix`; an entry's row there is its ``slot``, and the record has the row's
-checksum, so that a row that is not what was written is filled in again.
+The vectors are in a `Matrix` file next to it; ``slot`` is an entry's row there. The record has each row's checksum, so
+that a damaged row is embedded again.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _REMEMBERED_NAMES = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is on record of an entry: the tag of its scope, the hash of its text.
+class Record:
+    """An entry on record: the tag of its scope and the hash of its text.
 
-    The hash is empty while the entry is being changed elsewhere, so that it equals none if that was cut short.
+    The hash is empty while the lexical index is being changed, so that an interrupted change matches no text.
     """
 
     tag: int
@@ -66,13 +66,12 @@ class Known:
 
 
 class Vectors:
-    """Opens the file, checking all of it; raises ``StoreDamaged``. May be used from several threads.
+    """The record and its vectors. Opening it checks the whole file; raises ``StoreDamaged``. Thread-safe.
 
-    ``analysis`` names how texts become terms, ``identity`` the model that the vectors are of (``None``: there is no
-    model now, and the vectors are left as they are). Where the file was written under another identity, its vectors are
-    dropped, and those that were built beside for this one take their place; ``same_analysis`` says whether it was
-    written under this analysis, and ``analysed`` that it is now. ``scopes`` are the tags of a record that was lost,
-    which other files still go by.
+    ``identity`` is the model of the vectors; with ``None``, vectors on disk stay as they are. If the file has another
+    identity, its vectors are replaced by those that were built for this one, if any. ``analysis`` names how texts
+    become terms; ``same_analysis`` says whether the file was written under it, ``analysed`` records that it is now.
+    ``scopes`` are the tags of a lost record, to which the lexical index still refers.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Vectors:
         self._lock = RLock()
         self._naming = Lock()
         self._named: dict[int, tuple[str, int]] = {}
-        """by slot, the key and tag of entries that were found; what changes is taken out once that is on disk"""
+        """a cache of key and tag by slot; changed entries leave it once the change is on disk"""
         self._scopes: list[tuple[int, Scope]] = []
         self._tags: dict[Scope, int] = {}
         self._admitted: dict[Scope, tuple[int, list[int]]] = {}
@@ -96,7 +95,7 @@ class Vectors:
         path.touch(mode=0o600)
         with _named_errors():
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-            # Names are looked up beside whatever is being written.
+            # A second connection, so that names can be read during a write.
             self._names = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
             try:
                 self._load(analysis, identity, dimensions, scopes)
@@ -128,9 +127,9 @@ class Vectors:
         self._free, self._end = self._free_slots()
 
     def turn(self, identity: str, dimensions: int) -> None:
-        """Lets the vectors that were built beside (`Moving`) answer from now on, in one step, also on disk.
+        """Switch to the vectors that `Moving` has built, in one step, also on disk.
 
-        An entry that has none there waits for its vector, as after any change.
+        Entries without such a vector wait for one, as after any change.
         """
         with self._lock, _named_errors():
             self._adopt(identity)
@@ -140,7 +139,7 @@ class Vectors:
             old.close()
 
     def _adopt(self, identity: str) -> None:
-        """Makes the record say that its vectors are those of another model; where none were built, that it has none."""
+        """Record that the vectors are those of another model, or that there are none if none were built."""
         built = self._meta("moving") == identity
         with self._transaction() as run:
             run(ADOPT if built else "update entry set sum = null")
@@ -151,7 +150,7 @@ class Vectors:
             self._set_meta("embedder", identity)
 
     def _read_rows(self, identity: str, dimensions: int) -> Matrix:
-        """The rows on disk, as far as they are what the record says; files of other models go."""
+        """The rows on disk whose checksum is on record; deletes files of other models."""
         file = self._path.with_name(self._meta("rows") or "vectors.i8")
         wanted = {file.name, rows_file(self._meta("moving") or identity)}
         for other in self._path.parent.glob("vectors*.i8"):
@@ -164,7 +163,7 @@ class Vectors:
         return matrix
 
     def _free_slots(self) -> tuple[list[int], int]:
-        """The slots that are nobody's, as a heap, and the first that never was anybody's."""
+        """The free slots, as a heap, and the first slot that was never used."""
         (end,) = self._database.execute("select coalesce(max(slot), -1) + 1 from entry").fetchone()
         taken = {slot for (slot,) in self._database.execute("select slot from entry")} if end > self.size else set()
         free = [slot for slot in range(end) if slot not in taken] if taken else []
@@ -172,21 +171,21 @@ class Vectors:
         return free, end
 
     def check(self) -> None:
-        """Raises ``StoreDamaged`` when the file is not what was written."""
+        """Raises ``StoreDamaged`` if SQLite finds damage."""
         with self._lock, _named_errors():
             self._check()
 
     def _check(self) -> None:
-        self._database.execute("pragma shrink_memory")  # the file is to be looked at, not what was read of it before
+        self._database.execute("pragma shrink_memory")  # so that the check reads the file, not the page cache
         if [row[0] for row in self._database.execute("pragma quick_check(1)")] != ["ok"]:
             raise StoreDamaged("the vector file fails SQLite's quick_check")
 
     def damaged_rows(self) -> int:
-        """How many vectors are not on disk as they were written. They are dropped by ``drop_damaged``."""
+        """Number of vectors whose checksum is wrong. ``drop_damaged`` drops them."""
         return len(self._damaged())
 
     def drop_damaged(self) -> None:
-        """Forgets the vectors that are not what was written, so that they are filled in again."""
+        """Drop damaged vectors, so that they are embedded again."""
         if damaged := self._damaged():
             with self._lock, _named_errors():
                 self._bare(damaged)
@@ -202,23 +201,23 @@ class Vectors:
             return slots.tolist()  # type: ignore[no-any-return]
 
     def _with_rows(self, columns: str) -> Numbers:
-        """These columns of the entries that have a vector, in the order of their slots: a row of numbers each."""
+        """These columns of the entries with a vector, ordered by slot, as one array for each column."""
         rows = self._database.execute(f"select {columns} from entry where sum is not null order by slot").fetchall()
         return np.array(rows, np.int64).reshape(-1, columns.count(",") + 1).T
 
     @property
     def count(self) -> int:
-        """How many entries have a vector."""
+        """Number of entries with a vector."""
         return 0 if self._matrix is None else self._matrix.count
 
     @property
     def identity(self) -> str | None:
-        """The model that the vectors are of."""
+        """The model of the vectors."""
         return None if self._matrix is None else self._matrix.identity
 
     @property
     def stamp(self) -> str:
-        """Another one after every change of what is on record; empty while something is being changed."""
+        """A token that changes with every change of the record; empty while one is under way."""
         with self._lock, _named_errors():
             return self._meta("stamp") or ""
 
@@ -227,25 +226,25 @@ class Vectors:
         return tuple(self._scopes)
 
     def keys(self) -> set[str]:
-        """All that is on record."""
+        """The keys of all entries."""
         with self._lock, _named_errors():
             return {key for (key,) in self._database.execute("select key from entry")}
 
     def bare(self) -> list[tuple[str, str]]:
-        """Key and hash of the entries that have no vector."""
+        """Key and hash of the entries without a vector."""
         with self._lock, _named_errors():
             return self._database.execute("select key, hash from entry where sum is null").fetchall()
 
-    def known_of(self, keys: Sequence[str]) -> dict[str, Known]:
-        found: dict[str, Known] = {}
+    def known_of(self, keys: Sequence[str]) -> dict[str, Record]:
+        found: dict[str, Record] = {}
         with self._lock, _named_errors():
             for some in _some(keys):
                 for key, tag, digest in self._database.execute(f"{_KNOWN} where key in ({_marks(some)})", some):
-                    found[key] = Known(tag, digest)
+                    found[key] = Record(tag, digest)
         return found
 
     def with_vector(self, keys: Iterable[str]) -> set[str]:
-        """Those of ``keys`` that have one."""
+        """Those of ``keys`` that have a vector."""
         found: set[str] = set()
         with self._lock, _named_errors():
             for some in _some(list(keys)):
@@ -265,7 +264,7 @@ class Vectors:
             return tag
 
     def tags(self, scope: Scope) -> list[int] | None:
-        """The tags of what a query in ``scope`` may see; ``None`` when that is everything."""
+        """The tags that a query in ``scope`` may see; ``None`` for all."""
         with self._lock:
             if len(self._admitted) > _REMEMBERED_SCOPES:
                 self._admitted.clear()
@@ -276,22 +275,19 @@ class Vectors:
             return None if len(tags) == len(self._scopes) else tags
 
     def analysed(self, analysis: str) -> None:
-        """Records that all terms are of this analysis."""
+        """Record that all terms are from this analysis."""
         with self._lock, _named_errors():
             self._set_meta("analysis", analysis)
 
     def changing(self, keys: Sequence[str]) -> None:
-        """Records that these are about to change elsewhere. ``change`` takes that back, and nothing else does."""
+        """Record that the lexical index is about to change these; only ``change`` clears that."""
         with self._lock, _named_errors(), self._transaction() as run:
             self._set_meta("stamp", "")
             for key in keys:
                 run("update entry set written = 0 where key = ?", (key,))
 
-    def change(self, put: Mapping[str, Known], drop: Sequence[str]) -> None:
-        """Records entries, replacing what the key had, and drops others; in one transaction.
-
-        A vector stays where the text is the same, and is dropped where it is not.
-        """
+    def change(self, put: Mapping[str, Record], drop: Sequence[str]) -> None:
+        """Record entries and drop others, in one transaction. An entry keeps its vector if its text is unchanged."""
         with self._lock, _named_errors():
             if self._matrix is not None:
                 for slot in self._matrix.reusable():
@@ -334,9 +330,9 @@ class Vectors:
                 self._matrix.retag(slot, tag)
 
     def add(self, vectors: Sequence[tuple[str, str, Floats]], identity: str) -> bool:
-        """Gives entries their vectors: (key, hash of the text it is of, vector). One that changed since is left.
+        """Store vectors as (key, hash of its text, vector), except for entries that changed since.
 
-        False: ``identity``, whose they are, is not the model of those that are here, and none was taken.
+        Returns False, and stores none, if ``identity`` is not the model of the record.
         """
         with self._lock, _named_errors(), self._transaction() as run:
             matrix = self._matrix
@@ -362,9 +358,9 @@ class Vectors:
     def search(
         self, query: Floats, tags: Sequence[int] | None, limit: int, identity: str | None
     ) -> list[tuple[str, float]] | None:
-        """The best ``limit`` keys with their cosines, among these tags (``None``: all). Equal cosines: by key.
+        """The best ``limit`` keys with their cosines, among these tags (``None``: all); ties by key.
 
-        ``None``: ``identity``, whose vector the query is, is not the model of those that are here.
+        Returns ``None`` if ``identity``, the query's model, is not the model of the record.
         """
         matrix = self._matrix
         if matrix is None or matrix.identity != identity:
@@ -372,7 +368,7 @@ class Vectors:
         allowed = None if tags is None else frozenset(tags)
 
         def name(slots: Sequence[int]) -> list[tuple[int, str]]:
-            """Keys by slot, of entries that are still in scope."""
+            """Slots with their keys, for entries that are still in scope."""
             with self._naming, _named_errors():
                 if len(self._named) > _REMEMBERED_NAMES:
                     self._named.clear()

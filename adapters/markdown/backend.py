@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import unquote
 
 from adapters.index import Entry, Index
-from adapters.index.merge import Found, Scored
+from adapters.index.merge import Scored, SearchResult
 from adapters.markdown import log
 from adapters.markdown.catalogue import Item, Shelf, native_of
 from adapters.markdown.decay import dated
@@ -234,7 +234,7 @@ class Markdown:
             width *= 4  # some were parts of one entry, or of another time: ask for more
         return list(items.values())[: query.limit]
 
-    def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> Iterator[Found]:
+    def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> Iterator[SearchResult]:
         """In their order; what they say and when it was noted is read only where the ranking looks at it."""
         found = merged(by_words, by_vectors, ranking, _is_media if self._options.media else None)
         own = f"{self._roots[0].name}/"

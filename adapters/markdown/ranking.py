@@ -21,8 +21,8 @@ from adapters.index.merge import (
     BEST_RRF,
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
-    Found,
     Scored,
+    SearchResult,
     convex,
     rrf,
     seed_text_score,
@@ -68,7 +68,7 @@ class Ranking:
 
 
 def ranked(
-    found: Iterable[Found],
+    found: Iterable[SearchResult],
     ranking: Ranking,
     question: str,
     *,
@@ -76,7 +76,7 @@ def ranked(
     note: Callable[[str], Note | None],
     text: Callable[[str], str],
     now: datetime,
-) -> Iterator[Found]:
+) -> Iterator[SearchResult]:
     """What was ``merged``, best first. ``noted`` says when what a key stands for was noted (``None``: it does not age),
     ``note`` what of a user's file it is (``None``: of none), ``text`` what it says; none of them is asked where its
     step is left out."""
@@ -91,7 +91,7 @@ def ranked(
 
 def merged(
     by_words: Scored, by_vectors: Scored, ranking: Ranking, wordless: Callable[[str], bool] | None = None
-) -> Iterator[Found]:
+) -> Iterator[SearchResult]:
     """The union of both lists with one score, best first; by rank, what is first in both has 1. ``wordless`` tells what
     is no text."""
     if ranking.merge == "rrf":
@@ -102,7 +102,9 @@ def merged(
     return iter(weighted(by_words, by_vectors, ranking.vector_weight, ranking.text_weight, score, wordless))
 
 
-def lifted(found: Iterable[Found], question: str, note: Callable[[str], Note | None], lift: float) -> Iterator[Found]:
+def lifted(
+    found: Iterable[SearchResult], question: str, note: Callable[[str], Note | None], lift: float
+) -> Iterator[SearchResult]:
     """Best first, once those that the best lead to have risen: 1 - (1 - score)(1 - lift · how surely). None falls by
     its own score, and none behind the first ``AMONG`` moves."""
     rest = iter(found)
@@ -114,8 +116,8 @@ def lifted(found: Iterable[Found], question: str, note: Callable[[str], Note | N
 
 
 def aged(
-    found: Iterable[Found], noted: Callable[[str], datetime | None], now: datetime, half_life_days: float
-) -> list[Found]:
+    found: Iterable[SearchResult], noted: Callable[[str], datetime | None], now: datetime, half_life_days: float
+) -> list[SearchResult]:
     """Scores after what time has taken of them."""
     return [
         one if (then := noted(one.key)) is None else _times(one, decay(age_days(then, now), half_life_days))
@@ -123,13 +125,13 @@ def aged(
     ]
 
 
-def floored(found: Iterable[Found], ranking: Ranking) -> Iterator[Found]:
+def floored(found: Iterable[SearchResult], ranking: Ranking) -> Iterator[SearchResult]:
     """Without what is too poor; hits of words alone are judged by their words, and come last.
 
     Weighed, the best of them has less than ``text_weight`` and none would ever pass the seed's floor of 0.35.
     """
     relaxed = min(ranking.min_score, ranking.text_weight)
-    spare: list[Found] = []
+    spare: list[SearchResult] = []
     for one in found:
         if one.score >= ranking.min_score:
             yield one
@@ -138,13 +140,13 @@ def floored(found: Iterable[Found], ranking: Ranking) -> Iterator[Found]:
     yield from spare
 
 
-def _raised(one: Found, share: float) -> Found:
+def _raised(one: SearchResult, share: float) -> SearchResult:
     return one._replace(score=1 - (1 - one.score) * (1 - share))
 
 
-def _best_first(one: Found) -> float:
+def _best_first(one: SearchResult) -> float:
     return -one.score  # alone: of equals the one that the merge put first stays so
 
 
-def _times(one: Found, factor: float) -> Found:
+def _times(one: SearchResult, factor: float) -> SearchResult:
     return one._replace(score=one.score * factor)

@@ -22,7 +22,7 @@ import pytest
 
 from adapters.cortex.lifecycle import Report, tend
 from adapters.cortex.port import Graph, Memory, State, View
-from adapters.cortex.transfer import Migrated, migrate_to_store
+from adapters.cortex.transfer import Migrated, migrate_all
 from fusion.gateway.gateway import Gateway
 from tests.adapters.cortex.store_contract import look, memory
 from tests.adapters.cortex.test_lifecycle import states, various
@@ -182,7 +182,7 @@ async def test_on_the_way_to_another_store(tmp_path: Path, draw: random.Random) 
     memories = [memory(n, f"Thing {n}", ("Marta", "owns", f"boat {n}")) for n in range(1, 25)]
     await source.add(memories)
     whole = await narrow(tmp_path / "whole")
-    checksum = (await migrate_to_store(source, whole, lambda done, total: None)).checksum
+    checksum = (await migrate_all(source, whole, lambda done, total: None)).checksum
     await source.close()
     await whole.close()
     with nursery() as nurse:
@@ -197,7 +197,7 @@ async def test_on_the_way_to_another_store(tmp_path: Path, draw: random.Random) 
             there = set(texts(folder / "graph.sqlite", "memory").values())
             assert there <= {1}
             source, target = await narrow(tmp_path / "source"), await narrow(folder)
-            done = await migrate_to_store(source, target, lambda done, total: None)
+            done = await migrate_all(source, target, lambda done, total: None)
             assert done == Migrated(24, done.copied, 0, checksum)
             assert await target.check() is None
             await source.close()

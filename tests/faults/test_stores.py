@@ -285,7 +285,7 @@ async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
             found = await fusion.check()
         assert set(found) == {"cortex", "markdown"}
         assert all("is not what was written" in fault for fault in found.values())
-        assert "is written again" in "".join(lines)
+        assert "rebuilding" in "".join(lines)
         assert await fusion.check() == {}
         after = (await client.post("/fuse", json=QUESTION)).json()
         assert after["memories"] == before["memories"]
@@ -308,12 +308,12 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
         await fusion.settle()
         index = fusion.sources["cortex"].backend.graph._index  # type: ignore[attr-defined]
-        index._rebuilding = "a byte that is another"
+        index._files.rebuilding = "a byte that is another"
         fused = (await client.post("/fuse", json=QUESTION)).json()
-        index._rebuilding = None
+        index._files.rebuilding = None
         again = (await client.post("/fuse", json=QUESTION)).json()
     assert statuses(fused) == {"cortex": "invalid", "triples": "ok"}
-    assert "being written again" in fused["backends"][0]["detail"]
+    assert "being rebuilt" in fused["backends"][0]["detail"]
     assert fused["degraded"]
     assert "harbour is in Lyon" in fused["block"]
     assert statuses(again) == {"cortex": "ok", "triples": "ok"}
@@ -352,7 +352,7 @@ async def test_the_look_is_taken_now_and_then(home: Path) -> None:
         index = home / "backends" / "cortex" / "index"
         with logged() as lines:
             flip(index / "lexical", "*.term")
-            await until(lambda: any("is written again" in line for line in lines))
+            await until(lambda: any("rebuilding" in line for line in lines))
         assert await fusion.check() == {}
 
 

@@ -16,7 +16,7 @@ from adapters.cortex.cli import Capture, Store
 from adapters.cortex.lifecycle import tend
 from adapters.cortex.port import Memory
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.cortex.transfer import migrate_to_store
+from adapters.cortex.transfer import migrate_all
 from adapters.graph import Walking
 from fusion.contract import Event, Opening, Scope
 from fusion.gateway.gateway import Gateway
@@ -228,5 +228,5 @@ async def move(source: str, target: str, statement: str) -> None:
     here, there = await narrow(Path(source)), await narrow(Path(target))
     tally = Tally(int(statement))
     watch(there._database, tally)
-    await migrate_to_store(here, there, lambda done, total: say("done", done))
+    await migrate_all(here, there, lambda done, total: say("done", done))
     say("statements", tally.count)

@@ -388,7 +388,7 @@ class TestTend:
         embedder = Away(fault)
         report = await tend(graph, embedder, NOW)
         assert (report.expired, report.consolidated, embedder.calls, len(report.notes)) == (1, 3, 1, 1)
-        assert "the embedder did not answer" in report.notes[0]
+        assert "the embedder failed" in report.notes[0]
         assert (await states(graph))[1].ended_at is not None
 
     @pytest.mark.feature(

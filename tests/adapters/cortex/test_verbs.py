@@ -160,7 +160,7 @@ class TestKeeping:
     async def test_what_came_by_import_says_how_it_is_changed(self, tell: Told) -> None:
         """The journal does not have it: the error names the fix, and nothing changes."""
         await tell("import", lines=[line_of(memory(1, "Elsewhere.", scope=Scope(audience="group")))])
-        with pytest.raises(NotFound, match=r"by import or migration.*store what holds now, and forget the old one"):
+        with pytest.raises(NotFound, match=r"imported or migrated.*store the new text, and forget the old memory"):
             await tell("update", id=event_id(1), content="Here.")
         assert await tell.texts() == ["Elsewhere."]
 
@@ -526,8 +526,12 @@ class TestMigrating:
         [
             ("sqlite", {}, "in that sqlite store already"),
             ("oracle", {}, "must be one of sqlite, memgraph, neo4j"),
-            ("neo4j", {}, r"only the settings say .* \[backends.cortex.migrate_to\] store = .neo4j."),
-            ("neo4j", {"store": "memgraph", "url": "bolt://127.0.0.1:1"}, "only the settings say"),
+            (
+                "neo4j",
+                {},
+                r"the address of neo4j comes from the settings.* \[backends.cortex.migrate_to\] store = .neo4j.",
+            ),
+            ("neo4j", {"store": "memgraph", "url": "bolt://127.0.0.1:1"}, "comes from the settings"),
             ("neo4j", {"store": "neo4j"}, "url is missing"),
             ("neo4j", {"store": "neo4j", "url": "http://x"}, "url must start with"),
         ],
@@ -753,7 +757,7 @@ class TestTransfer:
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
             await a.add([memory(1, "Hers."), memory(2, "His.", scope=BEN)])
             (his,) = await lines_of(a, BEN)
-            with pytest.raises(BadInput, match="line 1: that memory is somebody else's"):
+            with pytest.raises(BadInput, match="line 1: that memory belongs to another user"):
                 await imported(b, ADA, [his])
             assert (await b.stats()).items == 0
 
@@ -903,6 +907,6 @@ class TestTransfer:
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
             await a.add([memory(1, "Ours.")])
             await b.add([memory(1, "Theirs.")])
-            with pytest.raises(BadInput, match="a store of its own"):
+            with pytest.raises(BadInput, match="into an empty store"):
                 await migrate_all(a, b, no_progress)
             assert [m.event.text for m in await b.page()] == ["Theirs."]

@@ -19,16 +19,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from adapters.index import Entry, Found, Index
+from adapters.index import Entry, Index, SearchResult
 from adapters.index.lexical import Lexical, terms
 from adapters.index.matrix import Matrix, checksums, quantised
-from adapters.index.vectors import Known, Vectors
+from adapters.index.vectors import Record, Vectors
 from fusion.contract import Embedder, Scope
 from fusion.errors import BadInput, StoreBusy, StoreDamaged, StoreFull
 from tests.fakes import FakeEmbedder, word_vector
 
 if TYPE_CHECKING:
-    from adapters.index.hybrid import Asked
+    from adapters.index.files import Encoded
     from adapters.index.merge import Scored
     from fusion.contract import Floats
 
@@ -61,8 +61,8 @@ async def opened(
         await index.close()
 
 
-def keys(found: Sequence[Found] | Sequence[tuple[str, float]]) -> list[str]:
-    return [hit.key if isinstance(hit, Found) else hit[0] for hit in found]
+def keys(found: Sequence[SearchResult] | Sequence[tuple[str, float]]) -> list[str]:
+    return [hit.key if isinstance(hit, SearchResult) else hit[0] for hit in found]
 
 
 @pytest.mark.feature("the index: BM25 and vectors, fused by rank")
@@ -194,7 +194,7 @@ async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path, kind
 
     async with opened(tmp_path, FakeEmbedder(), kind=kind) as index:
         await index.settle()
-        index._lexical.__class__ = Broken
+        index._files.lexical.__class__ = Broken
         assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
         assert index.notes == ("search by words does not work: cut off",)
 
@@ -326,7 +326,7 @@ async def test_a_common_word_finds_only_where_no_other_does(tmp_path: Path) -> N
 
     async with opened(tmp_path, None, truth) as index:
         every = await index.lexical("red note", ANN, 10)
-        index._lexical.__class__ = Large
+        index._files.lexical.__class__ = Large
         assert await index.lexical("red note", ANN, 10) == every[:1]
         assert keys(await index.lexical("note", ANN, 10)) == keys(await index.lexical("blue note", ANN, 10))
         assert keys(await index.lexical("note", ANN, 10)) == ["k0", "k1", "k2", "k3", "k4"]
@@ -352,7 +352,7 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     store = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
     tags = [store.tag(Scope(user_id=f"u{i}")) for i in range(5)]
-    store.change({f"k{i:04}": Known(tags[i % 5], "h") for i in range(5000)}, [])
+    store.change({f"k{i:04}": Record(tags[i % 5], "h") for i in range(5000)}, [])
     assert store.add([(f"k{i:04}", "h", vectors[i]) for i in range(5000)], "model")
     gone = {int(i) for i in draw.choice(5000, 700, replace=False)}
     store.change({}, [f"k{i:04}" for i in gone])
@@ -386,11 +386,11 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
     class Late(kind):  # type: ignore[valid-type,misc]
         late = True
 
-        async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Asked | None:
+        async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Encoded | None:
             if self.late:
                 self.late = False
                 return np.ones(1, np.float32), "the old model"
-            asked: Asked | None = await super()._asked(text, scope, vector)
+            asked: Encoded | None = await super()._asked(text, scope, vector)
             return asked
 
     async with opened(tmp_path, embedder := FakeEmbedder(), kind=Late) as index:
@@ -482,14 +482,14 @@ async def test_a_change_that_was_cut_short_leaves_no_stamp(tmp_path: Path) -> No
     """Dead between words and record: whatever stamp was kept, the truth is looked at."""
 
     class Dies(Vectors):
-        def change(self, put: Mapping[str, Known], drop: Sequence[str]) -> None:
+        def change(self, put: Mapping[str, Record], drop: Sequence[str]) -> None:
             raise KeyboardInterrupt
 
     index = await Index.open(tmp_path, None, CATS)
     assert index.stamp
-    index._vectors.__class__ = Dies
+    index._files.vectors.__class__ = Dies
     with pytest.raises(KeyboardInterrupt):
-        index._write_files({"cat": None})
+        index._files.write({"cat": None})
     assert index.stamp == ""
     await index.close()
 
@@ -557,12 +557,12 @@ async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path:
     gate = asyncio.Event()
     async with opened(tmp_path, embedder := FakeEmbedder()) as index:
         await index.settle()
-        index._vectors._database.execute("pragma wal_checkpoint(truncate)")
+        index._files.vectors._database.execute("pragma wal_checkpoint(truncate)")
         DAMAGE["the record garbage"](tmp_path)
         fault = await index.damage()
         assert fault is not None
         embedder.gate = gate
-        await index._in_thread(lambda: index._begin_anew(fault))
+        await index._in_thread(lambda: index._files.begin_anew(fault))
         assert index.size == 0
         assert keys(await index.search("red cat", ANN, 10)) == ["cat", "car"]
         gate.set()
@@ -592,7 +592,7 @@ def test_slots_are_taken_again_and_never_twice(
             store.change({}, [key])
         else:
             held[number] = ann if what == "put" else bob
-            store.change({key: Known(held[number], "h")}, [])
+            store.change({key: Record(held[number], "h")}, [])
             store.add([(key, "h", np.asarray(word_vector(key, 8)))], "model")
         most = max(most, len(held))
         for tag in (ann, bob):
@@ -802,7 +802,7 @@ async def test_damage_is_found_and_mended_while_running(tmp_path: Path, damage: 
         await index.settle()
         before, encoded = await found_everywhere(index), embedder.encoded.copy()
         assert await index.damage() is None
-        index._vectors._database.execute("pragma wal_checkpoint(truncate)")
+        index._files.vectors._database.execute("pragma wal_checkpoint(truncate)")
         DAMAGE[damage](tmp_path)
         fault = await index.damage()
         assert fault is not None
@@ -838,7 +838,7 @@ async def test_a_process_that_died_between_the_two_files_is_repaired(tmp_path: P
     """Words committed, their record not, and the caller knows nothing of it: the next open makes it as it was."""
 
     class Dies(Vectors):
-        def change(self, put: Mapping[str, Known], drop: Sequence[str]) -> None:
+        def change(self, put: Mapping[str, Record], drop: Sequence[str]) -> None:
             raise KeyboardInterrupt
 
     class Dead(Lexical):
@@ -847,14 +847,14 @@ async def test_a_process_that_died_between_the_two_files_is_repaired(tmp_path: P
             super().change(put, [] if undoes else drop)
 
     index = await Index.open(tmp_path, None, CATS)
-    index._vectors.__class__, index._lexical.__class__ = Dies, Dead
+    index._files.vectors.__class__, index._files.lexical.__class__ = Dies, Dead
     changes = {
         "added": {"new": Entry("new", ANN, "a stray sofa")},
         "replaced": {"cat": Entry("cat", ANN, "a stray")},
         "dropped": {"cat": None},
     }[change]
     with pytest.raises(KeyboardInterrupt):
-        index._write_files(changes)
+        index._files.write(changes)
     await index.close()
     async with opened(tmp_path, None) as again:
         assert keys(await again.lexical("stray", ANN, 10)) == []
@@ -879,7 +879,7 @@ async def test_another_way_to_cut_words_writes_the_index_again(tmp_path: Path) -
 async def test_no_space_for_vectors_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
     """SQLite's own page limit stands in for a full disk: ``StoreFull``; with space again the same put succeeds."""
     async with opened(tmp_path, None) as index:
-        database = index._vectors._database
+        database = index._files.vectors._database
         (pages,) = database.execute("pragma page_count").fetchone()
         database.execute(f"pragma max_page_count = {pages}")
         many = [Entry(f"{i:03}" + "k" * 200, ANN, f"memory number {i}") for i in range(500)]

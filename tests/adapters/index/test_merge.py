@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.index.merge import BEST_RRF, Found, convex, fused_keys, rrf, seed_text_score, text_score, weighted
+from adapters.index.merge import BEST_RRF, SearchResult, convex, fused_keys, rrf, seed_text_score, text_score, weighted
 
 
 def test_rrf_is_the_sum_of_one_over_sixty_plus_rank() -> None:
     """b: 1/(60 + 2) + 1/(60 + 1); a: 1/(60 + 1) + 1/(60 + 3); c and d have one part each."""
     found = rrf([("a", 9.0), ("b", 5.0), ("c", 1.0)], [("b", 0.9), ("d", 0.8), ("a", 0.7)])
     assert found == [
-        Found("b", 1 / 62 + 1 / 61, 5.0, 0.9),
-        Found("a", 1 / 61 + 1 / 63, 9.0, 0.7),
-        Found("d", 1 / 62, None, 0.8),
-        Found("c", 1 / 63, 1.0, None),
+        SearchResult("b", 1 / 62 + 1 / 61, 5.0, 0.9),
+        SearchResult("a", 1 / 61 + 1 / 63, 9.0, 0.7),
+        SearchResult("d", 1 / 62, None, 0.8),
+        SearchResult("c", 1 / 63, 1.0, None),
     ]
     assert rrf([("a", 9.0)], [("a", 0.9)])[0].score == BEST_RRF
 

@@ -15,7 +15,7 @@ from adapters.embedders.gemini import GEMINI
 from adapters.embedders.hosted import Hosted
 from adapters.embedders.options import Options
 from adapters.embedders.providers import Composed
-from adapters.index.merge import Found, weighted
+from adapters.index.merge import SearchResult, weighted
 from adapters.markdown import Markdown
 from adapters.markdown.media import MIMES, is_handle
 from adapters.markdown.ranking import Ranking
@@ -132,8 +132,8 @@ async def test_a_picture_is_judged_by_its_vector_alone(vault: Path, tmp_path: Pa
         scores = {item.hit.native_id: item.hit.score for item in await store.find(query, ranking)}
     assert scores["vault/pictures/2026-03-04.jpg#media"] == pytest.approx(1, abs=0.02)
     assert weighted((), [("text", 1.0), ("picture", 1.0)], wordless=lambda key: key == "picture") == [
-        Found("picture", 1.0, None, 1.0),
-        Found("text", 0.7, None, 1.0),
+        SearchResult("picture", 1.0, None, 1.0),
+        SearchResult("text", 0.7, None, 1.0),
     ]
 
 

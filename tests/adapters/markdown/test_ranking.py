@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.index.merge import Found, Scored
+from adapters.index.merge import Scored, SearchResult
 from adapters.markdown.mentions import AMONG, Note
 from adapters.markdown.ranking import MERGES, Merge, Ranking, lifted, merged, ranked
 
@@ -43,7 +43,7 @@ def test_steps_that_are_off_ask_for_nothing() -> None:
     ranking = Ranking(mention_lift=0)
     merge = merged([("a", 2.0)], [("a", 0.5)], ranking)
     found = list(ranked(merge, ranking, "what?", noted=never, note=never, text=never, now=NOW))  # type: ignore[arg-type]
-    assert found == [Found("a", 1.0, 2.0, 0.5)]
+    assert found == [SearchResult("a", 1.0, 2.0, 0.5)]
     assert (Ranking().looks, ranking.looks, Ranking(mmr_lambda=0.5).looks) == (AMONG, 0, None)
 
 
@@ -105,7 +105,7 @@ def test_what_the_best_lead_to_rises() -> None:
     """The best hit, .8, names Alder Weir, which of the others only the last one has: .8 sure, lifted by half of that to
     1 - (1 - .3)(1 - .5 × .8) = .58, over .5. That one, .3, leads back: 1 - (1 - .8)(1 - .5 × .3) = .83."""
     said = {"best": "It stands at Alder Weir.", "second": "It rains.", "last": "Alder Weir was built in 1911."}
-    found = [Found("best", 0.8), Found("second", 0.5), Found("last", 0.3)]
+    found = [SearchResult("best", 0.8), SearchResult("second", 0.5), SearchResult("last", 0.3)]
     risen = lifted(iter(found), "when was the weir built?", lambda key: Note(f"{key}.md", said[key]), 0.5)
     assert [(one.key, pytest.approx(one.score)) for one in risen] == [("best", 0.83), ("last", 0.58), ("second", 0.5)]
 
@@ -116,7 +116,7 @@ def test_what_the_best_lead_to_rises() -> None:
 def test_equals_stay_as_they_were_merged() -> None:
     """Where nothing rises, and where something else does: of the same score the nearer is first, whatever it is
     called."""
-    found = [Found("z", 0.8), Found("y", 0.5), Found("b", 0.5), Found("a", 0.5)]
+    found = [SearchResult("z", 0.8), SearchResult("y", 0.5), SearchResult("b", 0.5), SearchResult("a", 0.5)]
     assert list(lifted(found, "what?", lambda key: None, 0.5)) == found
     said = {"z": "Alder Weir", "b": "by Alder Weir"}
     risen = lifted(found, "what?", lambda key: Note(f"{key}.md", said.get(key, "It rains.")), 0.5)
@@ -126,7 +126,7 @@ def test_equals_stay_as_they_were_merged() -> None:
 @pytest.mark.feature("… conversations are left as they are", of="Markdown: what the best three hits name")
 def test_what_is_of_no_file_neither_leads_nor_rises() -> None:
     """Entries of the gateway's own, a conversation's turns, stay where they are."""
-    found = [Found("a", 0.8), Found("b", 0.5), Found("c", 0.3)]
+    found = [SearchResult("a", 0.8), SearchResult("b", 0.5), SearchResult("c", 0.3)]
     assert list(lifted(found, "what?", lambda key: None, 0.5)) == found
 
 

@@ -316,11 +316,11 @@ async def test_the_ladder_down(tmp_path: Path, workspace: Path) -> None:
         assert about.notes[0] == "found by words only: no embedding model is set up ([embedder])"
         assert not about.degraded
         assert await asked(backend, "what was the kestrel?") == ["a.md"]
-        backend._index._lexical.__class__ = Broken
+        backend._index._files.lexical.__class__ = Broken
         with pytest.raises(StoreDamaged, match="cut off"):
             await asked(backend, "kestrel")
     async with opened(tmp_path / "two", workspace, embedder=FakeEmbedder()) as backend:
-        backend._index._lexical.__class__ = Broken
+        backend._index._files.lexical.__class__ = Broken
         assert await asked(backend, "kestrel") == ["a.md"]
         about = await backend.describe()
         assert about.degraded
