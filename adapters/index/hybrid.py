@@ -257,7 +257,7 @@ class Index:
     async def similar(
         self, text: str, scope: Scope, limit: int, vector: Floats | None = None
     ) -> Sequence[tuple[str, float]]:
-        """The best ``limit`` keys by cosine; none without an embedder. ``vector`` is the text's, if it is known already."""
+        """The best ``limit`` keys by cosine; none without an embedder. ``vector`` is the text's, if it is known."""
         self._check_open()
         found: Scored | None = None
         while found is None:  # once more where the index moved to another model between the two steps
