@@ -34,6 +34,7 @@ from fusion.doors.cli.progress import spinner
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
+from fusion.lib.front_matter import read as read_front_matter
 from fusion.lib.words import STOP_WORDS, word_list
 from fusion.settings import Chosen, Settings, load, new_file, toml_text
 from fusion.sources.files import Limits
@@ -52,6 +53,8 @@ ASKING_S = 5.0
 """after so long no further question is asked"""
 BARE = 0.75
 """what the answer to a question of one word, or without a topic, counts, where that to another counts 1"""
+FIELDS_FIRST = 0.7
+"""what an answer counts whose first excerpt opens with front matter, where prose counts 1"""
 LEAST_WORDS, MANY_WORDS = 3, 60
 """different words that an answer has beyond those of its question: with fewer it is none, more count as many"""
 BUDGET, RESULTS = 1200, 3
@@ -346,7 +349,8 @@ def quality(question: str, answer: wire.Fused) -> float:
     """How well a block answers a question, for a person who sees one for the first time: it is sure, says much that the
     question does not, from several places, with a date. 0 where it only repeats the question."""
     members = [member for memory in answer["memories"] for member in memory["members"]]
-    said = word_list(" ".join(member["text"] for member in members))
+    bodies = [read_front_matter(member["text"])[1] for member in members]
+    said = word_list("\n".join(line for body in bodies for line in body))
     more = len(set(said) - set(word_list(question)) - STOP_WORDS)
     if not answer["block"] or more < LEAST_WORDS:
         return 0.0
@@ -354,7 +358,8 @@ def quality(question: str, answer: wire.Fused) -> float:
     dated = any(member["at"] for member in members)
     worth = members[0]["score"] + min(more, MANY_WORDS) / MANY_WORDS + 0.2 * min(len(sources), 3) + 0.1 * dated
     bare = question == DECIDED or (question.isascii() and " " not in question)
-    return worth * (BARE if bare else 1.0)
+    opens_with_fields = members[0]["text"].removeprefix("\ufeff").split("\n") != bodies[0]
+    return worth * (BARE if bare else 1.0) * (FIELDS_FIRST if opens_with_fields else 1.0)
 
 
 def _go_on(asking: Asking, question: str | None, answer: wire.Fused | None) -> None:

@@ -352,6 +352,26 @@ def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) 
     assert len(fusion.requests) > 2
 
 
+FIELDS = "---\ntitle: The old boat\ntype: system\nstatus: it lies on the beach of Malmö and wants paint\n---\n"
+
+
+@pytest.mark.feature(
+    "… the first answer opens with prose where it can, not with front matter",
+    of="`fusion init`: from nothing to a first answer",
+)
+def test_the_first_answer_opens_with_prose(tmp_path: Path, home: Path) -> None:
+    """Of two answers that say as much, the one without front matter; a note that has nothing else says nothing."""
+    user = vault(tmp_path, boat=f"# The old boat\n{RICH}\n", shed=f"# The garden shed\n{RICH}\n")
+    how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
+    for boat, shed, asked in (
+        (RICH, FIELDS + RICH, "boat"),
+        (FIELDS + RICH, RICH, "shed"),
+        (FIELDS, FIELDS + RICH, "shed"),
+    ):
+        question = init(replace(how, force=True), over(Knowing(boat=boat, shed=shed)))["question"]
+        assert asked in question
+
+
 def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, home: Path) -> None:
     """Rather no first answer than that."""
     user = vault(tmp_path, bike=f"# The cargo bike\n{RICH}\n")
