@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from fusion.contract import Scope
+from fusion.doors.cli.confirm import confirm
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 from fusion.settings import IngestSettings
@@ -64,8 +63,7 @@ def ask(bulk: Bulk, bounds: IngestSettings, *, yes: bool, as_json: bool) -> None
             f"{bulk.spelt()}: more than [ingest] ask_sections = {bounds.ask_sections:,} or ask_mb = {bounds.ask_mb:g}. "
             "Add --yes to take them in; --dry-run reads and counts them"
         )
-    if not typer.confirm(f"{bulk.spelt()}: {minutes}. Take them in?"):
-        raise typer.Exit(1)
+    confirm(f"{bulk.spelt()}: {minutes}. Take them in?")
 
 
 def _is_known(file: File, marks: ReadOffsets | None) -> bool:

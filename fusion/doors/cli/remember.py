@@ -61,8 +61,8 @@ def remember(
         else:
             memory = kept["memories"][0]
             replaced = f"it replaces {memory['supersedes']}" if memory.get("supersedes") else ""
-            told = "; ".join(filter(None, (replaced, memory["reason"])))
-            print(f"{memory['ref']}  {memory['status']}{': ' if told else ''}{told}")
+            remarks = "; ".join(filter(None, (replaced, memory["reason"])))
+            print(f"{memory['ref']}  {memory['status']}{': ' if remarks else ''}{remarks}")
 
     run(work(), as_json)
 
@@ -218,14 +218,15 @@ def forget(
     """
 
     async def work() -> None:
-        from fusion.doors.cli.forget import Meant
-        from fusion.doors.cli.forget import forget as preview_and_forget
+        from fusion.doors.cli.forget import Selection
+        from fusion.doors.cli.forget import forget as forget_selection
 
         scope = {"user_id": user, "agent_id": agent, "session_id": session}
-        said = {"query": query, "source": source, "document": document, "after": after, "before": before}
-        meant = Meant(tuple(refs_of(refs or ())), said | {"time": "recorded" if recorded else None}, scope)
+        criteria = {"query": query, "source": source, "document": document, "after": after, "before": before}
+        criteria["time"] = "recorded" if recorded else None
+        selection = Selection(tuple(refs_of(refs or ())), criteria, scope)
         async with gateway(home, config, direct=direct) as client:
-            await preview_and_forget(client, meant, dry_run=dry_run, yes=yes, as_json=as_json)
+            await forget_selection(client, selection, dry_run=dry_run, yes=yes, as_json=as_json)
 
     run(work(), as_json)
 
@@ -251,16 +252,16 @@ def undo(
         raise typer.BadParameter("give an ID or --last, not both")
 
     async def work() -> None:
-        from fusion.doors.cli import undo as undoing
+        from fusion.doors.cli.undo import list_batches, undo_batch
         from fusion.sources.offsets import forget_all
 
         scope = {"user_id": user, "agent_id": agent, "session_id": session}
         async with gateway(home, config, direct=direct) as client:
             if batch is None and not last:
-                await undoing.listed(client, scope, as_json=as_json)
+                await list_batches(client, scope, as_json=as_json)
             else:
-                await undoing.undo(client, batch, scope, dry_run=dry_run, yes=yes, as_json=as_json)
+                await undo_batch(client, batch, scope, dry_run=dry_run, yes=yes, as_json=as_json)
                 if not dry_run:
-                    forget_all(home_of(home, config))  # else the next ingest takes these files for known
+                    forget_all(home_of(home, config))  # otherwise the next ingest skips these files
 
     run(work(), as_json)

@@ -11,7 +11,7 @@ import typer
 from fusion.doors.cli.connect import existing, fail, friendly, gateway, print_json, run, settings_of, typed
 from fusion.doors.cli.options import Config, Home, Json
 from fusion.doors.cli.usage import USAGE
-from fusion.errors import BadInput, NotFound, SettingsError
+from fusion.errors import NotFound, SettingsError
 
 
 def init(
@@ -94,6 +94,7 @@ def repair(
         from dataclasses import asdict
 
         from fusion.doors.cli import render
+        from fusion.doors.cli.confirm import confirm, require_answer
         from fusion.errors import HomeLocked
         from fusion.gateway.repair import repair as repaired
         from fusion.home import explain_lock, owner
@@ -104,12 +105,10 @@ def repair(
         found = await repaired(settings, dry_run=True)
         needed = any(one.needed for one in found)
         if needed and not dry_run:
-            if not yes and as_json:
-                raise BadInput("--json cannot ask: check with --dry-run first, then add --yes")
+            require_answer(yes=yes, as_json=as_json)
             if not yes:
                 render.repairs(found, done=False)
-                if not typer.confirm("Rebuild the journal like this?"):
-                    raise typer.Exit(1)
+                confirm("Rebuild the journal like this?")
             found = await repaired(settings, dry_run=False)
         if as_json:
             tenants = [{**asdict(one), "needed": one.needed} for one in found]

@@ -1,16 +1,14 @@
-"""`fusion undo`: show what an ingest added, ask, and take it back in pages with a bar."""
+"""`fusion undo`: shows what an ingest added, asks, and takes it back in pages with a bar."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fusion.doors import terminal
 from fusion.doors.cli import render
+from fusion.doors.cli.confirm import confirm, preview, require_answer
+from fusion.doors.cli.connect import print_json
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.progress import bar
 from fusion.errors import BadInput
@@ -20,64 +18,60 @@ if TYPE_CHECKING:
     from fusion.client import AsyncClient
 
 PAGE = 500
+"""most memories in one request; between two requests the bar moves"""
 LISTED = 100
-"""ingests, and what was forgotten last, that are looked through"""
+"""ingests, and forgotten memories, that are searched; the newest first"""
 
 
-async def undo(
+async def undo_batch(
     client: AsyncClient, batch: str | None, scope: Mapping[str, Any], *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Takes back what one ingest added, by default the last one. Raises NotFound where there is no such ingest.
+    """Takes back what one ingest added, by default the last one. Raises NotFound for an unknown ingest.
 
-    With ``yes``, the last one is not taken back when a later one was: BadInput, which names it. Whoever gives the same
-    command twice may mean one ingest.
+    Raises BadInput where ``yes`` and the default meet an ingest that is older than one that was taken back already:
+    somebody who runs the same command twice may want to take back one ingest only.
     """
-    preview = await client.undo(batch, dry_run=True, **scope)
+    found = await client.undo(batch, dry_run=True, **scope)
     row = next(
-        (one for one in (await client.batches(limit=LISTED, **scope))["batches"] if one["id"] == preview["batch"]), None
+        (one for one in (await client.batches(limit=LISTED, **scope))["batches"] if one["id"] == found["batch"]), None
     )
-    what = named(preview, row)
+    name = described(found, row)
     undone_since = batch is None and row is not None and await _undone_since(client, row, scope)
     if undone_since and yes and not dry_run:
         raise BadInput(
-            f"the last ingest was taken back before. The one before it is {what}. To take that back as well: "
-            f"fusion undo {preview['batch']}"
+            f"the last ingest was taken back before. The one before it is {name}. To take that back as well: "
+            f"fusion undo {found['batch']}"
         )
-    if as_json and not (dry_run or yes):
-        raise BadInput("with --json nobody is asked: look with --dry-run first, then add --yes")
+    if not dry_run:
+        require_answer(yes=yes, as_json=as_json)
     if not as_json:
-        render.to_forget(preview["found"])
-        more = preview["left"] - len(preview["found"])
-        _say(f"…and {more:,} more." if more > 0 else "")
+        preview(found["found"], found["left"])
     if dry_run:
-        _print(preview) if as_json else _say(f"Would be taken back: {what}.")
+        print_json(found) if as_json else print(f"Would be taken back: {name}.")
         return
     if not as_json:
-        _say(f"A later ingest was taken back before. This one is {what}." if undone_since else f"Ingest {what}.")
-    if not yes and not typer.confirm(f"Take back {counted(preview['left'], 'memory')}?"):
-        raise typer.Exit(1)
-    undone = await _in_pages(client, preview, scope, quiet=as_json)
+        print(f"A later ingest was taken back before. This one is {name}." if undone_since else f"Ingest {name}.")
+    if not yes:
+        confirm(f"Take back {counted(found['left'], 'memory')}?")
+    undone = await _undo_pages(client, found, scope, quiet=as_json)
     if as_json:
-        _print({**preview, "dry_run": False, "undone": undone, "left": 0})
-    else:
-        _say(
-            f"{counted(undone, 'memory')} of {preview['batch']} taken back; the backends delete them in the background."
-        )
-        _say(
-            "`fusion ingest` of the same files remembers them again. So does the next start of the server, for a "
-            "folder that is in `paths` of [notes]: take it out there to keep them away."
-        )
-
-
-def named(preview: wire.Undone, row: wire.Batch | None) -> str:
-    """An ingest by its id, its time, its files and how much it added."""
-    memories = counted(preview["left"], "memory")
-    if row is None:
-        return f"{preview['batch']}: {memories}"
-    files = row["first"] if row["first"] == row["last"] else f"{row['first']} … {row['last']}"
-    return f"{preview['batch']} of {row['at'][:16].replace('T', ' ')} UTC: {memories}" + (
-        f" from {files}" if files else ""
+        print_json({**found, "dry_run": False, "undone": undone, "left": 0})
+        return
+    print(f"{counted(undone, 'memory')} of {found['batch']} taken back; the backends delete them in the background.")
+    print(
+        "`fusion ingest` of the same files remembers them again. So does the next start of the server, for a "
+        "folder that is in `paths` of [notes]: take it out there to keep them away."
     )
+
+
+def described(found: wire.Undone, row: wire.Batch | None) -> str:
+    """An ingest by its id, its time, its files and the number of memories that it added."""
+    memories = counted(found["left"], "memory")
+    if row is None:
+        return f"{found['batch']}: {memories}"
+    files = row["first"] if row["first"] == row["last"] else f"{row['first']} … {row['last']}"
+    began = row["at"][:16].replace("T", " ")
+    return f"{found['batch']} of {began} UTC: {memories}" + (f" from {files}" if files else "")
 
 
 async def _undone_since(client: AsyncClient, row: wire.Batch, scope: Mapping[str, Any]) -> bool:
@@ -87,29 +81,17 @@ async def _undone_since(client: AsyncClient, row: wire.Batch, scope: Mapping[str
     return any(one["by"] == "undo" and datetime.fromisoformat(one["at"]) > began for one in page["forgotten"])
 
 
-async def _in_pages(client: AsyncClient, preview: wire.Undone, scope: Mapping[str, Any], *, quiet: bool) -> int:
-    undone, left = 0, preview["left"]
+async def _undo_pages(client: AsyncClient, found: wire.Undone, scope: Mapping[str, Any], *, quiet: bool) -> int:
+    undone, left = 0, found["left"]
     with bar("taking back", left, quiet=quiet or left <= PAGE, transient=True) as advance:
         while left:
-            page = await client.undo(preview["batch"], limit=PAGE, **scope)
+            page = await client.undo(found["batch"], limit=PAGE, **scope)
             undone, left = undone + page["undone"], page["left"]
             advance(page["undone"])
     return undone
 
 
-async def listed(client: AsyncClient, scope: Mapping[str, Any], *, as_json: bool) -> None:
+async def list_batches(client: AsyncClient, scope: Mapping[str, Any], *, as_json: bool) -> None:
     """Prints the ingests that can be undone."""
     reply = await client.batches(**scope)
-    if as_json:
-        _print(reply)
-    else:
-        render.batches(reply)
-
-
-def _say(line: str) -> None:
-    if line:
-        sys.stdout.write(line + "\n")
-
-
-def _print(content: Mapping[str, object]) -> None:
-    sys.stdout.write(terminal.json_line(content))
+    print_json(reply) if as_json else render.batches(reply)

@@ -252,7 +252,7 @@ def test_one_memory_is_shown_whole(home: Path) -> None:
     assert (old["ref"], old["text"], old["kind"]) == (first, text, "decision")
     assert (told["current"], old["current"]) == (True, False)
     assert (
-        "\ncurrent   no: it was replaced, or its file has it no more\n"
+        "\ncurrent   no: it was replaced, or is no longer in its file\n"
         in fusion("get", first, "--home", home, "--direct").stdout
     )
 

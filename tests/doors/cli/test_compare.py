@@ -242,7 +242,7 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
     assert (told["agreement"]["questions"], told["agreement"]["b"]["empty"]) == (3, 3)
     assert "0 won, 0 tied, 2 lost" in fusion(*given).stdout
     file.write_text("bookings?\n")
-    assert "no judgement of quality" in fusion(*given).stdout
+    assert "does not say which arm is better" in fusion(*given).stdout
 
 
 @pytest.mark.feature(

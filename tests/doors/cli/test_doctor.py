@@ -425,7 +425,7 @@ async def test_the_command(filled: Path) -> None:
     assert done.exit_code == 1
     assert "fail  configuration" in done.stdout
     assert "→ correct it in" in done.stdout
-    assert ", 1 wrong." in done.stdout
+    assert ", 1 failure." in done.stdout
 
 
 class Uninstalled(InMemory):

@@ -1,0 +1,41 @@
+"""Views: what the command line prints for people. Markup in texts is not obeyed."""
+
+from fusion.doors.cli.render.answers import found, fused, receipt
+from fusion.doors.cli.render.comparisons import compared, verdict
+from fusion.doors.cli.render.home import LABELS, backends, discovered, findings, held_back, links, repairs, status
+from fusion.doors.cli.render.memories import (
+    audit,
+    batches,
+    forgettings,
+    ingested,
+    memories,
+    memory,
+    said_again,
+    to_forget,
+)
+from fusion.doors.cli.render.tables import size
+
+__all__ = [
+    "LABELS",
+    "audit",
+    "backends",
+    "batches",
+    "compared",
+    "discovered",
+    "findings",
+    "forgettings",
+    "found",
+    "fused",
+    "held_back",
+    "ingested",
+    "links",
+    "memories",
+    "memory",
+    "receipt",
+    "repairs",
+    "said_again",
+    "size",
+    "status",
+    "to_forget",
+    "verdict",
+]
