@@ -1,4 +1,4 @@
-"""What other people's memories cost through the gateway: mem0 beside its library alone, and the reading of replies."""
+"""Cost of adapters: mem0 through the gateway against its library alone, and the parsing of replies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from adapters.qdrant.collection import Reader
 from adapters.qdrant.memories import hits_of_points
 from adapters.qdrant.options import MEM0, Theirs
 from adapters.qdrant.payload import payload_of
-from benchmarks.fill_stores import opened, settled
+from benchmarks.fill_stores import open_home, wait_until_stored
 from benchmarks.progress import bar
 from benchmarks.synthetic_text import question, sentence
 from fusion.contract import Embedder, Event, Opening, Query, Scope
@@ -46,10 +46,10 @@ async def mem0_latency_ratio(memories: int = MEMORIES, questions: int = QUESTION
     texts = [sentence(draw, CHARACTERS) for _ in range(memories)]
     asked = [question(draw) for _ in range(questions + WARM_UP)]
     with tempfile.TemporaryDirectory(prefix="memory-fusion-mem0-") as folder, ThreadPoolExecutor(1) as worker:
-        async with opened(Path(folder) / "home", ("mem0",)) as fusion:
+        async with open_home(Path(folder) / "home", ("mem0",)) as fusion:
             for start in range(0, memories, 100):
                 await fusion.remember([NewMemory(text, scope=WHO) for text in texts[start : start + 100]])
-            await settled(fusion)
+            await wait_until_stored(fusion)
             embedder = fusion.embedders.configured
             if embedder is None:
                 raise RuntimeError("the comparison needs the embedding model")

@@ -1,4 +1,4 @@
-"""Arms: a recipe over a set of backends, by a name that a command line can hold (`fusion.compare.arms` reads it)."""
+"""Arms: recipes over sets of backends, named as on a command line (`fusion.compare.arms` parses the names)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fusion.errors import BadInput
 from fusion.recipe import Recipe
 
 BASELINES = ("bm25", "dense", "rrf", "handset", "mem0", "mnemostack")
-"""what is measured beside us, in the same run: see `benchmarks.baselines`"""
+"""measured in the same run: see `benchmarks.baselines`"""
 
-SHALLOW = 30
+SHALLOW_DEPTH = 30
 """hits asked of each backend where the deep pool is left out"""
 
 
@@ -42,7 +42,7 @@ def parse(names: Sequence[str], recipes: Mapping[str, Recipe], backends: Sequenc
     return tuple(found.values())
 
 
-def known(names: Sequence[str], among: Sequence[str], what: str) -> tuple[str, ...]:
+def check_names(names: Sequence[str], among: Sequence[str], what: str) -> tuple[str, ...]:
     """``names`` if each is ``among`` those. Raises DataError, naming the one that is not."""
     for name in names:
         if name not in among:
@@ -56,7 +56,7 @@ def subsets(backends: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
-    """The recipe with one thing left out at a time: what each is worth while the rest stays as it is."""
+    """Arms of the recipe with one part left out each."""
     rerank, backends = recipe.rerank, tuple(backends)
     without = {
         name: replace(rerank, signals={n: weight for n, weight in rerank.signals.items() if n != name})
@@ -68,7 +68,7 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
     without["floor"] = replace(rerank, floor=0.0)
     without["abstain"] = replace(rerank, abstain=0.0)
     changed = {f"without {name}": replace(recipe, rerank=other) for name, other in without.items()}
-    shallow = min(SHALLOW, recipe.gather.depth)
+    shallow = min(SHALLOW_DEPTH, recipe.gather.depth)
     changed |= {
         "without neighbours": replace(recipe, expand=replace(recipe.expand, span=0)),
         f"depth {shallow}": replace(recipe, gather=replace(recipe.gather, depth=shallow)),
@@ -78,12 +78,12 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
     return tuple(Arm(name, other, backends) for name, other in changed.items() if other != recipe)
 
 
-def parts(main: Arm, backends: Sequence[str]) -> list[Arm]:
-    """Of the scattered stores each alone, and all but each."""
+def single_and_without(main: Arm, backends: Sequence[str]) -> list[Arm]:
+    """Arms of each scattered store alone, and of all but each."""
     alone = [Arm(f"only {name}", main.recipe, (name,)) for name in backends]
     return alone + [Arm(f"without {name}", main.recipe, tuple(n for n in backends if n != name)) for name in backends]
 
 
-def wholes(main: Arm, backends: Sequence[str]) -> list[Arm]:
-    """Each store with everything in it."""
+def full_store_arms(main: Arm, backends: Sequence[str]) -> list[Arm]:
+    """Arms of each store that holds everything."""
     return [Arm(f"all in {name}", main.recipe, (name,)) for name in backends]

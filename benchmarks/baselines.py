@@ -1,4 +1,4 @@
-"""What anybody could have instead, over the same memories, the same vectors and in the same fence.
+"""Baselines over the same memories and vectors, packed into the same fence.
 
 | name       | what it is |
 |------------|------------|
@@ -9,7 +9,7 @@
 | mem0       | the mem0 library alone, without a language model |
 | mnemostack | the mnemostack library alone, without a graph and a language model; passages of one turn or of three |
 
-All but the prototype answer as they usually do, with at most eight memories, each standing alone.
+All but the prototype answer with at most eight single memories.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
     Scores = NDArray[np.float64]
 
-PEERS = frozenset({"mem0", "mnemostack"})
+LIBRARIES = frozenset({"mem0", "mnemostack"})
 """libraries with stores of their own"""
 EXCERPTS = frozenset({"handset"})
-DEEP = 200
+DEPTH = 200
 """places of a ranking that are kept: more than any block holds"""
 SPEAKER = 0.3
-"""what being said by someone whom the question names adds to the sum of the three"""
+"""added to the sum of the three if the question names the speaker"""
 NONCE = "0" * 12
 
 
 def steps(names: Sequence[str], memories: int, questions: int) -> int:
-    """How often `rankings` advances: the libraries store each memory, too; what is only computed is done at once."""
-    return len(PEERS.intersection(names)) * (memories + questions) + bool(set(names) - PEERS) * questions
+    """The number of progress steps of `rankings`: the libraries store each memory, too."""
+    return len(LIBRARIES.intersection(names)) * (memories + questions) + bool(set(names) - LIBRARIES) * questions
 
 
 async def rankings(
@@ -67,7 +67,7 @@ async def rankings(
 ) -> dict[str, dict[int, Ranking]]:
     """Every baseline's answer to every question, by name and question. Advances by one as `steps` counts."""
     found: dict[str, dict[int, Ranking]] = {name: {} for name in names}
-    scored = [name for name in names if name not in PEERS]
+    scored = [name for name in names if name not in LIBRARIES]
     if scored:
         scorers = await _Scores.of(corpus, embedder, late=bool(EXCERPTS & set(scored)))
         for question in questions:
@@ -76,17 +76,17 @@ async def rankings(
                 found[name][question.index] = best(corpus.memories, scores[name])
             advance(1)
     if "mem0" in names:
-        found["mem0"] = await memory_libraries.mem0(corpus, questions, embedder, DEEP, advance)
+        found["mem0"] = await memory_libraries.mem0(corpus, questions, embedder, DEPTH, advance)
     if "mnemostack" in names:
         found["mnemostack"] = await memory_libraries.mnemostack(corpus, questions, embedder, advance)
     return found
 
 
 def best(items: Sequence[Item], scores: Scores) -> Ranking:
-    """The first `DEEP` by score; ties in the order of the corpus."""
+    """The first `DEPTH` by score; ties in the order of the corpus."""
     import numpy as np
 
-    return [(items[i].id, float(scores[i])) for i in np.argsort(-scores, kind="stable")[:DEEP]]
+    return [(items[i].id, float(scores[i])) for i in np.argsort(-scores, kind="stable")[:DEPTH]]
 
 
 def rrf(*scores: Scores) -> Scores:
@@ -100,8 +100,8 @@ def rrf(*scores: Scores) -> Scores:
     return total
 
 
-def spread_out(scores: Scores) -> Scores:
-    """Scaled so that the least is 0 and the most is 1; all 0 where they are equal."""
+def min_max_scaled(scores: Scores) -> Scores:
+    """Scores scaled to 0 … 1; all 0 where they are equal."""
     low, high = float(scores.min()), float(scores.max())
     return (scores - low) / (high - low) if high > low else scores * 0.0
 
@@ -136,7 +136,7 @@ class _Scores:
         if "handset" in names:
             maxsim = await self._maxsim(text)
             parts = (maxsim, bm25, dense)
-            scores["handset"] = sum((spread_out(part) for part in parts), self._speaker(text) * SPEAKER)
+            scores["handset"] = sum((min_max_scaled(part) for part in parts), self._speaker(text) * SPEAKER)
         return scores
 
     async def _maxsim(self, text: str) -> Scores:
@@ -187,7 +187,7 @@ def rows(
             for budget in budgets:
                 numbers = PackSettings(budget_chars=budget, excerpts=name in EXCERPTS)
                 block = pack(order, numbers, RerankSettings(), NONCE)
-                memories = [_apart(memory, parts, items, refs) for memory in block.memories]
+                memories = [_by_item(memory, parts, items, refs) for memory in block.memories]
                 made.append(
                     scorer.row_of(
                         questions[index], (name, name, "", ()), budget, (block.text, memories), ranked, 0.0, 0.0
@@ -210,10 +210,10 @@ def _hit(ref: str, items: Sequence[Item]) -> Hit:
     )
 
 
-def _apart(
+def _by_item(
     memory: Excerpt, parts: Mapping[str, Sequence[str]], items: Mapping[str, Item], refs: Mapping[str, str]
 ) -> Excerpt:
-    """A memory of the block by the items that its passages are made of: figures are of these."""
+    """A memory of the block with its items as members, because figures are of items."""
     return replace(
         memory,
         members=tuple(

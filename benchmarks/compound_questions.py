@@ -1,4 +1,4 @@
-"""Questions of several parts, made of a data set's own: people ask two things in one breath, benchmarks seldom do."""
+"""Joins questions of a data set into questions of several parts, which people ask and data sets seldom have."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fusion.lib.words import STOP_WORDS
 CATEGORY = "joined"
 
 
-def joined(corpus: Corpus, count: int, seed: int) -> Corpus:
+def join_questions(corpus: Corpus, count: int, seed: int) -> Corpus:
     """The corpus, where each question is ``count`` of its answerable ones in one sentence, drawn by ``seed``.
 
     "When was Ada born?" and "Where does Bo live?" become "When was Ada born and where does Bo live?", and the evidence
-    of both is looked for. What is left over of the division is not asked.
+    of both is looked for. A remainder of the division is not asked.
     """
     drawn = [question for question in corpus.questions if question.answerable]
     Random(f"{seed} {corpus.id}").shuffle(drawn)

@@ -1,7 +1,7 @@
-"""Which memory earns its keep: each backend's share in the evidence found, beside what it costs to ask it.
+"""What each backend contributes: its share in the evidence found, and what asking it costs.
 
-Questions are recorded once; then every subset of the backends is replayed. On conversations the memories are scattered,
-because where all backends hold everything, each can be done without.
+Each question is recorded once; then every subset of the backends is replayed. A conversation is scattered over the
+backends first: where all hold everything, each can be left out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from benchmarks import recordings
 from benchmarks.arms import Arm, subsets
-from benchmarks.corpus_processes import each
+from benchmarks.corpus_processes import map_corpora
 from benchmarks.datasets import Corpus, DataError
-from benchmarks.measure_corpus import recording
+from benchmarks.measure_corpus import corpus_recording
 from benchmarks.metrics import mean, percentile
-from benchmarks.options import Run, answerable, checked
+from benchmarks.options import Run, check_run, require_answerable
 from benchmarks.progress import Advance, bar
 from benchmarks.recordings import BUDGETS, Cost
 from benchmarks.run_dataset import heading
@@ -30,8 +30,8 @@ FULL = BUDGETS[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What one corpus gave: a row for each question and subset, and what the backends cost."""
+class SubsetResult:
+    """The rows of one corpus, for each question and subset, and the costs of its backends."""
 
     rows: tuple[Row, ...]
     costs: tuple[Mapping[str, Cost], ...]
@@ -43,24 +43,24 @@ class Told:
 def run(options: Run) -> dict[str, Any]:
     """The figures, JSON-ready. Writes ``options.rows`` at the end. Raises DataError."""
     if len(options.backends) < 2:
-        raise DataError("a contribution is told apart among two backends or more")
-    options, arms = checked(options)
-    answerable(options.dataset, options.corpora, options.limit)
+        raise DataError("a contribution needs two backends or more")
+    options, arms = check_run(options)
+    require_answerable(options.dataset, options.corpora, options.limit)
     asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
     memories = sum(len(corpus.memories) for corpus in options.corpora)
     steps = memories + len(asked) + sum(question.answerable for question in asked)
     with bar("memories and questions", steps) as advance:
-        told = list(each(options, partial(_tell, options=options, arm=arms[0]), advance))
-    rows = [row for t in told for row in t.rows]
+        results = list(map_corpora(options, partial(_measure, options=options, arm=arms[0]), advance))
+    rows = [row for result in results for row in result.rows]
     if options.rows is not None:
         write_rows(options.rows, rows)
-    made = heading(options, arms[0].recipe, [t.recorded_by for t in told])
-    return {**made, **figures(rows, told, options.backends)}
+    made = heading(options, arms[0].recipe, [result.recorded_by for result in results])
+    return {**made, **figures(rows, results, options.backends)}
 
 
-def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
+def _measure(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> SubsetResult:
     sets = [Arm("+".join(names), arm.recipe, names) for names in subsets(options.backends)]
-    one, _ = recording(corpus, options, [arm], advance, timed=True)
+    one, _ = corpus_recording(corpus, options, [arm], advance, timed=True)
     if options.scattered:
         corpus = as_scattered(corpus)
     questions = tuple(question for question in corpus.asked(options.limit) if question.answerable)
@@ -72,11 +72,11 @@ def _tell(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Told:
         budgets=(FULL,),
         advance=advance,
     )
-    return Told(tuple(rows), tuple(one.costs.values()), one.timed, one.made.get("commit"))
+    return SubsetResult(tuple(rows), tuple(one.costs.values()), one.timed, one.made.get("commit"))
 
 
-def figures(rows: Sequence[Row], told: Sequence[Told], backends: Sequence[str]) -> dict[str, Any]:
-    """Shares of 1 and milliseconds; ``verdicts`` says it in sentences."""
+def figures(rows: Sequence[Row], results: Sequence[SubsetResult], backends: Sequence[str]) -> dict[str, Any]:
+    """The figures of all corpora: shares of 1 and milliseconds; ``verdicts`` has them in sentences."""
     scores: dict[frozenset[str], list[float]] = {}
     for row in rows:
         if row.eib is not None:
@@ -85,8 +85,8 @@ def figures(rows: Sequence[Row], told: Sequence[Told], backends: Sequence[str]) 
     everything = frozenset(backends)
     shares = shapley(backends, worth)
     loses = {name: worth[everything] - worth[everything - {name}] for name in backends}
-    saves = {name: _saves_ms(name, [t.timed for t in told]) for name in backends}
-    costs = {name: [c[name] for t in told for c in t.costs if name in c] for name in backends}
+    saves = {name: _saves_ms(name, [result.timed for result in results]) for name in backends}
+    costs = {name: [c[name] for result in results for c in result.costs if name in c] for name in backends}
     cpu = {name: mean((c.cpu_ms for c in costs[name]), 1) for name in backends}
     alone = {name: percentile(0.5, (c.ms for c in costs[name])) for name in backends}
     return {
@@ -104,13 +104,13 @@ def figures(rows: Sequence[Row], told: Sequence[Told], backends: Sequence[str]) 
 
 
 def _saves_ms(name: str, timed: Sequence[Mapping[str, Sequence[float]]]) -> float | None:
-    """The median over questions of how much sooner the answer is there without one; None where it was not timed."""
+    """Milliseconds saved without a backend, the median over questions; None where it was not timed."""
     pairs = [(a, b) for t in timed if name in t for a, b in zip(t[""], t[name], strict=True)]
     return median(a - b for a, b in pairs) if pairs else None
 
 
 def sentence(name: str, loses: float, share: float, saves_ms: float | None, cpu_ms: float | None) -> str:
-    """In words: points are hundredths of the evidence found."""
+    """The figures of a backend in a sentence: points are hundredths of the evidence found."""
     points = round(loses * 100, 1)
     text = f"dropping {name} {'gains' if points < 0 else 'costs'} {abs(points):.1f} points"
     if saves_ms is not None:

@@ -1,4 +1,4 @@
-"""The corpora of a run, shared among processes."""
+"""Distributes the corpora of a run over processes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from benchmarks.progress import Advance
 Work = Callable[[Corpus, Advance], Any]
 
 
-def each(options: Run, work: Work, advance: Advance) -> Iterator[Any]:
-    """``work`` of every corpus, in their order, in ``options.jobs`` processes."""
+def map_corpora(options: Run, work: Work, advance: Advance) -> Iterator[Any]:
+    """Yields ``work`` of every corpus, in their order, from ``options.jobs`` processes."""
     if options.jobs < 2:
         yield from (work(corpus, advance) for corpus in options.corpora)
         return
@@ -38,7 +38,7 @@ def each(options: Run, work: Work, advance: Advance) -> Iterator[Any]:
 
 
 class _Worker:
-    """What a process of the pool was given when it began."""
+    """State of a process of the pool: the queue of its progress."""
 
     steps: Queue[int]
 

@@ -46,7 +46,7 @@ SMALL, LARGE = 10_000, 100_000
 CHARACTERS = 120
 FACTS = 3
 BATCH = 200
-"""memories told at once, as the gateway tells them"""
+"""memories stored in one call, as the gateway does"""
 STORED = 4_000
 """memories that storing is measured with"""
 QUESTIONS = 60
@@ -136,12 +136,12 @@ def _memory(draw: Random, names: Names, n: int) -> Captured:
 
 async def store_per_s(folder: Path) -> float:
     """Memories with their facts kept durably a second of the clock, without embedding and model."""
-    first, *told = batches(BATCH + STORED)
+    first, *others = batches(BATCH + STORED)
     async with opened(folder, None) as cortex:
         await cortex.remember(first)  # which loads what is loaded once
         with settled_heap():  # as `fusion serve` has it
             started = time.perf_counter()
-            for batch in told:
+            for batch in others:
                 await cortex.remember(batch)
             return STORED / (time.perf_counter() - started)
 
@@ -176,7 +176,7 @@ async def recall_ms(cortex: Cortex) -> float:
 
 
 async def walk_ms(cortex: Cortex) -> float:
-    """CPU of one traversal of two hops: from a name to the entities beside it and the memories of all of them."""
+    """CPU of one traversal of two hops: from a name to the adjacent entities and the memories of all of them."""
     assert isinstance(cortex.graph, SqliteGraph)
     draw, names = Random("walks"), Names(LARGE)
     view, walking = visible(View(OWNER, START + timedelta(days=30))), Walking()

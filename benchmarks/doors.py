@@ -1,4 +1,4 @@
-"""What the doors cost and stand: a hook, an MCP client's start, a thousand questions at once, ten thousand in a row.
+"""Cost of the doors: a hook, an MCP client's start, a thousand questions at once, ten thousand in a row.
 
 One server, run as a user runs it, with the four embedded backends and some hundreds of turns of several users.
 """

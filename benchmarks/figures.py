@@ -1,4 +1,4 @@
-"""The figures made of rows: of one arm, and of one beside another."""
+"""Computes the figures of an arm from its rows, and the difference of two arms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREFIXES = {6000: "eib", 3000: "eib_3000", 1500: "eib_1500"}
 
 
 def quality(rows: Sequence[Row]) -> dict[str, Any]:
-    """Of the rows of one arm. Shares are of 1; characters where it says so."""
+    """Quality of one arm's rows: shares of 1, except counts and characters."""
     full = [row for row in rows if row.budget == FULL]
     scored = [row for row in full if row.eib is not None]
     out: dict[str, Any] = {"n": len(scored)}
@@ -47,7 +47,7 @@ def quality(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def cost(rows: Sequence[Row]) -> dict[str, Any]:
-    """Milliseconds of the rows of one arm, at the full budget."""
+    """Latency and CPU of one arm's rows at the full budget, in milliseconds."""
     full = [row for row in rows if row.budget == FULL]
     return {
         "p50_ms": _ms(percentile(0.50, (row.took_ms for row in full))),

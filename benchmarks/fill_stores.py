@@ -1,4 +1,4 @@
-"""Memories into stores: through the gateway, one home a corpus; or past it, scattered, as foreign stores have them."""
+"""Fills stores with memories: through the gateway, a home for each corpus; or directly, scattered, as external ones."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ from fusion.sources.split import is_too_long, split
 BACKENDS = ("markdown", "cortex", "mem0", "triples")
 BATCH = 100
 """memories a `remember`: what one POST may carry"""
-FILLED = "filled.json"
-"""in a home that is kept: by what it was filled"""
-LOOK_S = 1.0
-"""how often it is looked how far the stores are"""
-LONGEST = 64
+FILLED_BY_FILE = "filled.json"
+"""in a home that is kept: what it was filled with"""
+POLL_S = 1.0
+"""between two looks at the progress of the stores"""
+MAX_NAME_CHARS = 64
 """characters of a file's name, which are up to four bytes each; file systems take 255"""
 TIMEOUT_MS = 60_000
-"""figures must not depend on how busy the machine is; latency is reported beside them"""
+"""long, because figures must not depend on how busy the machine is; latency is a figure of its own"""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """By ref, the item that each memory is. ``seconds`` is None where the home had them already."""
+    """The item of each stored memory, by ref. ``seconds`` is None where the home had them already."""
 
     items: Mapping[str, Item]
     seconds: float | None
     copies: int
 
 
-def content_of(corpus: Corpus) -> str:
+def content_digest(corpus: Corpus) -> str:
     """A digest of a corpus's memories."""
     return blake2b(orjson.dumps([asdict(item) for item in corpus.memories]), digest_size=12).hexdigest()
 
 
 @contextmanager
-def home_of(folder: Path | None, name: str, filled: Mapping[str, str]) -> Iterator[Path]:
-    """A corpus's home: below ``folder``, to be kept, or a temporary one. A kept one says by what it was ``filled``.
+def corpus_home(folder: Path | None, name: str, filled: Mapping[str, str]) -> Iterator[Path]:
+    """The home of a corpus: below ``folder`` to be kept, or temporary. A kept one records what it was ``filled`` with.
 
-    Raises DataError where it was filled otherwise: what it holds would be measured with what is stored now.
+    Raises DataError where it was filled with something else, which would be measured too.
     """
     if folder is not None:
         home = folder / file_name(name)
@@ -74,7 +74,7 @@ def home_of(folder: Path | None, name: str, filled: Mapping[str, str]) -> Iterat
 
 
 def _claim(home: Path, filled: Mapping[str, str]) -> None:
-    said = home / FILLED
+    said = home / FILLED_BY_FILE
     if said.exists():
         had = read_json(said)
         differs = [key for key in filled if not isinstance(had, dict) or had.get(key) != filled[key]]
@@ -88,14 +88,18 @@ def _claim(home: Path, filled: Mapping[str, str]) -> None:
 
 
 def file_name(name: str) -> str:
-    """A corpus's id as the name of a file; of a very long one its head, and a digest that tells it from others."""
+    """A corpus's id as a file name; a very long one is cut and gets a digest."""
     safe = re.sub(r"[^\w.-]", "_", name)
-    return safe if len(safe) <= LONGEST else f"{safe[:LONGEST]}-{blake2b(name.encode(), digest_size=6).hexdigest()}"
+    return (
+        safe
+        if len(safe) <= MAX_NAME_CHARS
+        else f"{safe[:MAX_NAME_CHARS]}-{blake2b(name.encode(), digest_size=6).hexdigest()}"
+    )
 
 
 @asynccontextmanager
-async def opened(home: Path, backends: Sequence[str], recipe: str = "default") -> AsyncIterator[Gateway]:
-    """The embedded backends as they come, except that Markdown keeps turns too: there is nothing else to keep."""
+async def open_home(home: Path, backends: Sequence[str], recipe: str = "default") -> AsyncIterator[Gateway]:
+    """Opens a home of the embedded backends with their defaults, except that Markdown keeps turns too."""
     tables: dict[str, dict[str, object]] = {name: {"enabled": name in backends} for name in BACKENDS}
     tables["markdown"]["remember_turns"] = True
     for table in tables.values():
@@ -106,32 +110,36 @@ async def opened(home: Path, backends: Sequence[str], recipe: str = "default") -
             yield fusion
 
 
-def silent(steps: int) -> None:
-    """Advances nothing."""
+def no_progress(steps: int) -> None:
+    """Ignores progress."""
 
 
-async def settled(fusion: Gateway, memories: int = 0, advance: Advance = silent, look_s: float = LOOK_S) -> None:
-    """Waits, and advances by each of so many memories when the slowest backend has it with its vector.
+async def wait_until_stored(
+    fusion: Gateway, memories: int = 0, advance: Advance = no_progress, poll_s: float = POLL_S
+) -> None:
+    """Waits until every backend has every memory with its vector, and advances as the slowest one does.
 
-    Raises RuntimeError where a backend lacks something, for then the figures would mean nothing.
+    Raises RuntimeError where a backend lacks something: the figures would mean nothing.
     """
-    told = 0
+    reported = 0
     settling = asyncio.ensure_future(fusion.settle())
     while memories and not settling.done():
-        await asyncio.wait({settling}, timeout=look_s)
-        behind = max((state.backlog + state.vectors_pending for state in await fusion.backends()), default=0)
-        there = max(told, memories - behind)
-        advance(there - told)
-        told = there
+        await asyncio.wait({settling}, timeout=poll_s)
+        missing = max((state.backlog + state.vectors_pending for state in await fusion.backends()), default=0)
+        there = max(reported, memories - missing)
+        advance(there - reported)
+        reported = there
     await settling
-    advance(memories - told)
+    advance(memories - reported)
     for state in await fusion.backends():
         if state.status != "disabled" and (state.backlog or state.vectors_pending or state.status != "ready"):
             raise RuntimeError(f"not everything is stored: {state}")
 
 
-async def store(fusion: Gateway, corpus: Corpus, *, captions: bool = False, advance: Advance = silent) -> Stored:
-    """Every memory through the gateway, until the last vector is there. What was there before is acknowledged again."""
+async def store_corpus(
+    fusion: Gateway, corpus: Corpus, *, captions: bool = False, advance: Advance = no_progress
+) -> Stored:
+    """Stores every memory through the gateway, and waits for the last vector. Stored ones are acknowledged again."""
     started = time.perf_counter()
     stored: dict[str, Item] = {}
     fresh = True
@@ -142,14 +150,14 @@ async def store(fusion: Gateway, corpus: Corpus, *, captions: bool = False, adva
         for (item, _), acknowledged in zip(batch, kept, strict=True):
             fresh = fresh and acknowledged.status != "duplicate"
             stored.setdefault(acknowledged.ref, item)
-    await settled(fusion, len(corpus.memories), advance)
+    await wait_until_stored(fusion, len(corpus.memories), advance)
     return Stored(stored, time.perf_counter() - started if fresh else None, len(corpus.memories))
 
 
-def split_up(corpora: Iterable[Corpus], captions: bool) -> dict[str, int]:
-    """How many messages are too long for one memory, and of how many pieces they are kept; empty where none is.
+def count_split(corpora: Iterable[Corpus], captions: bool) -> dict[str, int]:
+    """Counts messages that are too long for one memory, and their pieces; empty without any.
 
-    Raises DataError, which names the message, for one that cannot be stored: before anything is.
+    Raises DataError for a message that cannot be stored, before anything is stored.
     """
     messages = pieces = 0
     for corpus in corpora:
@@ -183,15 +191,15 @@ def _place(item: Item, document: str) -> Place | None:
     return Place(document, item.position, item.end or item.position, item.unit) if document else None
 
 
-def scattered(corpus: Corpus, backends: Sequence[str], seed: int) -> tuple[Copy, ...]:
-    """Who stores what of a corpus, the same for the same seed."""
+def scattered_copies(corpus: Corpus, backends: Sequence[str], seed: int) -> tuple[Copy, ...]:
+    """Which store has which memory of a corpus, the same for the same seed."""
     return scatter(corpus.memories, backends, f"{seed}/{corpus.id}")
 
 
-async def spread(
-    fusion: Gateway, corpus: Corpus, copies: Sequence[Copy], ledger: Path, *, advance: Advance = silent
+async def store_copies(
+    fusion: Gateway, corpus: Corpus, copies: Sequence[Copy], ledger: Path, *, advance: Advance = no_progress
 ) -> Stored:
-    """Each copy into its own store, past the journal, as foreign memories are; by the ref that such a memory has."""
+    """Stores each copy in its own store as an external memory, past the journal; gives the items by external ref."""
     by_id = {item.id: item for item in corpus.memories}
     if ledger.exists():
         advance(len(corpus.memories))
@@ -221,7 +229,7 @@ async def spread(
         batch = [Captured(event, capture(event)) for event in events]
         for (copy, _), natives in zip(mine, await source.backend.remember(batch), strict=True):
             stored |= {external_ref(source.name, native): copy.turn for native in natives}
-    await settled(fusion, len(corpus.memories), advance)
+    await wait_until_stored(fusion, len(corpus.memories), advance)
     ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
     return Stored(stored, time.perf_counter() - started, len(copies))
 
@@ -233,6 +241,6 @@ def _parts(copy: Copy, user_id: str) -> Iterator[NewMemory]:
 
 
 def _event_id(draw: Random) -> str:
-    """A UUIDv7 that is the same in every run: ties in a ranking go by ref, and a ref by the id."""
+    """A UUIDv7 that is the same in every run, because ties in a ranking are broken by ref, and a ref contains it."""
     milliseconds, first, second = draw.getrandbits(48), draw.getrandbits(12), draw.getrandbits(62)
     return str(UUID(int=milliseconds << 80 | 7 << 76 | first << 64 | 2 << 62 | second))

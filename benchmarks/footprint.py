@@ -1,4 +1,4 @@
-"""What it takes to have memory-fusion around: CPU of `fusion --help`, memory of a server that holds some thousands."""
+"""CPU of `fusion --help`, and memory of a server with some thousand memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `triples` is worth and what it costs: questions of several hops with and without it, and a large graph.
+"""Gain and cost of `triples`: questions of several hops with and without it, and searches of a large graph.
 
 The graph has as many entities and relations as asked for, drawn from a fixed seed: five arrows a note, and one entity
 in thousands of notes. CPU is that of a whole search by words, its lexical index included.
@@ -21,13 +21,13 @@ from typing import Any
 from adapters.triples import Triples
 from benchmarks.adapter_cost import mem0_latency_ratio, parse_cpu_ms
 from benchmarks.arms import Arm
-from benchmarks.corpus_processes import each
+from benchmarks.corpus_processes import map_corpora
 from benchmarks.figures import FULL, cost
 from benchmarks.fill_stores import BATCH
 from benchmarks.metrics import mean, ranking
-from benchmarks.options import Run, checked
+from benchmarks.options import Run, check_run
 from benchmarks.progress import bar
-from benchmarks.run_dataset import heading, steps, tell
+from benchmarks.run_dataset import heading, measure, steps
 from benchmarks.scored_rows import Row
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
@@ -57,7 +57,7 @@ class Sizes:
     relations: int = 300_000
     hub: int = 50_000
     asked: int = 50
-    told: int = 2_000
+    sentences: int = 2_000
     mem0: int = 1_000
     mem0_asked: int = 60
 
@@ -70,7 +70,7 @@ def run(options: Run, sizes: Sizes = Sizes()) -> dict[str, Any]:
     return {
         **several_hops(options, arms),
         **large,
-        "rules_sentences_per_s": asyncio.run(sentences_per_s(sizes.told)),
+        "rules_sentences_per_s": asyncio.run(sentences_per_s(sizes.sentences)),
         "mem0_latency_ratio": asyncio.run(mem0_latency_ratio(sizes.mem0, sizes.mem0_asked)),
         "parse_cpu_ms": parse_cpu_ms(),
     }
@@ -82,13 +82,15 @@ def run(options: Run, sizes: Sizes = Sizes()) -> dict[str, Any]:
 def _arms(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     """The run as it is checked, and its arms: all backends, and all but `triples`."""
     without = "+".join(name for name in options.backends if name != "triples")
-    return checked(replace(options, arms=(f"{options.recipe}@{without}",)))
+    return check_run(replace(options, arms=(f"{options.recipe}@{without}",)))
 
 
 def several_hops(options: Run, arms: tuple[Arm, ...]) -> dict[str, Any]:
     """Supporting R@5 of all backends, of all but `triples`, and the difference question by question."""
     with bar("memories and questions", steps(options, arms)) as advance:
-        rows = [row for t in each(options, partial(tell, options=options, arms=arms), advance) for row in t.rows]
+        rows = [
+            row for t in map_corpora(options, partial(measure, options=options, arms=arms), advance) for row in t.rows
+        ]
     with_, less = (_recall([r for r in rows if r.arm == arm.name and r.budget == FULL]) for arm in arms)
     return {
         **heading(options, arms[0].recipe),

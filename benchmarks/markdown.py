@@ -56,7 +56,7 @@ QUESTIONS = 60
 EXACT = 20
 """questions whose answers are compared with exact ones"""
 TIMES = 5
-"""a figure that is not a mean of many is taken so often: the median of CPU, the best of times by the clock, which tell
+"""a figure that is not a mean of many is taken so often: the median of CPU, the best of times by the clock, which show
 how busy the machine was"""
 R_AT = 5
 MOST_S = 3600.0
@@ -145,8 +145,8 @@ def of_size(chunks: int, built: dict[str, Any], asked: dict[str, Any]) -> dict[s
             "million_index_chunks_per_s": built["index_chunks_per_s"],
         }
     short = f"{chunks // 1000}k"
-    told = {f"{name}_{short}": asked[name] for name in ("hybrid_cpu_ms", "bare_cpu_ms", "ratio_to_bare", "vs_exact")}
-    return told | (built if chunks == LARGE else {})
+    figures = {f"{name}_{short}": asked[name] for name in ("hybrid_cpu_ms", "bare_cpu_ms", "ratio_to_bare", "vs_exact")}
+    return figures | (built if chunks == LARGE else {})
 
 
 def write_vault(folder: Path, chunks: int) -> None:
@@ -163,7 +163,7 @@ def write_vault(folder: Path, chunks: int) -> None:
 async def opened(
     home: Path, vault: Path, embedder: Embedder | None, heard: Changes | None = None
 ) -> AsyncIterator[Markdown]:
-    """``heard``: who tells of changes; nobody, if not given."""
+    """``heard`` reports changes; without it nothing does."""
     from adapters.markdown import Markdown, Timing
     from fusion.contract import Opening
 
@@ -197,7 +197,7 @@ async def build(home: Path, vault: Path) -> dict[str, Any]:
 
 
 async def follow(home: Path, vault: Path) -> dict[str, Any]:
-    """A look that finds nothing new; and, once one file of the vault was told of, what follows the debounce or comes
+    """A look that finds nothing new; and, once a change of one file was reported, what follows the debounce or comes
     before the next search, until a search has what was written. Both in CPU, and by the clock at best."""
     from fusion.contract import Query, Scope
 
@@ -206,14 +206,14 @@ async def follow(home: Path, vault: Path) -> dict[str, Any]:
     waits: list[float] = []
     spent: list[float] = []
     file = min(vault.rglob("*.md"))
-    told: asyncio.Queue[set[Path]] = asyncio.Queue()
+    changes: asyncio.Queue[set[Path]] = asyncio.Queue()
 
     async def notices(folder: Path, _: bool) -> AsyncGenerator[set[Path], None]:
         yield set()
         while True:
             if folder != vault.resolve():
                 await asyncio.Event().wait()
-            yield await told.get()
+            yield await changes.get()
 
     async with opened(home, vault, Drawn(), notices) as backend:
         for number in range(TIMES):
@@ -223,7 +223,7 @@ async def follow(home: Path, vault: Path) -> dict[str, Any]:
             whole.append(time.perf_counter() - started)
             word = f"kestrel{number}touched"
             file.write_text(f"{file.read_text(encoding='utf-8')}\n{word}\n", encoding="utf-8")
-            told.put_nowait({file.resolve()})
+            changes.put_nowait({file.resolve()})
             await asyncio.sleep(LONG_ENOUGH_S)
             written, before = time.perf_counter(), time.process_time()
             hits = await backend.search(Query(word, Scope(), datetime.now(UTC), LIMIT, MOST_S))
@@ -245,9 +245,9 @@ def starts(home: Path, vault: Path) -> dict[str, Any]:
     spent: list[float] = []
     for _ in range(TIMES):
         before = time.perf_counter()
-        told = child("start", home, vault)
-        clocks.append(time.perf_counter() - before - told["end_s"])
-        spent.append(told["cpu_s"])
+        figures = child("start", home, vault)
+        clocks.append(time.perf_counter() - before - figures["end_s"])
+        spent.append(figures["cpu_s"])
     return {"cold_start_s": round(min(clocks), 3), "cold_start_cpu_s": round(median(spent), 3)}
 
 
@@ -259,8 +259,8 @@ def child(step: str, home: Path, vault: Path) -> dict[str, Any]:
         check=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 # What a process of its own measures
@@ -304,16 +304,16 @@ async def ask(home: Path, vault: Path, bare: bool) -> dict[str, Any]:
                 before = time.process_time()
                 engines.search(text)
                 theirs.append(time.process_time() - before)
-        told: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "hybrid_cpu_ms": round(fmean(ours) * 1000, 2),
             "rss_mb": round(memory_mb("VmRSS")),
             "rss_peak_mb": round(memory_mb("VmHWM")),
             "vs_exact": await vs_exact(backend, asked[:EXACT]),
         }
     if engines is not None:
-        told["bare_cpu_ms"] = round(fmean(theirs) * 1000, 2)
-        told["ratio_to_bare"] = round(fmean(ours) / fmean(theirs), 2)
-    return told
+        figures["bare_cpu_ms"] = round(fmean(theirs) * 1000, 2)
+        figures["ratio_to_bare"] = round(fmean(ours) / fmean(theirs), 2)
+    return figures
 
 
 def questions(count: int) -> list[str]:
@@ -436,11 +436,11 @@ async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
             sum(files[document] in set(question.gold) for document in documents[:R_AT]) / len(question.gold)
             for question, documents in zip(corpus.questions, ranked, strict=True)
         ]
-    told: dict[str, Any] = {f"musique_{arm}_r5": round(fmean(values), 4) for arm, values in recalls.items()}
+    figures: dict[str, Any] = {f"musique_{arm}_r5": round(fmean(values), 4) for arm, values in recalls.items()}
     for arm in ("bm25", "dense"):
-        told[f"musique_hybrid_over_{arm}"] = asdict(paired(recalls[arm], recalls["hybrid"]))
-        told[f"musique_unlinked_over_{arm}"] = asdict(paired(recalls[arm], recalls["unlinked"]))
-    return told
+        figures[f"musique_hybrid_over_{arm}"] = asdict(paired(recalls[arm], recalls["hybrid"]))
+        figures[f"musique_unlinked_over_{arm}"] = asdict(paired(recalls[arm], recalls["unlinked"]))
+    return figures
 
 
 def write_paragraphs(vault: Path, corpus: Corpus) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One corpus stored and asked: live, or for a recording from which any arm can be replayed."""
+"""Stores one corpus and asks its questions, live or into a recording from which any arm can be replayed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,31 @@ from adapters.embedders.minilm import MiniLM
 from benchmarks import baselines, figures, memory_libraries, recordings
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
-from benchmarks.fill_stores import TIMEOUT_MS, Stored, content_of, home_of, opened, scattered, spread, store
+from benchmarks.fill_stores import (
+    TIMEOUT_MS,
+    Stored,
+    content_digest,
+    corpus_home,
+    open_home,
+    scattered_copies,
+    store_copies,
+    store_corpus,
+)
 from benchmarks.options import Run
 from benchmarks.progress import Advance
-from benchmarks.recordings import BUDGETS, Recorded, scope_of
+from benchmarks.recordings import BUDGETS, CorpusRecording, scope_of
 from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
 from fusion.recipe import Recipe
 
-TIMED = 20
-"""questions of each corpus that are asked live with each backend left out, for the latency of doing without"""
+TIMED_QUESTIONS = 20
+"""questions of each corpus that are asked live with each backend left out, for the time that this saves"""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What one corpus gave: rows of every arm, the first arm's first."""
+class CorpusResult:
+    """The rows of one corpus, the first arm's first, and how it was stored."""
 
     rows: tuple[Row, ...]
     copies: int
@@ -40,13 +49,13 @@ class Told:
     """the commits whose answers are replayed; none where they were asked live"""
 
 
-async def live(
+async def ask_live(
     corpus: Corpus, options: Run, arm: Arm, advance: Advance
 ) -> tuple[list[Row], dict[str, dict[int, memory_libraries.Ranking]], Stored]:
-    """The first arm asked live, and the baselines over the same memories."""
-    with home_of(options.home, corpus.id, _filled(corpus, options)) as home:
-        async with opened(home, options.backends) as fusion:
-            stored = await store(fusion, corpus, captions=options.captions, advance=advance)
+    """Asks the first arm live, and the baselines over the same memories."""
+    with corpus_home(options.home, corpus.id, _filled(corpus, options)) as home:
+        async with open_home(home, options.backends) as fusion:
+            stored = await store_corpus(fusion, corpus, captions=options.captions, advance=advance)
             asker = _Asker(fusion, corpus, options.setup, stored)
             rows: list[Row] = []
             for question in corpus.asked(options.limit):
@@ -56,10 +65,10 @@ async def live(
 
 
 def _filled(corpus: Corpus, options: Run) -> dict[str, str]:
-    """What the stores of a corpus depend on: backends only where it is scattered, for else each has all of it."""
+    """What the content of the stores depends on: on the backends only if scattered, because otherwise each has all."""
     captions = "with" if options.captions else "without"
     over = f"{options.seed} over {'+'.join(options.backends)}" if options.scattered else "not"
-    return {"content": content_of(corpus), "captions": captions, "scattered": over}
+    return {"content": content_digest(corpus), "captions": captions, "scattered": over}
 
 
 async def _rankings(
@@ -89,7 +98,7 @@ class _Asker:
             timeout_ms=TIMEOUT_MS,
         )
         cpu = time.process_time()
-        # As `Gateway.fuse` does it, but nothing is marked as used: a measurement must not change what it measures.
+        # As `Gateway.fuse`, without marking memories as used: a measurement must not change what it measures.
         outcome = await fuse(request, arm.recipe, self._fusion.live)
         self._fusion.receipts.keep(outcome.receipt)
         cpu_ms = (time.process_time() - cpu) * 1000
@@ -98,20 +107,20 @@ class _Asker:
         return self._scorer.row(question, arm, budget, outcome, outcome.fused.took_ms, cpu_ms)
 
 
-def recording(
+def corpus_recording(
     corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance, *, timed: bool = False
-) -> tuple[Recorded, Stored | None]:
-    """The recording of a corpus: that of ``options.recordings``, or a new one, which is then kept there."""
-    recipe = recordings.widest([arm.recipe for arm in arms])
+) -> tuple[CorpusRecording, Stored | None]:
+    """The recording of a corpus, from ``options.recordings`` or made now and kept there."""
+    recipe = recordings.widest_recipe([arm.recipe for arm in arms])
     how = " ".join(
         [f"scattered {options.seed}"] * options.scattered
         + ["captions"] * options.captions
         + [f"joined {options.joined} {options.seed}"] * (options.joined > 1)
     )
-    made = recordings.made_by(corpus, options.backends, recipe, MiniLM.identity, how=how)
+    made = recordings.made_from(corpus, options.backends, recipe, MiniLM.identity, how=how)
     questions = corpus.asked(options.limit)
     if options.recordings is not None:
-        one = _kept(options.recordings, made, questions, cache=options.cache)
+        one = _load_kept(options.recordings, made, questions, cache=options.cache)
         if one is not None and set(options.baselines) <= set(one.rankings) and (one.timed or not timed):
             asked, memories = len(questions), len(corpus.memories)
             advance(memories + asked + baselines.steps(options.baselines, memories, asked))
@@ -122,7 +131,9 @@ def recording(
     return one, stored
 
 
-def _kept(folder: Path, made: Mapping[str, Any], questions: Sequence[Question], *, cache: bool) -> Recorded | None:
+def _load_kept(
+    folder: Path, made: Mapping[str, Any], questions: Sequence[Question], *, cache: bool
+) -> CorpusRecording | None:
     try:
         return recordings.load(folder, made, questions)
     except DataError:
@@ -133,15 +144,15 @@ def _kept(folder: Path, made: Mapping[str, Any], questions: Sequence[Question], 
 
 async def _record(
     corpus: Corpus, options: Run, recipe: Recipe, made: Mapping[str, Any], advance: Advance, *, timed: bool
-) -> tuple[Recorded, Stored]:
+) -> tuple[CorpusRecording, Stored]:
     name = f"{corpus.id}-scattered" if options.scattered else corpus.id
-    with home_of(options.home, name, _filled(corpus, options)) as home:
-        async with opened(home, options.backends) as fusion:
+    with corpus_home(options.home, name, _filled(corpus, options)) as home:
+        async with open_home(home, options.backends) as fusion:
             if options.scattered:
-                copies = scattered(corpus, options.backends, options.seed)
-                stored = await spread(fusion, corpus, copies, home / "scattered.json", advance=advance)
+                copies = scattered_copies(corpus, options.backends, options.seed)
+                stored = await store_copies(fusion, corpus, copies, home / "scattered.json", advance=advance)
             else:
-                stored = await store(fusion, corpus, captions=options.captions, advance=advance)
+                stored = await store_corpus(fusion, corpus, captions=options.captions, advance=advance)
             by_question, costs = {}, {}
             questions = corpus.asked(options.limit)
             for question in questions:
@@ -149,8 +160,8 @@ async def _record(
                     fusion.live, scope_of(corpus), question, recipe, options.backends
                 )
                 advance(1)
-            times = await _timed(fusion, corpus, questions[:TIMED], recipe, options.backends) if timed else {}
-            one = Recorded(
+            times = await _timed(fusion, corpus, questions[:TIMED_QUESTIONS], recipe, options.backends) if timed else {}
+            one = CorpusRecording(
                 made={**made, "commit": figures.commit()},
                 asked={question.index: question.text for question in questions},
                 recordings=by_question,

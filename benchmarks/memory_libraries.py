@@ -1,4 +1,4 @@
-"""Other memory systems, each alone: filled and asked by its own calls, with our vectors and no language model.
+"""Fills and asks other memory libraries by their own calls, with our vectors and no language model.
 
 A system answers with passages, each of which is one memory of the block. mnemostack's may be three neighbouring items
 joined, so a passage is named by the ids of its items, a line each.
@@ -31,7 +31,7 @@ NEEDS = {
 """by baseline: the module that it needs, and the extra that installs it"""
 WINDOW = 3
 """turns in a passage of mnemostack: the size that its own documents recommend for conversations"""
-ASKED = 10
+RESULTS = 10
 """results asked of mnemostack, its own `top_k`; what it returns depends on how many are asked"""
 
 
@@ -164,7 +164,7 @@ def _ask_mnemostack(
         answers: dict[int, Ranking] = {}
         for question in questions:
             trace = RecallTrace()
-            found = recall_flow(recaller, question.text, limit=ASKED, pipeline=pipeline, trace=trace)
+            found = recall_flow(recaller, question.text, limit=RESULTS, pipeline=pipeline, trace=trace)
             if faults := set(trace.degraded) - set(trace.notes):
                 raise RuntimeError(f"mnemostack's answer is degraded, its figures would mean nothing: {faults}")
             answers[question.index] = [(_passage(corpus, one.payload), float(one.score)) for one in found]
@@ -175,6 +175,6 @@ def _ask_mnemostack(
 
 
 def _passage(corpus: Corpus, payload: Mapping[str, Any]) -> str:
-    """The name of a passage of mnemostack: an item, or the window around one, of which both ends are told."""
+    """The name of a passage of mnemostack: an item, or the window around one, given by both ends."""
     start, end = (payload.get(f"chunk_{side}_offset", payload["offset"]) for side in ("start", "end"))
     return "\n".join(item.id for item in corpus.memories[start : end + 1])

@@ -1,7 +1,7 @@
-"""The figures: each a function of values, with its unit and source.
+"""Functions that compute the figures from values, with unit and source.
 
-Evidence in block (EIB) looks at what the agent really gets: a gold turn counts as found when its ``Speaker: text``
-stands in the packed block, whitespace and escaping aside.
+Evidence in block (EIB) scores what the agent receives: an evidence turn is found if its ``Speaker: text`` is in the
+packed block, whitespace and escaping aside.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from math import ceil
 from fusion.lib.jaccard import jaccard, telling
 from fusion.lib.words import words
 
-CONTENT = 4
-"""letters of a word that says what a text is about"""
-SHORT = 4
-"""texts of at most this many different words ("Thanks, you too!") are alike without being duplicates"""
+CONTENT_WORD_LETTERS = 4
+"""letters of a content word, at least"""
+SHORT_TEXT_WORDS = 4
+"""a text of at most so many different words ("Thanks, you too!") is never a duplicate"""
 
 
 def plain(text: str) -> str:
-    """A text as EIB compares it: unescaped, NFKC, every run of whitespace one blank."""
+    """The text as EIB compares it: unescaped, NFKC, whitespace collapsed."""
     return " ".join(unicodedata.normalize("NFKC", html.unescape(text)).split())
 
 
-def found(gold: Sequence[str], block: str) -> list[bool]:
-    """For each gold text, whether it stands in the block."""
+def texts_in_block(gold: Sequence[str], block: str) -> list[bool]:
+    """For each evidence text, whether the block has it."""
     read = plain(block)
     return [plain(text) in read for text in gold]
 
@@ -52,51 +52,53 @@ def ranking(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[dict[s
         for rank, doc in enumerate(ranked)
     ]
     found = [dict.fromkeys(measures, 0.0) for _ in pairs]
-    # A question without any ranked document is in no run, and stays at 0.
+    # A question without a ranked document is not in the run and scores 0.
     for metric in ir_measures.iter_calc(list(measures.values()), qrels, run) if run else ():
         found[int(metric.query_id)][names[str(metric.measure)]] = float(metric.value)
     return found
 
 
-def _content(said: Iterable[str]) -> bool:
-    return any(len(word) >= CONTENT for word in said)
+def _has_content_word(words: Iterable[str]) -> bool:
+    return any(len(word) >= CONTENT_WORD_LETTERS for word in words)
 
 
 def duplicate_pairs(texts: Sequence[str], threshold: float = 0.6) -> int:
-    """Pairs among the members of one block that say the same: word sets alike by Jaccard, or one text within the other.
+    """Counts pairs of members with the same content: similar word sets by Jaccard, or one text within the other.
 
-    Pairs are none that a negation, a number or a date tells apart, or of which each has a word of `CONTENT` letters or
-    more that the other lacks; nor are very short texts.
+    A pair is not counted if its negations, numbers or dates differ, if each text has a word of `CONTENT_WORD_LETTERS`
+    or more that the other lacks, or if a text is very short.
     """
     seen: list[tuple[str, frozenset[str], frozenset[str]]] = []
     pairs = 0
     for text in texts:
         said = words(text)
-        if len(said) <= SHORT:
+        if len(said) <= SHORT_TEXT_WORDS:
             continue
         entry = (plain(text).casefold(), said, telling(said))
         for other, other_said, other_telling in seen:
             within = entry[0] in other or other in entry[0]
-            apart = entry[2] != other_telling or (_content(said - other_said) and _content(other_said - said))
+            apart = entry[2] != other_telling or (
+                _has_content_word(said - other_said) and _has_content_word(other_said - said)
+            )
             pairs += not apart and (within or jaccard(said, other_said) >= threshold)
         seen.append(entry)
     return pairs
 
 
 def mean(values: Iterable[float], digits: int = 4) -> float | None:
-    """Rounded; None of nothing."""
+    """The rounded mean; None without values."""
     listed = list(values)
     return round(sum(listed) / len(listed), digits) if listed else None
 
 
 def percentile(share: float, values: Iterable[float]) -> float | None:
-    """Nearest rank: the smallest value that at least ``share`` of all do not exceed; None of nothing."""
+    """Nearest rank: the smallest value that at least ``share`` of all do not exceed; None without values."""
     ordered = sorted(values)
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def by_group(values: Iterable[tuple[str, float]]) -> Mapping[str, tuple[int, float]]:
-    """How many, and their mean, by group; groups in order of name."""
+    """Count and mean of each group, by name."""
     groups: dict[str, list[float]] = {}
     for name, value in values:
         groups.setdefault(name, []).append(value)

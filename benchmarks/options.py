@@ -1,4 +1,4 @@
-"""What is to be measured, and how; what cannot be is refused before anything is stored."""
+"""The options of a run, checked before anything is stored."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import memory_libraries
-from benchmarks.arms import BASELINES, Arm, ablations, known, parse, parts, wholes
-from benchmarks.compound_questions import joined
+from benchmarks.arms import BASELINES, Arm, ablations, check_names, full_store_arms, parse, single_and_without
+from benchmarks.compound_questions import join_questions
 from benchmarks.datasets import Corpus, DataError
 from benchmarks.fill_stores import BACKENDS
 from fusion.recipe import Recipe, mark
@@ -18,7 +18,7 @@ from fusion.settings import recipes as load_recipes
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is measured, and how."""
+    """The options of a run."""
 
     dataset: str
     corpora: tuple[Corpus, ...]
@@ -54,17 +54,17 @@ class Run:
         return " ".join([self.dataset, *how, *[f"joined {self.joined}"] * (self.joined > 1)])
 
 
-def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
+def check_run(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     """The run with its defaults filled in, and its arms, the main one first. Raises DataError."""
-    known(options.backends, BACKENDS, "backend")
+    check_names(options.backends, BACKENDS, "backend")
     if options.scattered and len(options.backends) < 2:
         raise DataError("memories are scattered over two backends or more")
-    memory_libraries.require(known(options.baselines, BASELINES, "baseline"))
+    memory_libraries.require(check_names(options.baselines, BASELINES, "baseline"))
     for name in options.conversations:
-        known((name,), [c.id for c in options.corpora], "conversation")
+        check_names((name,), [c.id for c in options.corpora], "conversation")
     chosen = tuple(c for c in options.corpora if not options.conversations or c.id in options.conversations)
     alone = options.joined == 1
-    corpora = chosen if alone else tuple(joined(c, options.joined, options.seed) for c in chosen)
+    corpora = chosen if alone else tuple(join_questions(c, options.joined, options.seed) for c in chosen)
     corpora = tuple(c for c in corpora if c.asked(options.limit))
     if not corpora and not alone:
         raise DataError(f"no corpus of {options.dataset} has {options.joined} answerable questions to join")
@@ -73,10 +73,10 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
         why = f": {lost} of its evidence ids name nothing that is there" if lost else ""
         raise DataError(f"{options.dataset} has no question that can be scored{why}")
     if options.scattered:
-        answerable(options.dataset, corpora, options.limit)
+        require_answerable(options.dataset, corpora, options.limit)
     arms = parse((options.recipe, *options.arms), all_recipes(options.recipes_folder), options.backends)
     for arm in arms:
-        unbiased(arm.recipe, chosen, options.limit if alone else None)
+        refuse_tuned(arm.recipe, chosen, options.limit if alone else None)
     if options.ablate:
         arms = (*arms, *ablations(arms[0].recipe, options.backends))
         options = replace(options, against=options.against or arms[0].name)
@@ -84,11 +84,14 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
         raise DataError("--scattered: the baselines know one store only; leave out --baselines")
     names = [*(arm.name for arm in arms), *options.baselines]
     if options.scattered:
-        names += [arm.name for arm in (*parts(arms[0], options.backends), *wholes(arms[0], options.backends))]
+        names += [
+            arm.name
+            for arm in (*single_and_without(arms[0], options.backends), *full_store_arms(arms[0], options.backends))
+        ]
     against = options.against or next(iter(options.baselines[::-1]), arms[0].name)
     if "handset" in options.baselines and options.against is None:
         against = "handset"
-    known((against,), names, "arm")
+    check_names((against,), names, "arm")
     for file in (options.answers, options.rows):
         if file is not None and not file.absolute().parent.is_dir():
             raise DataError(f"{file} cannot be written: there is no folder {file.parent}")
@@ -100,17 +103,17 @@ def checked(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     return replace(options, corpora=corpora, against=against), arms
 
 
-def answerable(dataset: str, corpora: Sequence[Corpus], limit: int | None) -> None:
-    """Raises DataError where nothing that is asked has an answer: no store could be told from another."""
+def require_answerable(dataset: str, corpora: Sequence[Corpus], limit: int | None) -> None:
+    """Raises DataError where no question has an answer: stores could not be compared."""
     if not any(question.answerable for corpus in corpora for question in corpus.asked(limit)):
-        raise DataError(f"{dataset} has no question with evidence: stores are told apart by what they find of it")
+        raise DataError(f"{dataset} has no question with evidence: stores are compared by how much of it they find")
 
 
-def unbiased(recipe: Recipe, corpora: Sequence[Corpus], limit: int | None) -> None:
-    """Raises DataError for a recipe that was tuned on questions of these: its figures there would flatter it."""
-    known = frozenset(recipe.tuned_on)
-    seen = [c.id for c in corpora if any(mark(question.text) in known for question in c.asked(limit))]
-    if known and seen:
+def refuse_tuned(recipe: Recipe, corpora: Sequence[Corpus], limit: int | None) -> None:
+    """Raises DataError for a recipe that was tuned on questions of these corpora: its figures would flatter it."""
+    check_names = frozenset(recipe.tuned_on)
+    seen = [c.id for c in corpora if any(mark(question.text) in check_names for question in c.asked(limit))]
+    if check_names and seen:
         raise DataError(
             f"recipe {recipe.name!r} was tuned on questions of {', '.join(seen)}: what it finds there would flatter "
             "it. Its file says what it finds where it had not looked; ask others (--conversations), or another recipe"

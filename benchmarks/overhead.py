@@ -97,7 +97,7 @@ async def _run(requests: int, rounds: int) -> dict[str, Any]:
 
 
 async def _ask(session: aiohttp.ClientSession, url: str) -> list[float]:
-    """Milliseconds that a backend takes when nobody stands between."""
+    """Milliseconds that a backend takes when it is asked directly."""
     started = time.perf_counter()
     async with session.post(url, json={"query": "what is slow?", "limit": 100}) as response:
         orjson.loads(await response.read())

@@ -59,12 +59,12 @@ def _arms(arms: Mapping[str, Mapping[str, Any]]) -> Table:
         "arm", *OF_ARMS.values(), f"points over {escape(against)}", "won/even/lost", box=SIMPLE, padding=(0, 1, 0, 0)
     )
     for name, arm in arms.items():
-        beside = arm.get("against", {}).get("eib_frac")
+        versus = arm.get("against", {}).get("eib_frac")
         verdict = ("", "")
-        if beside is not None:
+        if versus is not None:
             verdict = (
-                "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * beside[n] for n in ("difference", "low", "high"))),
-                f"{beside['win']}/{beside['tie']}/{beside['loss']}",
+                "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * versus[n] for n in ("difference", "low", "high"))),
+                f"{versus['win']}/{versus['tie']}/{versus['loss']}",
             )
         table.add_row(escape(name), *(_text(arm.get(figure)) for figure in OF_ARMS), *verdict)
     return table

@@ -1,7 +1,7 @@
-"""All I/O of a corpus's questions, recorded once and replayed under any recipe and subset of the backends.
+"""Records all I/O of a corpus's questions once, and replays it under any recipe and subset of the backends.
 
-A file a corpus, `NAME.npz`: a table of JSON in which every hit, record and text stands once, and for each question a
-matrix of the model's matches. Nothing in it is code. It says by what it was made, and is refused elsewhere.
+A corpus has one file, `NAME.npz`: a JSON table that holds every hit, record and text once, and for each question a
+matrix of the model's matches. It holds no code. It names what it was made from, and is refused for anything else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
-from benchmarks.fill_stores import TIMEOUT_MS, content_of, file_name
+from benchmarks.fill_stores import TIMEOUT_MS, content_digest, file_name
 from benchmarks.scored_rows import Row, Scorer
 from fusion.contract import Event, Hit, Query, Scope
 from fusion.errors import ReplayGap
@@ -35,23 +35,23 @@ from fusion.recall.io import Live, Recorder, Recording, Replay
 from fusion.recipe import ExpandSettings, GatherSettings, Recipe
 
 VERSION = 3
-AT_LEAST = ("depth", "span")
-"""a recording that asked deeper and looked further will do"""
+MINIMA = ("depth", "span")
+"""a recording with more of these can be replayed for less"""
 BUDGETS = (6000, 3000, 1500)
-"""characters; the full one first: its time is taken, before anything of the query is cached"""
+"""characters; the full block first, because its time is measured before anything of the query is cached"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a backend takes for one question, asked alone, without encoding it: milliseconds, and the CPU in them."""
+    """Milliseconds and CPU of a backend for one question, asked alone, without encoding it."""
 
     ms: float
     cpu_ms: float
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What the journal knew of an event."""
+class StoredRecord:
+    """What the journal had of an event."""
 
     ref: str
     event: Event
@@ -67,11 +67,11 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One corpus, its questions' recordings by index, and what else was measured when they were made.
+class CorpusRecording:
+    """The recordings of one corpus by question index, and what else was measured with them.
 
-    ``made`` says by what: a file that was made by anything else is not replayed. ``rankings`` are the baselines' item
-    ids, best first, by name and question.
+    ``made`` names what they were made from: anything else is not replayed. ``rankings`` are the baselines' item ids,
+    best first, by name and question.
     """
 
     made: Mapping[str, Any]
@@ -86,12 +86,14 @@ class Recorded:
     """milliseconds of live answers, question by question: of all backends under "", and by the one left out"""
 
 
-def made_by(corpus: Corpus, backends: Sequence[str], recipe: Recipe, embedder: str, *, how: str = "") -> dict[str, Any]:
-    """What a recording depends on. ``how`` is how the corpus was stored, beside its content."""
+def made_from(
+    corpus: Corpus, backends: Sequence[str], recipe: Recipe, embedder: str, *, how: str = ""
+) -> dict[str, Any]:
+    """What a recording depends on. ``how`` says how the corpus was stored."""
     return {
         "version": VERSION,
         "corpus": corpus.id,
-        "content": content_of(corpus),
+        "content": content_digest(corpus),
         "stored": how,
         "backends": list(backends),
         "embedder": embedder,
@@ -100,8 +102,8 @@ def made_by(corpus: Corpus, backends: Sequence[str], recipe: Recipe, embedder: s
     }
 
 
-def widest(recipes: Sequence[Recipe]) -> Recipe:
-    """What asks as deep, and looks as far to both sides, as any of these: its recording holds what each needs."""
+def widest_recipe(recipes: Sequence[Recipe]) -> Recipe:
+    """A recipe that asks as deep, and for as many neighbours, as any of these: its recording serves all."""
     first = recipes[0]
     return replace(
         first,
@@ -115,9 +117,9 @@ def widest(recipes: Sequence[Recipe]) -> Recipe:
 async def record(
     live: Live, scope: Scope, question: Question, recipe: Recipe, backends: Sequence[str]
 ) -> tuple[Recording, dict[str, Cost]]:
-    """One question, asked of all ``backends`` under a `widest` recipe, and what each costs alone.
+    """Asks all ``backends`` one question under a `widest_recipe`, and each alone for its cost.
 
-    Raises RuntimeError where one of them fails: what is replayed from that would mean nothing.
+    Raises RuntimeError where one of them fails: a replay of that would mean nothing.
     """
     costs: dict[str, Cost] = {}
     now = live.now()
@@ -137,7 +139,7 @@ async def record(
     return recorder.recording, costs
 
 
-class Tape(Replay):
+class TrimmedReplay(Replay):
     """A replay that hands each recipe as many hits as it asks for: a shallower answer is the head of a deeper one."""
 
     __slots__ = ()
@@ -148,7 +150,7 @@ class Tape(Replay):
 
 
 def replay(
-    recorded: Sequence[Recorded],
+    recorded: Sequence[CorpusRecording],
     corpora: Sequence[Corpus],
     arms: Sequence[Arm],
     *,
@@ -156,7 +158,7 @@ def replay(
     budgets: Sequence[int] = BUDGETS,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> list[Row]:
-    """Every arm over every recorded question: no store is opened, no model loaded.
+    """Replays every arm over every recorded question, without a store or a model.
 
     A row's ``took_ms`` is the slowest of its backends as recorded, plus ranking and packing now; ``cpu_ms`` their sum.
     Neither has the encoding of the query. Raises DataError where an arm wants what was not recorded.
@@ -179,11 +181,11 @@ def replay(
     return rows
 
 
-async def _row(one: Recorded, corpus: Corpus, question: Question, arm: Arm, budget: int, scorer: Scorer) -> Row:
+async def _row(one: CorpusRecording, corpus: Corpus, question: Question, arm: Arm, budget: int, scorer: Scorer) -> Row:
     if arm.recipe.gather.depth > one.made["depth"]:
         raise DataError(f"arm {arm.name!r} wants {arm.recipe.gather.depth} hits; {one.made['depth']} were recorded")
     recording = one.recordings[question.index]
-    io: RecallIO = Tape(recording)
+    io: RecallIO = TrimmedReplay(recording)
     request = FuseRequest(
         question.text,
         scope_of(corpus),
@@ -212,25 +214,25 @@ def scope_of(corpus: Corpus) -> Scope:
 
 
 _HITS = TypeAdapter(tuple[Hit, ...])
-_KEPT = TypeAdapter(tuple[Kept, ...])
+_KEPT = TypeAdapter(tuple[StoredRecord, ...])
 _COSTS = TypeAdapter(dict[int, dict[str, Cost]])
 
 
 def file_of(folder: Path, made: Mapping[str, Any]) -> Path:
-    """Where the recording of a corpus is kept, apart from one of the same corpus stored otherwise."""
+    """The file of a corpus's recording; the same corpus stored in another way has another."""
     name = file_name(made["corpus"]) + (f"-{file_name(made['stored'])}" if made["stored"] else "")
     return folder / f"{name}.npz"
 
 
-def save(recorded: Recorded, folder: Path) -> None:
-    """Writes a corpus's file, all or nothing, for its owner only: it holds what the memories say.
+def save(recorded: CorpusRecording, folder: Path) -> None:
+    """Writes a corpus's file atomically, readable by its owner only: it holds the texts of the memories.
 
     Raises DataError where it cannot be written.
     """
     hits: dict[Hit, int] = {}
     texts: dict[str, int] = {}
     records: dict[str, Record] = {}
-    beside: dict[tuple[str, str], list[int]] = {}
+    neighbours: dict[tuple[str, str], list[int]] = {}
     questions: dict[int, dict[str, Any]] = {}
     arrays: dict[str, Any] = {}
 
@@ -239,7 +241,7 @@ def save(recorded: Recorded, folder: Path) -> None:
 
     for index, r in recorded.recordings.items():
         records.update(r.records)
-        beside.update({key: [place(hit) for hit in found] for key, found in r.neighbours.items()})
+        neighbours.update({key: [place(hit) for hit in found] for key, found in r.neighbours.items()})
         seen = [text for text in r.matches if text in r.dense]
         arrays[f"matches-{index}"] = np.stack([r.matches[t] for t in seen]) if seen else np.empty((0, 0), np.float32)
         arrays[f"dense-{index}"] = np.array([r.dense[t] for t in seen], dtype=np.float64)
@@ -266,8 +268,8 @@ def save(recorded: Recorded, folder: Path) -> None:
         "rankings": recorded.rankings,
         "timed": recorded.timed,
         "hits": list(hits),
-        "records": [Kept(r.ref, r.event, r.forgotten, r.superseded_by) for r in records.values()],
-        "beside": [(name, native, places) for (name, native), places in beside.items()],
+        "records": [StoredRecord(r.ref, r.event, r.forgotten, r.superseded_by) for r in records.values()],
+        "beside": [(name, native, places) for (name, native), places in neighbours.items()],
         "texts": list(texts),
         "questions": questions,
     }
@@ -288,11 +290,11 @@ def _plain(answer: Answer) -> dict[str, Any]:
     return {"backend": answer.backend, "status": answer.status, "took_ms": answer.took_ms}
 
 
-def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -> Recorded | None:
-    """What was recorded of a corpus; None where it has to be recorded (again): there is nothing, one of ``questions``
-    was not asked or said something else, or less was asked of the stores than is wanted.
+def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -> CorpusRecording | None:
+    """The recording of a corpus; None where it must be recorded: there is no file, one of ``questions`` is missing or
+    has changed, or the stores were asked for less.
 
-    Raises DataError for a file that cannot be read, and for one that was made otherwise: it says in what.
+    Raises DataError for a file that cannot be read, and for one made from something else, which it names.
     """
     file = file_of(folder, made)
     if not file.exists():
@@ -305,7 +307,7 @@ def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -
                 raise DataError(
                     f"{file} was recorded otherwise ({', '.join(differs)} differ); move it away to record again"
                 )
-            if any(made[key] > table["made"][key] for key in AT_LEAST):
+            if any(made[key] > table["made"][key] for key in MINIMA):
                 return None
             asked = {int(index): one["text"] for index, one in table["questions"].items()}
             if any(asked.get(question.index) != question.text for question in questions):
@@ -318,8 +320,8 @@ def load(folder: Path, made: Mapping[str, Any], questions: Sequence[Question]) -
 
 
 def _differing(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
-    """In what a recording is not the one that is wanted."""
-    return [key for key in want if key not in AT_LEAST and have.get(key) != want[key]]
+    """The keys in which a recording differs from what is needed."""
+    return [key for key in want if key not in MINIMA and have.get(key) != want[key]]
 
 
 def hits_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Hit, ...]:
@@ -327,10 +329,10 @@ def hits_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Hit, ...]:
     return _HITS.validate_python([{"graph_score": hit.get("linked"), **hit} for hit in stored])
 
 
-def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
+def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecording:
     hits = hits_of(table["hits"])
     records: dict[str, Record] = {kept.event.event_id: kept for kept in _KEPT.validate_python(table["records"])}
-    beside: dict[tuple[str, str], Sequence[Hit]] = {
+    neighbours: dict[tuple[str, str], Sequence[Hit]] = {
         (name, native): [hits[place] for place in places] for name, native, places in table["beside"]
     }
     texts: list[str] = table["texts"]
@@ -348,7 +350,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
             span=asked["span"],
             answers={a.backend: a for a in answers},
             records=records,
-            neighbours=beside,
+            neighbours=neighbours,
             documents=asked["documents"],
             average_length=asked["average_length"],
             counts=asked["counts"],
@@ -359,7 +361,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> Recorded:
             reworded={(one, other) for one, other in asked.get("reworded", ())},
             lexical=asked["lexical"],
         )
-    return Recorded(
+    return CorpusRecording(
         made=table["made"],
         asked={int(index): asked["text"] for index, asked in table["questions"].items()},
         recordings=recordings,

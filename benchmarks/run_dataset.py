@@ -1,7 +1,7 @@
-"""Any data set through the gateway: every memory stored, every question asked, the packed blocks scored.
+"""Measures a data set through the gateway: stores every memory, asks every question, scores the packed blocks.
 
-Each corpus has a home of its own, opened with the embedded backends, so that figures do not depend on how many
-processes share the work. The first arm is asked live, once for each budget; the others are replayed from recordings.
+Each corpus has a home of its own with the embedded backends, so that figures do not depend on the number of processes.
+A single arm is asked live, once for each budget; several arms are replayed from recordings.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 
 from benchmarks import baselines, figures, recordings, scattered_stores
 from benchmarks.arms import Arm
-from benchmarks.corpus_processes import each
+from benchmarks.corpus_processes import map_corpora
 from benchmarks.datasets import UNANSWERABLE, Corpus
-from benchmarks.fill_stores import split_up
-from benchmarks.measure_corpus import Told, live, recording
-from benchmarks.options import Run, checked
+from benchmarks.fill_stores import count_split
+from benchmarks.measure_corpus import CorpusResult, ask_live, corpus_recording
+from benchmarks.options import Run, check_run
 from benchmarks.progress import Advance, bar
 from benchmarks.recordings import BUDGETS
 from benchmarks.scored_rows import write, write_rows
@@ -27,51 +27,53 @@ from fusion.recipe import Recipe
 
 
 def run(options: Run) -> dict[str, Any]:
-    """Everything, and one JSON-ready object of figures. Writes ``answers`` and ``rows`` at the end.
+    """Measures all corpora and gives the figures, JSON-ready. Writes ``answers`` and ``rows`` at the end.
 
-    Raises DataError before anything is stored where what is asked for does not exist.
+    Raises DataError, before anything is stored, for options that name something unknown.
     """
-    options, arms = checked(options)
-    too_long = split_up(options.corpora, options.captions)
+    options, arms = check_run(options)
+    too_long = count_split(options.corpora, options.captions)
     with bar("memories and questions", steps(options, arms)) as advance:
-        told = list(each(options, partial(tell, options=options, arms=arms), advance))
-    rows = [row for t in told for row in t.rows]
+        results = list(map_corpora(options, partial(measure, options=options, arms=arms), advance))
+    rows = [row for result in results for row in result.rows]
     main = [row for row in rows if row.arm == arms[0].name]
     if options.answers is not None:
         write(options.answers, (row.answer() for row in main))
     if options.rows is not None:
         write_rows(options.rows, rows)
-    ingested = [t for t in told if t.ingest_s]
+    ingested = [result for result in results if result.ingest_s]
     out = {
-        **heading(options, arms[0].recipe, [one for t in told for one in t.recorded_by]),
+        **heading(options, arms[0].recipe, [commit for result in results for commit in result.recorded_by]),
         **({"split": too_long} if too_long else {}),
         **figures.quality(main),
         **figures.cost(main),
-        "ingest_per_s": round(sum(t.copies for t in ingested) / sum(t.ingest_s or 0.0 for t in ingested), 1)
+        "ingest_per_s": round(
+            sum(result.copies for result in ingested) / sum(result.ingest_s or 0.0 for result in ingested), 1
+        )
         if ingested
         else None,
     }
     if options.scattered:
-        out |= scattered_stores.figures(options, told, main)
+        out |= scattered_stores.figures(options, results, main)
     if len({row.arm for row in rows}) > 1:
         out["arms"] = figures.arms(rows, options.against, seed=options.seed)
     return out
 
 
 def steps(options: Run, arms: Sequence[Arm]) -> int:
-    """How often a bar moves: for a memory stored, a question asked or recorded, its replay, and as baselines say."""
+    """The number of progress steps: for memories stored, questions asked or recorded, replays, and the baselines."""
     memories = sum(len(corpus.memories) for corpus in options.corpora)
     asked = [question for corpus in options.corpora for question in corpus.asked(options.limit)]
     if options.scattered:
         return 2 * memories + 3 * len(asked) + 2 * sum(question.answerable for question in asked)
-    beside = baselines.steps(options.baselines, memories, len(asked))
-    return memories + len(asked) * (2 if _is_replayed(options, arms) else 1) + beside
+    by_baselines = baselines.steps(options.baselines, memories, len(asked))
+    return memories + len(asked) * (2 if _is_replayed(options, arms) else 1) + by_baselines
 
 
 def heading(options: Run, recipe: Recipe, recorded_by: Iterable[str | None] = ()) -> dict[str, Any]:
-    """By what figures were made: every object that is printed begins with it.
+    """Data set, recipe, commit and date, with which every printed object begins.
 
-    ``commit`` ranked and packed; where answers were replayed, ``recorded_by`` are the commits that gave them.
+    ``commit`` is of the code that ranked and packed, ``recorded_by`` of the code that recorded replayed answers.
     """
     recorders = sorted({one for one in recorded_by if one})
     return {
@@ -87,8 +89,8 @@ def heading(options: Run, recipe: Recipe, recorded_by: Iterable[str | None] = ()
 
 
 def _unresolved(corpora: Sequence[Corpus]) -> dict[str, Any]:
-    """How many evidence ids name nothing that is there, and how many questions have no other, so that nobody asks them;
-    nothing where the key is whole."""
+    """Counts evidence ids that name nothing in the corpus, and questions without any other, which are not asked; empty
+    if all ids resolve."""
     broken = [q for corpus in corpora for q in corpus.questions if q.unresolved and q.category != UNANSWERABLE]
     if not broken:
         return {}
@@ -96,15 +98,15 @@ def _unresolved(corpora: Sequence[Corpus]) -> dict[str, Any]:
     return {"evidence_unresolved": lost}
 
 
-def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> Told:
-    """One corpus stored and asked, under every arm."""
+def measure(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...]) -> CorpusResult:
+    """Stores one corpus and asks it under every arm."""
     if options.scattered:
-        return scattered_stores.tell(corpus, options, arms, advance)
+        return scattered_stores.measure(corpus, options, arms, advance)
     if not _is_replayed(options, arms):
-        rows, ranked, stored = asyncio.run(live(corpus, options, arms[0], advance))
+        rows, ranked, stored = asyncio.run(ask_live(corpus, options, arms[0], advance))
         rows += baselines.rows(options.setup, corpus, ranked, BUDGETS)
-        return Told(tuple(rows), stored.copies, stored.seconds)
-    one, fresh = recording(corpus, options, arms, advance)
+        return CorpusResult(tuple(rows), stored.copies, stored.seconds)
+    one, fresh = corpus_recording(corpus, options, arms, advance)
     asked = replace(corpus, questions=tuple(corpus.asked(options.limit)))
     indexes = {question.index for question in asked.questions}
     wanted = {
@@ -112,7 +114,7 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
     }
     rows = recordings.replay([one], [asked], arms, dataset=options.setup, advance=advance)
     rows += baselines.rows(options.setup, asked, wanted, BUDGETS)
-    return Told(
+    return CorpusResult(
         tuple(rows),
         fresh.copies if fresh else 0,
         fresh.seconds if fresh else None,
@@ -121,5 +123,5 @@ def tell(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, ...
 
 
 def _is_replayed(options: Run, arms: Sequence[Arm]) -> bool:
-    """Whether figures come from recordings; a single arm is asked live, which gives its true latency."""
+    """Whether answers are replayed; a single arm is asked live, for its true latency."""
     return len(arms) > 1 or options.recordings is not None

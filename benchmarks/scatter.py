@@ -1,7 +1,7 @@
-"""Scattered memories: one conversation spread over several stores, as nobody would plan it and everybody has it.
+"""Scatters one conversation over several stores, as real memories are.
 
 Each session lies in one or two stores. Where it lies in two, half of its turns are in both: about a third of all turns.
-The second copy has small edits and another document's name, and nothing says that the two are one.
+The second copy has small edits and another document's name, and no common id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Copy:
 
 
 def scatter(turns: Sequence[Item], stores: Sequence[str], seed: str) -> tuple[Copy, ...]:
-    """Who stores what, the same for the same seed."""
+    """Which store has which turn, the same for the same seed."""
     draw = Random(seed)
     copies: list[Copy] = []
     for session in dict.fromkeys(turn.document for turn in turns):

@@ -1,4 +1,4 @@
-"""The fusion over scattered stores, measured beside each store alone, all but one, and one that holds everything."""
+"""Compares the fusion over scattered stores with each store alone, all but one, and one that holds everything."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from benchmarks import recordings
-from benchmarks.arms import Arm, parts, wholes
+from benchmarks.arms import Arm, full_store_arms, single_and_without
 from benchmarks.datasets import Corpus
-from benchmarks.fill_stores import scattered
-from benchmarks.measure_corpus import Told, recording
+from benchmarks.fill_stores import scattered_copies
+from benchmarks.measure_corpus import CorpusResult, corpus_recording
 from benchmarks.metrics import mean
 from benchmarks.options import Run
 from benchmarks.progress import Advance
@@ -21,22 +21,22 @@ from benchmarks.scored_rows import Row
 from benchmarks.shapley import loss_beyond_own
 
 
-def tell(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance) -> Told:
-    """The fusion over scattered stores, beside each store alone, all but one, and one store that holds everything.
+def measure(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance) -> CorpusResult:
+    """Measures one corpus: the given arms and all arms that they are compared with.
 
-    All of it is replayed from two recordings: of the scattered stores, and of stores that have everything each.
+    All is replayed from two recordings: of the scattered stores, and of stores that each hold everything.
     """
-    one, fresh = recording(corpus, options, arms, advance)
-    whole, _ = recording(corpus, replace(options, scattered=False), arms, advance)
+    one, fresh = corpus_recording(corpus, options, arms, advance)
+    whole, _ = corpus_recording(corpus, replace(options, scattered=False), arms, advance)
     asked = replace(as_scattered(corpus), questions=tuple(corpus.asked(options.limit)))
     scored = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
 
     replayed = partial(recordings.replay, dataset=options.setup, advance=advance)
     rows = replayed([one], [asked], arms)
-    rows += replayed([one], [scored], parts(arms[0], options.backends), budgets=BUDGETS[:1])
-    rows += replayed([whole], [scored], wholes(arms[0], options.backends), budgets=BUDGETS[:1])
-    copies = scattered(corpus, options.backends, options.seed)
-    return Told(
+    rows += replayed([one], [scored], single_and_without(arms[0], options.backends), budgets=BUDGETS[:1])
+    rows += replayed([whole], [scored], full_store_arms(arms[0], options.backends), budgets=BUDGETS[:1])
+    copies = scattered_copies(corpus, options.backends, options.seed)
+    return CorpusResult(
         tuple(rows),
         fresh.copies if fresh else 0,
         fresh.seconds if fresh else None,
@@ -46,17 +46,17 @@ def tell(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance) ->
 
 
 def as_scattered(corpus: Corpus) -> Corpus:
-    """The corpus, where an edited copy of a memory is that memory, too."""
+    """The corpus with an edited copy of a memory counted as that memory."""
     return corpus if corpus.match == "document" else replace(corpus, match="item")
 
 
-def figures(options: Run, told: Sequence[Told], main: Sequence[Row]) -> dict[str, Any]:
-    rows = {name: _of(told, name) for name in {row.arm for t in told for row in t.rows}}
+def figures(options: Run, results: Sequence[CorpusResult], main: Sequence[Row]) -> dict[str, Any]:
+    rows = {name: _of(results, name) for name in {row.arm for result in results for row in result.rows}}
     eib = {name: mean(row.eib for row in found.values() if row.eib is not None) or 0.0 for name, found in rows.items()}
     single = {name: eib[f"only {name}"] for name in options.backends}
     one = {name: eib[f"all in {name}"] for name in options.backends}
     full = {row.key: row for row in main if row.budget == BUDGETS[0] and row.eib is not None}
-    alone = {t.rows[0].corpus: t.alone for t in told}
+    alone = {result.rows[0].corpus: result.alone for result in results}
     held = [alone[row.corpus].get(g) for row in full.values() for g in row.gold]
     best = max(single.values())
     fused = mean(row.eib for row in full.values() if row.eib is not None) or 0.0
@@ -77,8 +77,8 @@ def figures(options: Run, told: Sequence[Told], main: Sequence[Row]) -> dict[str
     }
 
 
-def _of(told: Sequence[Told], arm: str) -> dict[tuple[str, int], Row]:
-    return {row.key: row for t in told for row in t.rows if row.arm == arm and row.budget == BUDGETS[0]}
+def _of(results: Sequence[CorpusResult], arm: str) -> dict[tuple[str, int], Row]:
+    return {row.key: row for result in results for row in result.rows if row.arm == arm and row.budget == BUDGETS[0]}
 
 
 def _beyond_own(
@@ -87,7 +87,7 @@ def _beyond_own(
     without: Mapping[tuple[str, int], Row],
     alone: Mapping[str, Mapping[str, str]],
 ) -> float:
-    """What is lost with one store down beside what it alone held; an item is named with its corpus."""
+    """The loss with one store down beyond what it alone held; items are named with their corpus."""
     own = {f"{corpus}\0{item}" for corpus, held in alone.items() for item, store in held.items() if store == name}
     gold = [([f"{row.corpus}\0{g}" for g in row.gold], row.found, without[key].found) for key, row in full.items()]
     return round(loss_beyond_own(gold, own), 4)

@@ -1,4 +1,4 @@
-"""One row a question, arm and budget: all that any figure, report or referee is made of."""
+"""Scored rows, one for each question, arm and budget: every figure and report is made from them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import orjson
 
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Item, Question
-from benchmarks.metrics import duplicate_pairs, found
+from benchmarks.metrics import duplicate_pairs, texts_in_block
 from fusion.lib.words import spoken
 from fusion.recall.engine import Outcome
 from fusion.recall.pack import Excerpt
 
-RANKED = 50
+MAX_RANKED = 50
 """ids of the ranking kept in a row"""
 
 
@@ -50,12 +50,12 @@ class Row:
     abstained: bool
     duplicates: int
     evidence: tuple[str, ...] = ()
-    """what each of ``gold`` says; empty where it names a document"""
+    """the text of each of ``gold``; empty where it names a document"""
     best: float | None = None
     """the best candidate's local score, which an abstaining recipe's floor is held against; None for a baseline"""
 
     def answer(self) -> dict[str, Any]:
-        """The row that a referee scores: what the agent got, and nothing of our own judgement."""
+        """The row as an independent referee scores it: what the agent got, without the scores."""
         return {
             "conversation": self.corpus,
             "question": self.question,
@@ -67,7 +67,7 @@ class Row:
 
     @property
     def key(self) -> tuple[str, int]:
-        """The question, among all of a data set."""
+        """Identifies the question within its data set."""
         return self.corpus, self.question
 
 
@@ -89,14 +89,14 @@ def write_rows(file: Path, rows: Iterable[Row]) -> None:
 
 
 class Scorer:
-    """Makes rows of one corpus's answers. ``stored`` has, by ref, the item that a memory is."""
+    """Scores the answers of one corpus. ``stored`` maps each ref to the item that it holds."""
 
     def __init__(self, dataset: str, corpus: Corpus, stored: Mapping[str, Item]) -> None:
         self._dataset, self._corpus, self._stored = dataset, corpus, stored
         self._items = {item.id: item for item in corpus.memories}
 
     def row(self, question: Question, arm: Arm, budget: int, outcome: Outcome, took_ms: float, cpu_ms: float) -> Row:
-        """The row of an answer of ours."""
+        """The row of an answer of the gateway."""
         ranked = list(outcome.receipt.reasons["ref"])
         return self.row_of(
             question,
@@ -135,7 +135,7 @@ class Scorer:
             budget=budget,
             block=text,
             members=members,
-            ranked=tuple(dict.fromkeys(self._named(self._id(ref)) for ref in ranked))[:RANKED],
+            ranked=tuple(dict.fromkeys(self._named(self._id(ref)) for ref in ranked))[:MAX_RANKED],
             gold=gold,
             found=hits,
             eib=sum(hits) / len(hits) if hits else None,
@@ -161,16 +161,16 @@ class Scorer:
 
     def _found(self, gold: Sequence[str], block: str, members: Sequence[Sequence[str]]) -> tuple[bool, ...]:
         if self._corpus.match == "words":
-            return tuple(found([self._items[g].spoken for g in gold], block))
+            return tuple(texts_in_block([self._items[g].spoken for g in gold], block))
         inside = {self._named(member) for excerpt in members for member in excerpt}
         return tuple(g in inside for g in gold)
 
     def _named(self, name: str) -> str:
-        """What the gold would call this item."""
+        """The name of this item as evidence: its document or its id, as the corpus matches."""
         item = self._items.get(name)
         return item.document if item is not None and self._corpus.match == "document" else name
 
     def _id(self, ref: str) -> str:
-        """The item that a ref means; a ref of something else, such as an extracted fact, stays as it is."""
+        """The id of the item that a ref holds; a ref of something else, such as an extracted fact, unchanged."""
         item = self._stored.get(ref)
         return item.id if item else ref

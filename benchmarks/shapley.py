@@ -1,4 +1,4 @@
-"""What each backend is worth: pure functions of numbers. What may be said of two arms is `fusion.compare.verdict`."""
+"""Shapley values of backends, and the loss with one of them down. Two arms are compared by `fusion.compare.verdict`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU of each stage of the read path, called by itself on made-up answers."""
+"""Measures the CPU of each stage of the read path, called alone on synthetic answers."""
 
 from __future__ import annotations
 

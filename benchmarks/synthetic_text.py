@@ -1,4 +1,4 @@
-"""Texts that mean nothing and weigh what real ones weigh: the same for the same seed.
+"""Draws meaningless texts with the statistics of real ones, the same for the same seed.
 
 Two words in five are the small ones of every sentence; the others come from a vocabulary of some thousands, the n-th
 drawn 1/n as often as the first (G. K. Zipf, "Human behavior and the principle of least effort", 1949). A few dozen
@@ -34,13 +34,13 @@ def _vocabulary() -> tuple[list[str], list[float]]:
 
 
 def word(draw: Random) -> str:
-    """One that carries meaning, if any did."""
+    """A content word."""
     words, weights = _vocabulary()
     return draw.choices(words, cum_weights=weights)[0]
 
 
 def sentence(draw: Random, characters: int) -> str:
-    """Just that many characters of words, with a number here and there."""
+    """A sentence of exactly so many characters, with a number here and there."""
     text = ""
     while len(text) < characters:
         kind = draw.random()
@@ -53,5 +53,5 @@ def sentence(draw: Random, characters: int) -> str:
 
 
 def question(draw: Random) -> str:
-    """Five words, asked about."""
+    """A question of five content words."""
     return "what about " + " ".join(word(draw) for _ in range(5)) + "?"

@@ -17,10 +17,10 @@ from benchmarks.datasets import Question
 from benchmarks.datasets.load import load
 from benchmarks.figures import commit
 from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS
-from benchmarks.measure_corpus import recording
-from benchmarks.options import Run, checked, unbiased
+from benchmarks.measure_corpus import corpus_recording
+from benchmarks.options import Run, check_run, refuse_tuned
 from benchmarks.progress import bar
-from benchmarks.recordings import Recorded, Tape, scope_of
+from benchmarks.recordings import CorpusRecording, TrimmedReplay, scope_of
 from benchmarks.scored_rows import Scorer
 from fusion.compare.tune import Case, Questions
 from fusion.doors.cli.connect import settings_of
@@ -59,7 +59,7 @@ def read_questions(data: Data, cache: Path, base: Recipe, span: int) -> Question
 
     Raises DataError for data that cannot be asked, and for questions on which ``base`` was tuned.
     """
-    run, _ = checked(
+    run, _ = check_run(
         Run(
             dataset=data.path.resolve().stem,
             corpora=load(data.format, data.path, data.queries),
@@ -69,13 +69,13 @@ def read_questions(data: Data, cache: Path, base: Recipe, span: int) -> Question
             cache=data.recordings is None,
         )
     )
-    unbiased(base, run.corpora, run.limit)
+    refuse_tuned(base, run.corpora, run.limit)
     wide = replace(base, expand=ExpandSettings(max(base.expand.span, span), base.expand.max_pool))
     cases: list[Case] = []
     recorders: set[str] = set()
     with bar("recording", sum(len(c.memories) + len(c.asked(run.limit)) for c in run.corpora)) as advance:
         for corpus in run.corpora:
-            one, _ = recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
+            one, _ = corpus_recording(corpus, run, [Arm(base.name, wide, BACKENDS)], advance)
             recorders |= {one.made.get("commit") or ""} - {""}
             items = {item.id: item for item in corpus.memories}
             scorer = Scorer(run.dataset, corpus, {ref: items[item] for ref, item in one.stored.items()})
@@ -91,19 +91,19 @@ def _commits(now: str | None, recorders: Set[str]) -> str | None:
     return f"{now}, on answers recorded by {others}" if now and others else now
 
 
-def _case(fold: str, question: Question, request: FuseRequest, one: Recorded, scorer: Scorer) -> Case:
+def _case(fold: str, question: Question, request: FuseRequest, one: CorpusRecording, scorer: Scorer) -> Case:
     def found(outcome: Outcome) -> float:
         return scorer.share(question, outcome) or 0.0
 
     def answer(outcome: Outcome, budget: int) -> Mapping[str, Any]:
-        told = outcome.fused.recipe
-        arm = Arm(told["name"], Recipe(name=told["name"]), BACKENDS)
+        name = outcome.fused.recipe["name"]
+        arm = Arm(name, Recipe(name=name), BACKENDS)
         return scorer.row(question, arm, budget, outcome, outcome.fused.took_ms, 0.0).answer()
 
     return Case(
         fold=fold,
         request=replace(request, query=question.text),
-        io=Tape(one.recordings[question.index]),
+        io=TrimmedReplay(one.recordings[question.index]),
         answerable=question.answerable,
         found=found,
         useful=lambda ref: scorer.is_evidence(question, ref),

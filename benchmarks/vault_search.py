@@ -1,8 +1,7 @@
-"""A vault of Markdown, asked questions of several kinds: the Markdown backend as it searches, by words alone and by
-vectors alone, each merge beside the others.
+"""Compares the rankings of the Markdown backend (hybrid, words alone, vectors alone) by kind of question.
 
-The vault in `data/vault` is ours, and so are its questions: it shows what each half is good for, and proves nothing,
-for we wrote the exam.
+The project wrote both the vault in `data/vault` and its questions: they show what each half is good for, and prove
+nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from benchmarks.figures import commit
 from fusion.contract import Opening, Query, Scope
 
 DATA = Path(__file__).parent / "data" / "vault"
-AT = 5
-DEEP = 50
+TOP = 5
+DEPTH = 50
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 SCOPE = Scope(audience="private")
-WAYS: Mapping[str, Ranking] = {
+RANKINGS: Mapping[str, Ranking] = {
     **{f"hybrid ({merge})": Ranking(merge) for merge in MERGES},
     "hybrid, no mentions": Ranking(mention_lift=0),
     "words alone": Ranking("weighted", vector_weight=0, text_weight=1, mention_lift=0),
@@ -36,7 +35,7 @@ WAYS: Mapping[str, Ranking] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class VaultQuestion:
     text: str
     kind: str
     files: frozenset[str]
@@ -59,12 +58,12 @@ def run(vault: Path = DATA / "notes", questions: Path = DATA / "questions.json")
     }
 
 
-def read(path: Path) -> tuple[Asked, ...]:
+def read(path: Path) -> tuple[VaultQuestion, ...]:
     entries = read_json(path)
     if not isinstance(entries, list) or not entries:
         raise DataError(f"{path}: a list of queries is expected")
     return tuple(
-        Asked(
+        VaultQuestion(
             field(entry, "query", str, f"{path}, query {n}"),
             str(entry.get("category", "all")),
             frozenset(field(entry, "files", list, f"{path}, query {n}")),
@@ -73,32 +72,32 @@ def read(path: Path) -> tuple[Asked, ...]:
     )
 
 
-def _of_kind(kind: str, asked: Sequence[Asked], found: Sequence[int | None]) -> list[int | None]:
+def _of_kind(kind: str, asked: Sequence[VaultQuestion], found: Sequence[int | None]) -> list[int | None]:
     return [rank for rank, one in zip(found, asked, strict=True) if one.kind == kind]
 
 
 def figures(ranks: Sequence[int | None]) -> dict[str, float]:
     """``ranks`` of the first right file, from 1; None where there was none."""
     return {
-        "hit_at_5": round(sum(rank is not None and rank <= AT for rank in ranks) / len(ranks), 4),
+        "hit_at_5": round(sum(rank is not None and rank <= TOP for rank in ranks) / len(ranks), 4),
         "mrr": round(sum(1 / rank for rank in ranks if rank is not None) / len(ranks), 4),
     }
 
 
-async def _ranks(vault: Path, asked: Sequence[Asked]) -> Mapping[str, list[int | None]]:
+async def _ranks(vault: Path, asked: Sequence[VaultQuestion]) -> Mapping[str, list[int | None]]:
     with tempfile.TemporaryDirectory(prefix="memory-fusion-vault-") as folder:
         embedder = await MiniLM.open(Path(folder) / "embedder", {})
         backend = await Markdown.open(Opening("markdown", Path(folder) / "home", {"paths": [str(vault)]}, embedder))
         try:
             await backend.settle()
-            return {way: [await _rank(backend, one, ranking) for one in asked] for way, ranking in WAYS.items()}
+            return {way: [await _rank(backend, one, ranking) for one in asked] for way, ranking in RANKINGS.items()}
         finally:
             await backend.close()
             await embedder.close()
 
 
-async def _rank(backend: Markdown, asked: Asked, ranking: Ranking) -> int | None:
+async def _rank(backend: Markdown, asked: VaultQuestion, ranking: Ranking) -> int | None:
     """The rank of the first hit in a right file."""
-    found = await backend.find(Query(asked.text, SCOPE, NOW, limit=DEEP), ranking)
+    found = await backend.find(Query(asked.text, SCOPE, NOW, limit=DEPTH), ranking)
     files = [item.hit.place.document.partition("/")[2] for item in found if item.hit.place]
     return next((rank for rank, file in enumerate(files, start=1) if file in asked.files), None)

@@ -1,4 +1,4 @@
-"""Data sets, one small module each, that all yield the same values: memories to store, questions to ask.
+"""The values that every data set yields: memories to store, questions to ask. A module of this package reads each.
 
 None is part of this project: ``--data`` names a copy of yours.
 """
@@ -21,7 +21,7 @@ UNANSWERABLE = "unanswerable"
 
 
 class DataError(ValueError):
-    """What the user gave cannot be measured; the message names the file, and the line or the entry."""
+    """Input that cannot be measured; the message names the file, and the line or the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Item:
 class Question:
     """``index`` is its place in the corpus's list; ``gold`` names what holds the answer.
 
-    ``unresolved`` is what the key names beside that and the corpus has not.
+    ``unresolved`` is what the key names and the corpus lacks.
     """
 
     index: int
@@ -84,12 +84,12 @@ class Corpus:
     match: Match = "words"
 
     def asked(self, limit: int | None = None) -> Sequence[Question]:
-        """What is worth asking: everything with a resolvable answer, and the unanswerable."""
+        """The questions to ask: those with a resolvable answer, and the unanswerable."""
         return [q for q in self.questions if q.answerable or q.category == UNANSWERABLE][:limit]
 
 
 def read_text(path: Path) -> str:
-    """A file's text. Raises DataError where it cannot be had."""
+    """A file's text. Raises DataError where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -133,7 +133,7 @@ def field(entry: Any, name: str, kind: type | tuple[type, ...], where: str) -> A
     return value
 
 
-def said(entry: Any, name: str, where: str) -> str:
+def nonempty_text(entry: Any, name: str, where: str) -> str:
     """A required text that says something. Raises DataError, as `field` does."""
     text: str = field(entry, name, str, where)
     if not text.strip():

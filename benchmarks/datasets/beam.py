@@ -14,10 +14,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import MONTHS, UNANSWERABLE, Corpus, DataError, Item, Question, field, moment, read_json, said
+from benchmarks.datasets import (
+    MONTHS,
+    UNANSWERABLE,
+    Corpus,
+    DataError,
+    Item,
+    Question,
+    field,
+    moment,
+    nonempty_text,
+    read_json,
+)
 
 _MARK = re.compile(r"\s*->->\s*[\d,\s]+$")
-"""what the data set writes behind a user's message: where it stands in the plan that it was written from"""
+"""what the data set appends to a user's message: its place in the plan that it was written from"""
 _ANCHOR = re.compile(r"([A-Z][a-z]+)-(\d{1,2})-(\d{4})")
 
 
@@ -41,9 +52,9 @@ def _conversation(chat: Path, name: str) -> Corpus:
     questions: list[Question] = []
     for ability in asked:
         for place, entry in enumerate(field(asked, ability, list, str(file))):
-            text = said(entry, "question", f"{file}, {ability}, question {place}")
+            text = nonempty_text(entry, "question", f"{file}, {ability}, question {place}")
             named = dict.fromkeys(_ids(entry.get("source_chat_ids")))
-            # An id that several messages have says not which is meant.
+            # An id that several messages have is ambiguous.
             gold = tuple(i for i in named if copies[i] == 1)
             category = UNANSWERABLE if ability == "abstention" else ability
             unresolved = tuple(i for i in named if copies[i] != 1)
@@ -70,7 +81,7 @@ def _turns(chat: Path) -> Iterator[Item]:
             seen[name] += 1
             yield Item(
                 id=name if seen[name] == 1 else f"{name}#{seen[name]}",
-                text=_MARK.sub("", said(message, "content", here)),
+                text=_MARK.sub("", nonempty_text(message, "content", here)),
                 document=f"batch_{number}",
                 position=position,
                 speaker=field(message, "role", str, here),

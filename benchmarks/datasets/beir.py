@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.datasets import Corpus, DataError, Item, Question, distinct, field, read_lines, read_text, said
+from benchmarks.datasets import Corpus, DataError, Item, Question, distinct, field, nonempty_text, read_lines, read_text
 
 SPLITS = ("test", "dev", "train")
 
@@ -31,7 +31,7 @@ def load(path: Path) -> tuple[Corpus, ...]:
         name = str(field(entry, "_id", (str, int), where))
         if name in texts:
             raise DataError(f"{where}: the id {name!r} occurs twice")
-        texts[name] = said(entry, "text", where)
+        texts[name] = nonempty_text(entry, "text", where)
     split, judged = _qrels(path, texts, ids)
     questions = tuple(Question(i, texts[q], split, tuple(gold)) for i, (q, gold) in enumerate(judged.items()))
     return (Corpus(path.resolve().name, memories, questions),)

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, field, read_json, said
+from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, Item, Question, field, nonempty_text, read_json
 from fusion.sources import readers
 from fusion.sources.readers import Skip
 
@@ -53,7 +53,7 @@ def load(path: Path, queries: Path) -> tuple[Corpus, ...]:
 
 
 def _question(index: int, entry: Any, known: set[str], where: str, folder: Path) -> Question:
-    text = said(entry, "query", where)
+    text = nonempty_text(entry, "query", where)
     gold = field(entry, "files", list, where)
     for name in gold:
         if not isinstance(name, str) or name not in known:

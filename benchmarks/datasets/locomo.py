@@ -20,8 +20,8 @@ from benchmarks.datasets import (
     distinct,
     field,
     moment,
+    nonempty_text,
     read_json,
-    said,
 )
 
 CATEGORIES = {1: "multi-evidence", 2: "temporal", 3: "inference", 4: "single", 5: UNANSWERABLE}
@@ -64,7 +64,7 @@ def _question(index: int, entry: Any, ids: Iterable[str], where: str) -> Questio
     if category not in CATEGORIES:
         raise DataError(f"{where}: category {category} is not 1 to 5")
     named = field(entry, "evidence", list, where) if entry.get("evidence") is not None else []
-    return Question(index, said(entry, "question", where), CATEGORIES[category], *evidence(named, ids))
+    return Question(index, nonempty_text(entry, "question", where), CATEGORIES[category], *evidence(named, ids))
 
 
 def _session(number: int, entries: Sequence[Any], date: object, where: str) -> Iterator[Item]:
@@ -74,7 +74,7 @@ def _session(number: int, entries: Sequence[Any], date: object, where: str) -> I
         here = f"{where}, turn {position}"
         yield Item(
             id=field(entry, "dia_id", str, here),
-            text=said(entry, "text", here),
+            text=nonempty_text(entry, "text", here),
             document=f"session_{number}",
             position=position,
             speaker=field(entry, "speaker", str, here),

@@ -20,8 +20,8 @@ from benchmarks.datasets import (
     distinct,
     field,
     moment,
+    nonempty_text,
     read_json,
-    said,
 )
 
 _DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})\D*(?:(\d{2}):(\d{2}))?")
@@ -68,7 +68,7 @@ def _haystack(entry: Any, where: str) -> Corpus:
             if turn.get("has_answer"):
                 gold.append(item.id)
     category = UNANSWERABLE if name.endswith("_abs") else field(entry, "question_type", str, where)
-    return Corpus(name, tuple(turns), (Question(0, said(entry, "question", where), category, tuple(gold)),))
+    return Corpus(name, tuple(turns), (Question(0, nonempty_text(entry, "question", where), category, tuple(gold)),))
 
 
 def _moment(text: str, where: str) -> datetime | None:

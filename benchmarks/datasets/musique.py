@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import Corpus, DataError, Item, Question, distinct, field, read_json, read_lines, said
+from benchmarks.datasets import Corpus, DataError, Item, Question, distinct, field, nonempty_text, read_json, read_lines
 
 
 def load(path: Path) -> tuple[Corpus, ...]:
@@ -29,7 +29,7 @@ def load(path: Path) -> tuple[Corpus, ...]:
             if field(paragraph, "is_supporting", bool, here):
                 gold.append(item.id)
         hops = names[-1].partition("__")[0][:4]
-        questions.append(Question(len(questions), said(entry, "question", where), hops, tuple(gold)))
+        questions.append(Question(len(questions), nonempty_text(entry, "question", where), hops, tuple(gold)))
     if not questions:
         raise DataError(f"{path} is no MuSiQue file: it has no question")
     distinct(names, str(path))

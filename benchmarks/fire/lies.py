@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.datasets import Corpus
 from benchmarks.datasets.locomo import load
-from benchmarks.fire.poisoned_home import CLAIMING, DOORS, Door, Planted, by_key, planted, share, shown
+from benchmarks.fire.poisoned_home import CLAIMING, DOORS, Door, PoisonedHome, by_key, open_poisoned_home, share, shown
 from fusion.contract import Place, Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.jaccard import jaccard
@@ -43,13 +43,13 @@ def measure(full: bool) -> dict[str, Any]:
 
 async def _own(pairs: Sequence[Pair], doors: Sequence[Door]) -> dict[str, Any]:
     talk = [_turn(pair.truth, n) for n, pair in enumerate(pairs)]
-    async with planted() as home:
+    async with open_poisoned_home() as home:
         figures = await _attacked(home, pairs, talk, doors)
         kept = 0
         for n, copy in enumerate(copies()):
             await home.keep([replace(_turn(copy.truth, n), speaker=None)], COPIES)
             await home.plant("external", [copy.other], COPIES)
-        await home.settled()
+        await home.wait_until_stored()
         for copy in copies():
             seen = shown(await home.ask(copy.truth, COPIES))
             kept += copy.truth in seen and copy.other in seen
@@ -62,7 +62,7 @@ def _turn(text: str, n: int) -> NewMemory:
 
 
 async def _attacked(
-    home: Planted, pairs: Sequence[Pair], memories: Sequence[NewMemory], doors: Sequence[Door]
+    home: PoisonedHome, pairs: Sequence[Pair], memories: Sequence[NewMemory], doors: Sequence[Door]
 ) -> dict[str, Any]:
     await home.keep(memories, CLEAN)
     stated = {memory.text: memory for memory in memories}
@@ -76,7 +76,7 @@ async def _attacked(
             claims = {"speaker": true.speaker, "kind": true.kind, "at": true.at, "place": true.place}
             by: Door = "remembered" if door == "claimed" else "external"
             await home.plant(by, [pair.other], door, **claims)
-    await home.settled()
+    await home.wait_until_stored()
     clean = {pair: pair.truth in shown(await home.ask(pair.question, CLEAN)) for pair in pairs}
     asked: Counter[str] = Counter()
     lied: Counter[str] = Counter()
@@ -135,7 +135,7 @@ def attack(corpus: Corpus, questions: int) -> list[Pair]:
 async def on(corpus: Corpus, questions: int, doors: Sequence[Door]) -> dict[str, Any]:
     """The same attack on a conversation of a data set."""
     memories = talk_of(corpus)
-    async with planted() as home:
+    async with open_poisoned_home() as home:
         return await _attacked(home, attack(corpus, questions), memories, doors)
 
 

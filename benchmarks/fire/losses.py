@@ -71,7 +71,7 @@ def _killed(folder: Path, kills: int) -> dict[str, int]:
 
 
 def _cut(folder: Path, cuts: int) -> dict[str, int]:
-    """Power cuts: of the log nothing is left but what was there at an acknowledgement, and torn bytes behind that."""
+    """Power cuts: the log keeps what it had at an acknowledgement, followed by torn bytes."""
     folder.mkdir()
     lost = acknowledged = damaged = 0
     for number in range(cuts):
@@ -118,7 +118,7 @@ async def _deleted(folder: Path, deletions: int) -> dict[str, int]:
 
 
 async def _damaged(folder: Path, damages: int) -> dict[str, int]:
-    """The journal is damaged while nobody has it open: what is missing is named, and what a store holds comes back."""
+    """Damages of a closed journal: the repair names what is missing and restores what a store holds."""
     folder.mkdir()
     lost = recovered = readable = unnamed = 0
     for number, damage in zip(range(damages), _around(list(DAMAGES.values())), strict=False):
@@ -140,7 +140,7 @@ async def _damaged(folder: Path, damages: int) -> dict[str, int]:
 
 
 async def _filled(home: Path, older: Path, count: int) -> set[str]:
-    """A home as kill -9 leaves it, its log behind, and an older copy of its journal."""
+    """Makes a home as kill -9 leaves it, with its log, and an older copy of its journal."""
     crashed = home.with_name("crashed")
     async with Gateway.open(_settings(home)) as fusion:
         kept = await _remember(fusion, *range(count // 2))

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.datasets.locomo import load
 from benchmarks.fire.lies import CLEAN, _turn, talk_of
-from benchmarks.fire.poisoned_home import DOORS, Door, Planted, common_words, planted, share
+from benchmarks.fire.poisoned_home import DOORS, Door, PoisonedHome, common_words, open_poisoned_home, share
 from fusion.ingest.intake import NewMemory
 from tests.fire.lies import PEOPLE, SEED, lies
 from tests.fire.poison import CHARS, Poison, poisons
@@ -43,9 +43,9 @@ async def attacked(
     """One hostile memory at a time, forgotten before the next."""
     within: Counter[str] = Counter()
     first: Counter[str] = Counter()
-    async with planted() as home:
+    async with open_poisoned_home() as home:
         await home.keep(memories, CLEAN)
-        await home.settled()
+        await home.wait_until_stored()
         for door in doors:
             for poison in chosen:
                 if door == "note" and poison.claims:
@@ -68,7 +68,7 @@ async def attacked(
 
 
 async def _one(
-    home: Planted,
+    home: PoisonedHome,
     door: Door,
     poison: Poison,
     questions: Sequence[str],
@@ -77,7 +77,7 @@ async def _one(
     first: Counter[str],
 ) -> None:
     await home.plant(door, [poison.text], CLEAN, **poison.claims)
-    await home.settled()
+    await home.wait_until_stored()
     within[name] += 0
     for question in questions:
         fused = await home.ask(question, CLEAN)

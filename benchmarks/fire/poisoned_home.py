@@ -1,4 +1,4 @@
-"""A home with a corpus of true memories, and three ways by which somebody else's text gets into it."""
+"""A home with a corpus of true memories, and three ways to plant hostile texts in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.fill_stores import BACKENDS, opened, settled
+from benchmarks.fill_stores import BACKENDS, open_home, wait_until_stored
 from fusion import Gateway
 from fusion.contract import Captured, Event, Forgets, Remembers, Scope
 from fusion.ingest.capture import capture
@@ -31,7 +31,7 @@ TIMEOUT_MS = 60_000
 
 
 @dataclass
-class Planted:
+class PoisonedHome:
     """An open home, and what was planted in it for the users of it."""
 
     fusion: Gateway
@@ -48,7 +48,7 @@ class Planted:
             await self.fusion.remember(mine[start : start + 100])
 
     async def plant(self, door: Door, texts: Sequence[str], user: str, **claims: Any) -> None:
-        """Somebody else's texts, with what they claim of themselves where the door takes claims."""
+        """Plants hostile texts, with the speaker, time and place that they claim if the door takes claims."""
         scope = Scope(user_id=user)
         if door == "external":
             backend = self.fusion.sources[EXTERNAL].backend
@@ -73,7 +73,7 @@ class Planted:
             self.refs.setdefault(user, []).extend(one.ref for one in kept if one.ref)
 
     async def unplant(self, user: str) -> None:
-        """Takes away again what was planted."""
+        """Removes what was planted."""
         scope = Scope(user_id=user, audience="private")
         for ref in self.refs.pop(user, []):
             await self.fusion.forget(ref, scope)
@@ -86,16 +86,16 @@ class Planted:
         scope = Scope(user_id=user, audience="private")
         return await self.fusion.fuse(FuseRequest(question, scope, timeout_ms=TIMEOUT_MS))
 
-    async def settled(self) -> None:
-        await settled(self.fusion)
+    async def wait_until_stored(self) -> None:
+        await wait_until_stored(self.fusion)
 
 
 @asynccontextmanager
-async def planted(backends: Sequence[str] = BACKENDS) -> AsyncIterator[Planted]:
-    """A home of the embedded backends, thrown away in the end."""
+async def open_poisoned_home(backends: Sequence[str] = BACKENDS) -> AsyncIterator[PoisonedHome]:
+    """Opens a temporary home of the embedded backends."""
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as temporary:
-        async with opened(Path(temporary) / "home", backends) as fusion:
-            yield Planted(fusion, Path(temporary))
+        async with open_home(Path(temporary) / "home", backends) as fusion:
+            yield PoisonedHome(fusion, Path(temporary))
 
 
 def shown(fused: Fused) -> list[str]:

@@ -12,7 +12,7 @@ from benchmarks.progress import bar
 from tests.fire.tenants import PLANTED, TOPICS, Act, compared, drawn, oracle
 
 PAIRS = (("acme", "globex"), ("default", "globex"), ("acme", "default"))
-"""who asks, and who else works: two customers, the owner beside a customer, a customer beside the owner"""
+"""who asks, and who else works: two customers, the owner and a customer, a customer and the owner"""
 SEEDS, SEEDS_SHORT = 30, 1
 WORDS_SHORT = 10
 ACTS = 10

@@ -25,7 +25,7 @@ class Report:
     """What is reported, and where to. Without ``baseline`` it is chosen as the benchmarks do; of several runs of one
     arm it is that of the first.
 
-    ``rows`` are FILE or RUN=FILE: the arms of a run that has a name are told apart by it.
+    ``rows`` are FILE or RUN=FILE: the arms of a run that has a name get it appended.
     """
 
     rows: tuple[str, ...]
@@ -35,14 +35,14 @@ class Report:
 
 
 def run(options: Report) -> dict[str, Any]:
-    """Writes the page and the PNGs and tells which. Raises DataError; then nothing of an earlier report was changed."""
+    """Writes the page and the PNGs, and gives their paths. On DataError an earlier report is unchanged."""
     sources = [read.source(text) for text in options.rows]
     rows = read.rows(sources)
-    told = read.contribution(options.contribution) if options.contribution else None
+    shares = read.contribution(options.contribution) if options.contribution else None
     with bar("arms", arms_of(rows)) as advance:
         found = findings(rows, options.baseline, advance, [one.run for one in sources if one.run])
     sets = [Drawn(one, tuple(charts(one))) for one in found]
-    backends = contribution(told) if told else None
+    backends = contribution(shares) if shares else None
     pictures = _named(sets, backends)
     files: dict[str, bytes] = {}
     with bar("charts", len(pictures)) as advance:
@@ -51,7 +51,7 @@ def run(options: Report) -> dict[str, Any]:
             advance(1)
     today = datetime.now(UTC).date()
     names = [one.file.name for one in sources] + ([options.contribution.name] if options.contribution else [])
-    text = page(sets, (told, backends) if told and backends else None, names, today)
+    text = page(sets, (shares, backends) if shares and backends else None, names, today)
     _write(options.out, {**files, NAME: text.encode("utf-8", "replace")})
     return {
         "report": os.fspath(options.out / NAME),

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report.findings import ALLOWED, OVERALL, Findings, allowed, percent, signed
+from benchmarks.report.findings import MAX_WRONGLY_EMPTY, OVERALL, Findings, best_allowed_floor, percent, signed
 from benchmarks.report.read import Contribution
 
 if TYPE_CHECKING:  # it takes a second to import
@@ -267,9 +267,14 @@ def abstention(found: Findings) -> Chart | None:
         )
         axes.set_xticks((0.0, 0.05, 0.1, 0.15, 0.2), ["0 %", "5 %", "10 %", "15 %", "20 %"])
         _share_axis(axes, 0.0, 1.0)
-        axes.axvline(ALLOWED, color=LIGHT["zero"], linewidth=0.75, linestyle=DASHES[1])
+        axes.axvline(MAX_WRONGLY_EMPTY, color=LIGHT["zero"], linewidth=0.75, linestyle=DASHES[1])
         axes.annotate(
-            f"{100 * ALLOWED:.0f} %", (ALLOWED, 1), (3, -3), textcoords="offset points", va="top", color=LIGHT["quiet"]
+            f"{100 * MAX_WRONGLY_EMPTY:.0f} %",
+            (MAX_WRONGLY_EMPTY, 1),
+            (3, -3),
+            textcoords="offset points",
+            va="top",
+            color=LIGHT["quiet"],
         )
         looks, ends = styles(found), []
         floors: list[str] = []
@@ -282,12 +287,14 @@ def abstention(found: Findings) -> Chart | None:
                 now = (arm.now.answerable, arm.now.unanswerable)
                 axes.plot(*now, color=style.color, marker=style.marker, clip_on=False)
                 ends.append((arm.name, *(curve[-1] if len(curve) > 1 else now)))
-            if (best := allowed(arm.curve)) is not None:
+            if (best := best_allowed_floor(arm.curve)) is not None:
                 floors.insert(0, f"{arm.name} could leave {percent(best.unanswerable)} empty")
         _name_ends(figure, axes, ends, looks)
     text = "Marks are the arms as they are."
     if floors:
-        text += f" With a floor that costs at most {100 * ALLOWED:.0f} % of the answerable, {'; '.join(floors)}."
+        text += (
+            f" With a floor that costs at most {100 * MAX_WRONGLY_EMPTY:.0f} % of the answerable, {'; '.join(floors)}."
+        )
     return Chart(
         "abstention",
         "Knowing when to say nothing",

@@ -1,4 +1,4 @@
-"""What rows say, as values: nothing here draws, and nothing that draws computes."""
+"""Computes the values of a report from rows: drawing modules compute nothing, and this one draws nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from benchmarks.progress import Advance
 from benchmarks.scored_rows import Row
 from fusion.compare.verdict import TIE_WITHIN, Paired, interval, paired
 
-ALLOWED = 0.02
+MAX_WRONGLY_EMPTY = 0.02
 """the share of answerable questions that may be left empty wrongly: what an abstaining floor is chosen by"""
-MOST = 1500
+MAX_CASES = 1500
 """questions listed one by one: 1,500 blocks of 6,000 characters are a page of 9 MB, which a phone still opens"""
 OVERALL = "all questions"
 
@@ -136,9 +136,9 @@ class Findings:
 def findings(
     rows: Sequence[Row], baseline: str | None, advance: Advance, runs: Sequence[str] = ()
 ) -> tuple[Findings, ...]:
-    """Of each data set, in the rows' order; ``runs`` are the names that arms have behind their own.
+    """Of each data set, in the rows' order; ``runs`` are the run names that are appended to arms.
 
-    Advances by one an arm. Raises DataError for a baseline nobody has.
+    Advances by one an arm. Raises DataError for an unknown baseline.
     """
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
@@ -244,7 +244,7 @@ def _over(ours: Sequence[Row], theirs: Mapping[Key, Row]) -> dict[str, Paired]:
 
 
 def _abstention(rows: Sequence[Row]) -> tuple[Floor | None, tuple[Floor, ...]]:
-    """What is left empty now, and the curve: a floor of f leaves empty whatever has its best candidate below f."""
+    """What is left empty now, and the curve: a floor of f leaves empty each answer whose best candidate is below f."""
     able = [row for row in rows if row.eib is not None]
     unable = [row for row in rows if row.category == UNANSWERABLE]
     if not able or not unable:
@@ -258,9 +258,9 @@ def _abstention(rows: Sequence[Row]) -> tuple[Floor | None, tuple[Floor, ...]]:
     return now, tuple(Floor(_share(b < f for b in of_able), _share(b < f for b in of_unable)) for f in floors)
 
 
-def allowed(curve: Sequence[Floor]) -> Floor | None:
-    """The point that leaves most of the unanswerable empty, at no more than `ALLOWED` of the answerable."""
-    return max((p for p in curve if p.answerable <= ALLOWED), key=lambda p: p.unanswerable, default=None)
+def best_allowed_floor(curve: Sequence[Floor]) -> Floor | None:
+    """The point that leaves most of the unanswerable empty, at no more than `MAX_WRONGLY_EMPTY` of the answerable."""
+    return max((p for p in curve if p.answerable <= MAX_WRONGLY_EMPTY), key=lambda p: p.unanswerable, default=None)
 
 
 def _share(values: Iterable[bool]) -> float:

@@ -1,7 +1,7 @@
-"""The page: one HTML file that asks nobody for anything and lets nothing in it run but its own script.
+"""Makes the page of a report: one HTML file that requests nothing over the network and runs only its own script.
 
-Names and texts come from memories, which anybody may have written: they go into the markup escaped, and the questions'
-texts into a JSON island that the script reads and shows as text.
+Names and texts come from memories, which anyone may have written: names are escaped in the markup, and the texts of
+questions are in a JSON island that the script reads and shows as text.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import orjson
 
 from benchmarks.report.charts import Chart
 from benchmarks.report.findings import (
-    ALLOWED,
-    MOST,
+    MAX_CASES,
+    MAX_WRONGLY_EMPTY,
     OVERALL,
     Arm,
     Case,
     Findings,
     Share,
-    allowed,
+    best_allowed_floor,
     headline,
     percent,
     signed,
@@ -54,7 +54,7 @@ MEANING = {
         backend took when it was recorded, plus ranking and packing.""",
     "Left empty": f"""
         Questions that got an empty block. For one without an answer in memory that is right; for another it is an
-        error, and at most {100 * ALLOWED:.0f} % of those is what a floor should cost. The curve has every floor that
+        error, and a floor should cost at most {100 * MAX_WRONGLY_EMPTY:.0f} % of those. The curve has every floor that
         could be set on the best candidate's score; the mark is the arm as it is.""",
     "Fair share (Shapley)": """
         What a backend adds on average over all orders in which the backends could join. “Lost without it” is what the
@@ -70,7 +70,7 @@ class Drawn:
     charts: tuple[Chart, ...]
 
 
-def page(sets: Sequence[Drawn], told: tuple[Contribution, Chart] | None, files: Sequence[str], made: date) -> str:
+def page(sets: Sequence[Drawn], shares: tuple[Contribution, Chart] | None, files: Sequence[str], made: date) -> str:
     """The whole file, ready to be written as UTF-8."""
     style = (FOLDER / "page.css").read_text(encoding="utf-8")
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
@@ -100,11 +100,11 @@ def page(sets: Sequence[Drawn], told: tuple[Contribution, Chart] | None, files: 
         f"<h1>{_text(title)}</h1>",
         *(f'<p class="headline">{_text(_prefixed(one.found, several))}</p>' for one in sets),
         f'<p class="made">Made on {made.isoformat()} of {rows:,} answers in {_text(", ".join(files))}.</p>',
-        _navigation(sets, told is not None),
+        _navigation(sets, shares is not None),
         "</header>",
         "<main>",
         *(_dataset(one, i, several) for i, one in enumerate(sets)),
-        _contribution(*told) if told else "",
+        _contribution(*shares) if shares else "",
         _questions(sets, cases),
         _meaning(),
         "</main>",
@@ -121,9 +121,9 @@ def _prefixed(found: Findings, several: bool) -> str:
     return f"{found.dataset}: {headline(found)}" if several else headline(found)
 
 
-def _navigation(sets: Sequence[Drawn], told: bool) -> str:
+def _navigation(sets: Sequence[Drawn], shares: bool) -> str:
     links = [(f"set-{i}", one.found.dataset if len(sets) > 1 else "The arms") for i, one in enumerate(sets)]
-    links += [("contribution", "What each backend contributes")] * told
+    links += [("contribution", "What each backend contributes")] * shares
     links += [("questions", "Question by question"), ("meaning", "What the figures mean")]
     items = "".join(f'<li><a href="#{anchor}">{_text(name)}</a></li>' for anchor, name in links)
     return f'<nav aria-label="Sections"><ul>{items}</ul></nav>'
@@ -138,7 +138,7 @@ def _dataset(drawn: Drawn, place: int, several: bool) -> str:
     figures = [_figure(chart, f"set-{place}-{chart.name}") for chart in drawn.charts]
     missing = []
     if found.baseline is None and len(found.arms) == 1:
-        missing.append("One arm alone: there is nothing to compare it with. Measure another beside it (--arms).")
+        missing.append("One arm alone: there is nothing to compare it with. Measure another one too (--arms).")
     elif found.baseline is None:
         missing.append("None of its arms is the baseline: nothing is compared.")
     if all(arm.now is None for arm in found.arms):
@@ -214,7 +214,7 @@ def _emptied(arm: Arm) -> str:
     if arm.now is None:
         return "–"
     text = f"{percent(arm.now.unanswerable)} / {percent(arm.now.answerable)}"
-    if (best := allowed(arm.curve)) is not None:
+    if (best := best_allowed_floor(arm.curve)) is not None:
         text += f"<small>by floor: {percent(best.unanswerable)} / {percent(best.answerable)}</small>"
     return text
 
@@ -262,11 +262,11 @@ def _figure(chart: Chart, name: str) -> str:
 # The backends ----------------------------------------------------------------------------------------------------
 
 
-def _contribution(told: Contribution, chart: Chart) -> str:
+def _contribution(shares: Contribution, chart: Chart) -> str:
     lines = []
-    for name in sorted(told.shapley, key=lambda n: -told.shapley[n]):
-        saved = told.saves_ms[name]
-        cells = [signed(told.shapley[name]), signed(told.leave_one_out[name]), percent(told.alone[name])]
+    for name in sorted(shares.shapley, key=lambda n: -shares.shapley[n]):
+        saved = shares.saves_ms[name]
+        cells = [signed(shares.shapley[name]), signed(shares.leave_one_out[name]), percent(shares.alone[name])]
         cells.append("–" if saved is None else f"{saved:,.0f}".replace("-", "−"))
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         lines.append(f'<tr><th scope="row"><bdi>{_text(name)}</bdi></th>{row}</tr>')
@@ -277,9 +277,9 @@ def _contribution(told: Contribution, chart: Chart) -> str:
         "alone<small>evidence found</small>",
         "saved without it<small>ms</small>",
     ]
-    caption = f"{told.dataset}, {told.n:,} questions; all together find {percent(told.eib_frac)} of the evidence"
+    caption = f"{shares.dataset}, {shares.n:,} questions; all together find {percent(shares.eib_frac)} of the evidence"
     table = _table(heads, lines, caption, "Backends", "backends")
-    verdicts = "".join(f"<li>{_text(sentence[:1].upper() + sentence[1:])}.</li>" for sentence in told.verdicts)
+    verdicts = "".join(f"<li>{_text(sentence[:1].upper() + sentence[1:])}.</li>" for sentence in shares.verdicts)
     return "\n".join(
         [
             '<section id="contribution" aria-labelledby="contribution-title">',
@@ -298,7 +298,7 @@ def _questions(sets: Sequence[Drawn], cases: Sequence[Case]) -> str:
     title = '<h2 id="questions">Question by question</h2>'
     if not cases:
         return f"<section>{title}<p>No arm missed anything, and none differs from its baseline.</p></section>"
-    shown = min(len(cases), MOST)
+    shown = min(len(cases), MAX_CASES)
     note = "Questions on which an arm missed evidence, or differed from the baseline; what was lost against it first."
     if shown < len(cases):
         note += f" The first {shown:,} of {len(cases):,} are here; the rows have them all."
@@ -337,11 +337,11 @@ _OUTCOMES = {"lost": "lost", "won": "won", "even": "even, with evidence missed"}
 
 
 def _select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str = "") -> str:
-    told = "".join(
+    shares = "".join(
         f'<option value="{_text(value)}"{" selected" * (value == chosen)}>{_text(text)}</option>'
         for value, text in options
     )
-    return f'<label>{label}<select name="{name}"><option value="">all</option>{told}</select></label>'
+    return f'<label>{label}<select name="{name}"><option value="">all</option>{shares}</select></label>'
 
 
 def _island(sets: Sequence[Drawn], cases: Sequence[Case]) -> str:
@@ -349,7 +349,7 @@ def _island(sets: Sequence[Drawn], cases: Sequence[Case]) -> str:
     baselines = {one.found.dataset: one.found.baseline for one in sets}
     blocks: dict[str, int] = {}
     listed: list[dict[str, Any]] = []
-    for case in cases[:MOST]:
+    for case in cases[:MAX_CASES]:
         theirs = case.baseline_block
         listed.append(
             {

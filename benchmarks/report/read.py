@@ -35,7 +35,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A rows file, and the name of the run that wrote it, where it is to be told from another."""
+    """A rows file, and the name of its run, where several runs are compared."""
 
     file: Path
     run: str = ""
@@ -51,7 +51,7 @@ _CONTRIBUTION = TypeAdapter(Contribution)
 
 
 def rows(sources: Sequence[Source]) -> list[Row]:
-    """The rows of all files, in their order; the arms of a run with a name have it behind theirs.
+    """The rows of all files, in their order; the name of a run is appended to its arms.
 
     Raises DataError, naming file and line, for a line that is no row and for one that says again what an earlier line
     said of the same question, arm and budget; for one whose question, or its evidence, is not what an earlier line
@@ -92,14 +92,14 @@ def contribution(file: Path) -> Contribution:
     """The last line of what `contribution` printed. Raises DataError."""
     lines = _bytes(file).strip().split(b"\n")
     try:
-        told = _CONTRIBUTION.validate_json(lines[-1])
+        figures = _CONTRIBUTION.validate_json(lines[-1])
     except ValidationError as error:
         raise DataError(f"{file}: not what `python -m benchmarks contribution --json` prints: {_why(error)}") from None
-    names = told.shapley.keys()
-    for by_backend in (told.alone, told.leave_one_out, told.saves_ms):
+    names = figures.shapley.keys()
+    for by_backend in (figures.alone, figures.leave_one_out, figures.saves_ms):
         if by_backend.keys() != names or not names:
             raise DataError(f"{file}: its figures are not of the same backends")
-    return told
+    return figures
 
 
 def _row(line: bytes, where: str) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.arms import ablations, known, parse, subsets
+from benchmarks.arms import ablations, check_names, parse, subsets
 from benchmarks.datasets import DataError
 from fusion.recipe import DedupSettings, ExpandSettings, GatherSettings, PackSettings, Recipe, RerankSettings
 
@@ -43,9 +43,9 @@ def test_an_unknown_name_is_named(name: str, message: str) -> None:
 
 def test_what_is_not_among_them_is_named() -> None:
     """As for arms, so for baselines and conversations."""
-    assert known(["x"], ["x", "y"], "baseline") == ("x",)
+    assert check_names(["x"], ["x", "y"], "baseline") == ("x",)
     with pytest.raises(DataError, match="no baseline is called 'z'; there are x, y"):
-        known(["z"], ["x", "y"], "baseline")
+        check_names(["z"], ["x", "y"], "baseline")
 
 
 def test_subsets_are_all_but_the_empty_one() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.arms import BASELINES
-from benchmarks.baselines import best, rankings, rows, rrf, spread_out, steps
+from benchmarks.baselines import best, min_max_scaled, rankings, rows, rrf, steps
 from benchmarks.datasets import Corpus, DataError, Item, Question
 from benchmarks.memory_libraries import NEEDS, installed, require
 from tests.fakes import FakeEmbedder
@@ -35,8 +35,8 @@ def test_rrf_by_hand() -> None:
 
 def test_scores_are_spread_from_0_to_1() -> None:
     """(2 - 1) / (5 - 1) is a quarter; where all are equal they say nothing."""
-    assert spread_out(np.array([1.0, 2.0, 5.0])).tolist() == [0.0, 0.25, 1.0]
-    assert spread_out(np.array([2.0, 2.0])).tolist() == [0.0, 0.0]
+    assert min_max_scaled(np.array([1.0, 2.0, 5.0])).tolist() == [0.0, 0.25, 1.0]
+    assert min_max_scaled(np.array([2.0, 2.0])).tolist() == [0.0, 0.0]
 
 
 def test_ties_go_to_the_earlier() -> None:

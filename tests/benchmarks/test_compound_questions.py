@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.compound_questions import CATEGORY, joined
+from benchmarks.compound_questions import CATEGORY, join_questions
 from benchmarks.datasets import UNANSWERABLE, Corpus, Item, Question
 from benchmarks.options import Run
 
@@ -22,7 +22,7 @@ CORPUS = Corpus("town", tuple(Item(i, i) for i in "abc"), QUESTIONS)
 @pytest.mark.feature("Benchmarks: `--joined N` asks a data set's questions in one sentence")
 def test_two_questions_become_one_that_needs_the_evidence_of_both() -> None:
     """Of three answerable ones a pair, and one is left over; none of it is unanswerable."""
-    (one,) = joined(CORPUS, 2, seed=0).questions
+    (one,) = join_questions(CORPUS, 2, seed=0).questions
     said = {"when was Ada born": ("a",), "where does Bo live": ("b", "a"), "Ada sold what": ("c",)}
     parts = one.text.rstrip("?").split(" and ")
     first, second = parts[0][0].lower() + parts[0][1:] if not parts[0].startswith("Ada") else parts[0], parts[1]
@@ -32,7 +32,7 @@ def test_two_questions_become_one_that_needs_the_evidence_of_both() -> None:
 
 def test_three_are_a_list_and_names_keep_their_capital() -> None:
     """Commas, and "and" before the last; a name within the sentence stays a name."""
-    (one,) = joined(CORPUS, 3, seed=1).questions
+    (one,) = join_questions(CORPUS, 3, seed=1).questions
     assert one.text.count(", ") == 1
     assert one.text.count(" and ") == 1
     assert "Ada sold what" in one.text
@@ -41,9 +41,9 @@ def test_three_are_a_list_and_names_keep_their_capital() -> None:
 
 def test_the_draw_can_be_drawn_again() -> None:
     """One seed gives one corpus, whose memories are what they were."""
-    assert joined(CORPUS, 2, seed=3) == joined(CORPUS, 2, seed=3)
-    assert joined(CORPUS, 2, seed=3).memories == CORPUS.memories
-    assert joined(CORPUS, 4, seed=3).questions == ()
+    assert join_questions(CORPUS, 2, seed=3) == join_questions(CORPUS, 2, seed=3)
+    assert join_questions(CORPUS, 2, seed=3).memories == CORPUS.memories
+    assert join_questions(CORPUS, 4, seed=3).questions == ()
 
 
 def test_figures_and_rows_say_how_it_was_asked() -> None:

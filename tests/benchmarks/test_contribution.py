@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.contribution import Told, figures, sentence
+from benchmarks.contribution import SubsetResult, figures, sentence
 from benchmarks.recordings import Cost
 from benchmarks.scored_rows import Row
 
@@ -43,7 +43,7 @@ def test_contribution_by_hand() -> None:
     rows = [_row(0, ("a",), 1.0), _row(1, ("a",), 0.0)]
     rows += [_row(q, names, 1.0) for q in (0, 1) for names in (("b",), ("a", "b"))]
     costs = ({"a": Cost(10.0, 4.0), "b": Cost(5.0, 2.0)}, {"a": Cost(20.0, 6.0), "b": Cost(5.0, 2.0)})
-    told = Told(tuple(rows), costs, {"": (30.0, 50.0), "a": (20.0, 30.0), "b": (30.0, 49.0)})
+    told = SubsetResult(tuple(rows), costs, {"": (30.0, 50.0), "a": (20.0, 30.0), "b": (30.0, 49.0)})
     out = figures(rows, [told], ("a", "b"))
     assert (out["n"], out["eib_frac"]) == (2, 1.0)
     assert out["shapley"] == {"a": 0.25, "b": 0.75}

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from benchmarks.figures import arms, cost, quality
-from benchmarks.metrics import found
+from benchmarks.metrics import texts_in_block
 from benchmarks.scored_rows import Row, write, write_rows
 from tests.benchmarks.datasets.test_locomo import KITCHEN
 
@@ -108,10 +108,10 @@ def test_an_arm_beside_another(rows: list[Row]) -> None:
 
 
 def test_the_found_of_a_row_is_what_its_block_says(rows: list[Row]) -> None:
-    """What the figures count is what `found` reads in the block that goes to the referee."""
+    """What the figures count is what `texts_in_block` reads in the block that goes to the referee."""
     texts = {t["dia_id"]: f"{t['speaker']}: {t['text']}" for s in ("session_2", "session_10") for t in _session(s)}
     for row in rows:
-        assert tuple(found([texts[g] for g in row.gold], row.block)) == row.found
+        assert tuple(texts_in_block([texts[g] for g in row.gold], row.block)) == row.found
 
 
 def test_rows_are_written_whole_or_not_at_all(rows: list[Row], tmp_path: Path) -> None:

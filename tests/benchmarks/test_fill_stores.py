@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item
-from benchmarks.fill_stores import content_of, home_of, settled
+from benchmarks.fill_stores import content_digest, corpus_home, wait_until_stored
 from fusion import Gateway
 from fusion.gateway.health import BackendState
 
@@ -41,28 +41,28 @@ async def test_a_bar_follows_the_slowest_backend() -> None:
     """Of ten, 4 are not told and 6 have no vector: none is there; then 7; one fewer moves nothing back; then all."""
     steps: list[int] = []
     stores = Stores([(4, 6), (0, 3), (0, 4), (0, 0)])
-    await settled(cast(Gateway, cast(Any, stores)), 10, steps.append, 0.0)
+    await wait_until_stored(cast(Gateway, cast(Any, stores)), 10, steps.append, 0.0)
     assert [step for step in steps if step] == [7, 3]
 
 
 async def test_what_a_store_lacks_is_an_error() -> None:
     """Figures of a store that does not answer would mean nothing."""
     with pytest.raises(RuntimeError, match="not everything is stored"):
-        await settled(cast(Gateway, cast(Any, Stores([(0, 0)], status="open"))), 1, look_s=0.0)
+        await wait_until_stored(cast(Gateway, cast(Any, Stores([(0, 0)], status="open"))), 1, poll_s=0.0)
 
 
 @pytest.mark.feature("benchmarks: a kept home is filled by one content only")
 def test_a_kept_home_is_filled_by_one_corpus_only(tmp_path: Path) -> None:
     """The same content again is welcome; edited, stored otherwise, or in a home that does not say: refused by name."""
-    first = {"content": content_of(Corpus("notes", (Item("a", "It cost 190 kr."),), ())), "captions": "without"}
-    edited = {**first, "content": content_of(Corpus("notes", (Item("a", "It cost 999 kr."),), ()))}
+    first = {"content": content_digest(Corpus("notes", (Item("a", "It cost 190 kr."),), ())), "captions": "without"}
+    edited = {**first, "content": content_digest(Corpus("notes", (Item("a", "It cost 999 kr."),), ()))}
     for _ in range(2):
-        with home_of(tmp_path, "notes", first) as home:
+        with corpus_home(tmp_path, "notes", first) as home:
             assert home == tmp_path / "notes"
     for other, differs in ((edited, "content differ"), ({**first, "captions": "with"}, "captions differ")):
-        with pytest.raises(DataError, match=differs), home_of(tmp_path, "notes", other):
+        with pytest.raises(DataError, match=differs), corpus_home(tmp_path, "notes", other):
             pass
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / "journal.sqlite").touch()
-    with pytest.raises(DataError, match="does not say by what"), home_of(tmp_path, "older", first):
+    with pytest.raises(DataError, match="does not say by what"), corpus_home(tmp_path, "older", first):
         pass

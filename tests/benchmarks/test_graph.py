@@ -20,7 +20,7 @@ from benchmarks.graph import Sizes, large_graph, run, sentences_per_s
 from benchmarks.options import Run
 from tests.benchmarks.datasets.test_others import HOPS
 
-TINY = Sizes(entities=20, relations=40, hub=10, asked=3, told=4, mem0=10, mem0_asked=2)
+TINY = Sizes(entities=20, relations=40, hub=10, asked=3, sentences=4, mem0=10, mem0_asked=2)
 
 
 def test_the_command_takes_what_it_needs(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_a_graph_is_drawn_and_asked(tmp_path: Path) -> None:
 
 async def test_sentences_are_counted() -> None:
     """Four memories of five sentences take some time."""
-    assert await sentences_per_s(TINY.told) > 0
+    assert await sentences_per_s(TINY.sentences) > 0
 
 
 @pytest.mark.feature(

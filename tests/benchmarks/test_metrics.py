@@ -6,14 +6,14 @@ from math import log2
 
 import pytest
 
-from benchmarks.metrics import by_group, duplicate_pairs, found, mean, percentile, ranking
+from benchmarks.metrics import by_group, duplicate_pairs, mean, percentile, ranking, texts_in_block
 
 
 def test_found_undoes_what_packing_does() -> None:
     """Escaping and line breaks are not the agent's loss; a missing word is."""
     gold = ["Per: Then we eat salad <for a week> & bread.", "Ida: The oven broke on Sunday."]
     block = "[m1] Per: Then we eat salad &lt;for\n a week&gt; &amp; bread.\n[m2] Ida: The oven broke"
-    assert found(gold, block) == [True, False]
+    assert texts_in_block(gold, block) == [True, False]
 
 
 def test_rankings_by_hand() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item, Question
-from benchmarks.fill_stores import opened, scattered, spread
+from benchmarks.fill_stores import open_home, scattered_copies, store_copies
 from benchmarks.options import Run
 from benchmarks.run_dataset import run
 
@@ -18,9 +18,9 @@ LONG = "The rake is behind the shed.\n\n" * 12_000
 async def test_scattered_stores_get_a_long_message_in_pieces(tmp_path: Path) -> None:
     """Its pieces are all the one message, and none is longer than a memory."""
     corpus = Corpus("c", (Item("1", LONG, "s", 1), Item("2", "Tea is at four.", "s", 2)), ())
-    async with opened(tmp_path / "home", ("markdown", "cortex")) as fusion:
-        copies = scattered(corpus, ("markdown", "cortex"), 0)
-        stored = await spread(fusion, corpus, copies, tmp_path / "ledger.json")
+    async with open_home(tmp_path / "home", ("markdown", "cortex")) as fusion:
+        copies = scattered_copies(corpus, ("markdown", "cortex"), 0)
+        stored = await store_copies(fusion, corpus, copies, tmp_path / "ledger.json")
     assert sum(item.id == "1" for item in stored.items.values()) > 10
     assert {item.id for item in stored.items.values()} == {"1", "2"}
 

@@ -11,8 +11,18 @@ import pytest
 
 from benchmarks.arms import Arm, subsets
 from benchmarks.datasets import Corpus, DataError, Item, Question
-from benchmarks.fill_stores import TIMEOUT_MS, opened, store
-from benchmarks.recordings import Recorded, hits_of, load, made_by, record, replay, save, scope_of, widest
+from benchmarks.fill_stores import TIMEOUT_MS, open_home, store_corpus
+from benchmarks.recordings import (
+    CorpusRecording,
+    hits_of,
+    load,
+    made_from,
+    record,
+    replay,
+    save,
+    scope_of,
+    widest_recipe,
+)
 from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
@@ -52,15 +62,15 @@ def _recipes() -> dict[str, Recipe]:
 
 
 @pytest.fixture
-async def kitchen(tmp_path: Path) -> AsyncIterator[tuple[Gateway, Recorded]]:
-    async with opened(tmp_path / "home", BACKENDS) as fusion:
-        stored = await store(fusion, KITCHEN)
-        wide = widest(list(_recipes().values()))
-        made = made_by(KITCHEN, BACKENDS, wide, "minilm")
+async def kitchen(tmp_path: Path) -> AsyncIterator[tuple[Gateway, CorpusRecording]]:
+    async with open_home(tmp_path / "home", BACKENDS) as fusion:
+        stored = await store_corpus(fusion, KITCHEN)
+        wide = widest_recipe(list(_recipes().values()))
+        made = made_from(KITCHEN, BACKENDS, wide, "minilm")
         asked = {q.index: await record(fusion.live, scope_of(KITCHEN), q, wide, BACKENDS) for q in KITCHEN.questions}
         yield (
             fusion,
-            Recorded(
+            CorpusRecording(
                 made=made,
                 asked={q.index: q.text for q in KITCHEN.questions},
                 recordings={i: recording for i, (recording, _) in asked.items()},
@@ -79,7 +89,7 @@ def _same(row: Row) -> Row:
 
 @pytest.mark.feature("any recipe over any subset of backends replays as it answers live")
 @pytest.mark.model
-async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple[Gateway, Recorded]) -> None:
+async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple[Gateway, CorpusRecording]) -> None:
     """Five recipes over seven subsets, three questions each: block, members and ranking are those of a live answer.
 
     One of the recipes asks for three hits only: it is handed the head of what was recorded.
@@ -100,7 +110,7 @@ async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple
     assert [_same(row) for row in await _replayed(one, arms)] == live
 
 
-async def _replayed(one: Recorded, arms: list[Arm]) -> list[Row]:
+async def _replayed(one: CorpusRecording, arms: list[Arm]) -> list[Row]:
     """`replay` has a loop of its own, so it runs in a thread here."""
     import asyncio
 
@@ -108,7 +118,7 @@ async def _replayed(one: Recorded, arms: list[Arm]) -> list[Row]:
 
 
 @pytest.mark.model
-async def test_a_recording_comes_back_from_disk(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:
+async def test_a_recording_comes_back_from_disk(kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path) -> None:
     """Written and read, it replays to the same rows, with costs, rankings and times as they were."""
     _, one = kitchen
     save(one, tmp_path / "recordings")
@@ -127,7 +137,9 @@ def test_graph_scores_of_earlier_recordings_are_read() -> None:
 
 @pytest.mark.feature("a recording of other memories or another model is refused")
 @pytest.mark.model
-async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:
+async def test_a_recording_of_something_else_is_refused(
+    kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path
+) -> None:
     """Another model, other memories, an earlier form, other bytes: named. Deeper, or more questions: recorded again."""
     _, one = kitchen
     folder = tmp_path / "recordings"
@@ -137,7 +149,7 @@ async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Gateway, 
         load(folder, {**one.made, "embedder": "other"}, KITCHEN.questions)
     fewer = replace(KITCHEN, memories=KITCHEN.memories[1:])
     with pytest.raises(DataError, match="content differ"):
-        load(folder, made_by(fewer, BACKENDS, widest(list(_recipes().values())), "minilm"), KITCHEN.questions)
+        load(folder, made_from(fewer, BACKENDS, widest_recipe(list(_recipes().values())), "minilm"), KITCHEN.questions)
     with pytest.raises(DataError, match=r"recorded otherwise \(version differ\)"):
         load(folder, {**one.made, "version": 0}, KITCHEN.questions)
     assert load(folder, {**one.made, "depth": 10_000}, KITCHEN.questions) is None
@@ -149,7 +161,7 @@ async def test_a_recording_of_something_else_is_refused(kitchen: tuple[Gateway, 
 
 
 @pytest.mark.model
-async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[Gateway, Recorded]) -> None:
+async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[Gateway, CorpusRecording]) -> None:
     """Depth 1,000 of a recording of 150: refused, instead of being measured at less."""
     _, one = kitchen
     deeper = Recipe(name="deeper", gather=GatherSettings(depth=1000))
@@ -162,7 +174,7 @@ async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[
     of="`tune` moves a number where it gains more than its error",
 )
 @pytest.mark.model
-async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, Recorded], tmp_path: Path) -> None:
+async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path) -> None:
     """A question that was reworded, or two that changed places: recorded again, never answered for another text."""
     _, one = kitchen
     save(one, tmp_path)
@@ -176,7 +188,7 @@ async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, Rec
 
 @pytest.mark.model
 async def test_a_recording_is_private_and_says_where_it_cannot_be(
-    kitchen: tuple[Gateway, Recorded], tmp_path: Path
+    kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path
 ) -> None:
     """For its owner only, also in a folder that others may read; a file for a folder is a clear error."""
     _, one = kitchen

@@ -19,7 +19,7 @@ from matplotlib.text import Text
 
 from benchmarks.__main__ import main
 from benchmarks.report.charts import DARK, LIGHT, apart, charts, contribution, styles, wrapped
-from benchmarks.report.findings import Findings, Floor, allowed, findings, headline
+from benchmarks.report.findings import Findings, Floor, best_allowed_floor, findings, headline
 from benchmarks.report.read import Contribution, source
 from benchmarks.report.read import rows as read_rows
 
@@ -184,7 +184,7 @@ class TestFindings:
         arm = one.scored[0]
         assert arm.now == Floor(0.0, 0.0)
         assert arm.curve == (Floor(0.0, 0.0), Floor(0.0, 1.0), Floor(1.0, 1.0))
-        assert allowed(arm.curve) == Floor(0.0, 1.0)
+        assert best_allowed_floor(arm.curve) == Floor(0.0, 1.0)
         assert one.scored[1].curve == ()
 
 

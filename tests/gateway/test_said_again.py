@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.fill_stores import BACKENDS, opened, settled
+from benchmarks.fill_stores import BACKENDS, open_home, wait_until_stored
 from fusion import Gateway
 from fusion.contract import Scope
 from fusion.doors.cli import render
@@ -23,7 +23,7 @@ OSLO, BERGEN = "Ada's main office is in Oslo.", "Ada's main office is in Bergen.
 
 @pytest.fixture
 async def fusion(tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with opened(tmp_path / "home", BACKENDS) as fusion:
+    async with open_home(tmp_path / "home", BACKENDS) as fusion:
         yield fusion
 
 
@@ -32,7 +32,7 @@ async def remember(fusion: Gateway, *texts: str) -> list[Acknowledged]:
     kept = []
     for text in texts:
         kept += await fusion.remember([NewMemory(text, Scope(user_id="ada"), kind="fact")])
-        await settled(fusion)
+        await wait_until_stored(fusion)
     return kept
 
 
@@ -86,7 +86,7 @@ async def test_a_copy_that_an_agent_remembers_later_makes_a_memory_newer(fusion:
     await remember(fusion, OSLO)
     [bergen] = await remember(fusion, BERGEN)
     [copy] = await fusion.remember([NewMemory(OSLO, Scope(user_id="ada"), kind="fact", origin="agent")])
-    await settled(fusion)
+    await wait_until_stored(fusion)
     assert copy.status == "stored"
     shown = await block(fusion)
     assert shown.count(OSLO) == 1

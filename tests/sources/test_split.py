@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.datasets import Corpus, DataError, Item
-from benchmarks.fill_stores import split_up
+from benchmarks.fill_stores import count_split
 from fusion.contract import Place, Scope
 from fusion.doors.cli.ingest import BATCH_BYTES, Tally, wire_form
 from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory
@@ -64,10 +64,10 @@ def test_a_long_line_of_jsonl_and_a_long_turn_are_read_in_pieces_and_counted(tmp
 def test_a_benchmark_finds_what_cannot_be_stored_before_anything_is() -> None:
     """A message of 348,853 characters is counted; one whose name holds a secret is named."""
     long = Corpus("c1", (Item("m1", PROSE * 4_300, "batch_0", 3), Item("m2", "short", "batch_0", 4)), ())
-    counted = split_up([long], captions=False)
+    counted = count_split([long], captions=False)
     assert counted["messages"] == 1
     assert counted["pieces"] > 200
-    assert split_up([Corpus("c2", (Item("m1", "short"),), ())], captions=False) == {}
+    assert count_split([Corpus("c2", (Item("m1", "short"),), ())], captions=False) == {}
     secret = "sk-ant-" + "api03-a1B2c3D4e5F6g7H8i9J0"
     with pytest.raises(DataError, match=r"c3, message m7\.document has a secret"):
-        split_up([Corpus("c3", (Item("m7", "x", secret),), ())], captions=False)
+        count_split([Corpus("c3", (Item("m7", "x", secret),), ())], captions=False)
