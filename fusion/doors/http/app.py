@@ -1,6 +1,6 @@
-"""The HTTP door: the application around the routes, and how errors become replies.
+"""The HTTP application: the routes, the drop-in routes of other systems, `/mcp`, and error replies.
 
-What decides stands behind it, in `Gateway`; what refuses before it, in `gate`.
+`middleware.Gate` refuses requests before they reach it; `Gateway` does the work.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from fusion import problem
 from fusion.contract import Scope
 from fusion.doors.http import schemas
 from fusion.doors.http.middleware import PUBLIC, Gate, Problem, Rules
-from fusion.doors.http.openapi import DOCS, document, shown
-from fusion.doors.http.routes import ClientGone, Served, reply, router, while_connected
+from fusion.doors.http.openapi import DOCS, docs_page, document
+from fusion.doors.http.routes import router
+from fusion.doors.http.routing import ClientGone, RequestContext, reply, while_connected
 from fusion.doors.http.streaming import no_lines, no_progress
 from fusion.errors import BadInput, FusionError
 from fusion.extension import Route as DropIn
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None = None) -> Gate:
-    """The ASGI application over an open `Gateway`; ``local_token`` is the home's, which every request needs."""
+    """The ASGI application over an open `Gateway`. Every request needs ``local_token``, the home's, or an API key."""
     app = FastAPI(
         title="memory-fusion",
         version=package.__version__,
         summary="Ask all of an agent's memories at once.",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # FastAPI's page loads scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
         exception_handlers={
@@ -55,70 +56,73 @@ def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None =
     rules = Rules.of(settings, local_token=local_token)
     gate = Gate(app, rules, probes=PUBLIC | probes, require=fusion.require_home)
 
-    app.state.served = Served(fusion, settings, gate)
-    app.router.routes.extend(router.routes)  # as they are: to include them would build each a second time
+    app.state.context = RequestContext(fusion, settings, gate)
+    app.router.routes.extend(router.routes)  # not include_router, which builds every route again
     for backend, drop_ins in fusion.routes().items():
         for drop_in in drop_ins:
-            app.add_route(compat_path(backend, drop_in), dropped_in(fusion, backend, drop_in), methods=[drop_in.method])
+            app.add_route(
+                compat_path(backend, drop_in), drop_in_endpoint(fusion, backend, drop_in), methods=[drop_in.method]
+            )
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
     app.openapi = lambda: document(needs_key=bool(rules.keys))  # type: ignore[method-assign]
-    app.add_route(DOCS, shown, include_in_schema=False)
+    app.add_route(DOCS, docs_page, include_in_schema=False)
     return gate
 
 
 def compat_path(backend: str, route: DropIn) -> str:
+    """The path of a drop-in route of a backend."""
     return f"/compat/{backend}{route.path}"
 
 
-def dropped_in(fusion: Gateway, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of a route of another system's, which knows no users: it is asked for everybody's of a tenant."""
+def drop_in_endpoint(fusion: Gateway, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a drop-in route. The other system has no users, so its scope is the whole tenant."""
 
     async def endpoint(request: Request) -> Response:
         sent = schemas.content_of(body) if (body := await request.body()) else {}
         if not isinstance(sent, dict):
             raise BadInput("The body is not a JSON object.")
-        given = {**request.query_params, **sent, **request.path_params}
+        arguments = {**request.query_params, **sent, **request.path_params}
         scope = Scope(request.scope["tenant"], audience="private")
-        asked = fusion.serve(backend, route, scope, given, no_lines, no_progress)
-        return reply(await while_connected(request, asked))
+        work = fusion.serve(backend, route, scope, arguments, no_lines, no_progress)
+        return reply(await while_connected(request, work))
 
     return endpoint
 
 
 class Mcp:
-    """`/mcp`. The SDK behind it is imported when somebody first asks, in a thread: most gateways never need it."""
+    """The route `/mcp`. It imports the MCP SDK on the first request, in a thread: most gateways never need it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._door: ASGIApp | None = None
+        self._mcp: ASGIApp | None = None
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        if self._door is None:
+        if self._mcp is None:
             module = await asyncio.to_thread(importlib.import_module, "fusion.doors.mcp.server")
-            self._door = cast("ASGIApp", module.http_app(self._app))
-        await self._door(scope, receive, send)
+            self._mcp = cast("ASGIApp", module.http_app(self._app))
+        await self._mcp(scope, receive, send)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Every error as problem details."""
+    """The reply to an error: problem details."""
     if isinstance(error, FusionError):
         return Problem.of(error)
-    if isinstance(error, RequestValidationError):  # its places begin with where the value stood: body, query, header
-        found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
-        return Problem.of(BadInput(schemas.said(found)))
+    if isinstance(error, RequestValidationError):  # each location begins with body, query or header
+        errors = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
+        return Problem.of(BadInput(schemas.summary(errors)))
     if isinstance(error, HTTPException):
         detail = _HTTP_DETAIL.get(error.status_code, error.detail)
         headers = {"allow": allowed(request)} if error.status_code == 405 else error.headers
         return Problem(problem.http_problem(error.status_code, detail), headers)
     if isinstance(error, ClientGone):
-        return Response(status_code=499)  # nginx's number for it; nobody reads this, but a log may
-    # Only our own mistakes come here. The log has the traceback; the caller gets what finds it there.
+        return Response(status_code=499)  # nginx's status for a closed connection, for logs
+    # Only internal errors come here. The log has the traceback under the id that the caller gets.
     detail = f"The gateway made a mistake. Its log says more, under request {request.scope.get('request_id')}."
     return Problem(problem.http_problem(500, detail))
 
 
 def allowed(request: Request) -> str:
-    """The methods of all routes that have the path of a request; Starlette names those of the first."""
+    """The methods of all routes with the path of a request. Starlette names those of the first route only."""
     routes = (route for route in request.app.routes if route.matches(request.scope)[0] is Match.PARTIAL)
     return ", ".join(sorted({method for route in routes for method in route.methods or ()}))
 

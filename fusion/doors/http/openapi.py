@@ -1,6 +1,6 @@
-"""The OpenAPI document that FastAPI writes from the routes, and the page that shows it.
+"""The OpenAPI document of the routes, and the page that shows it.
 
-What FastAPI does not know is added: the problem details of errors, the key, and an example of each request and reply
+FastAPI writes the document; this adds the problem details of errors, the key, and an example of each request and reply
 (`examples.json`; a test validates each).
 """
 
@@ -19,7 +19,8 @@ from pydantic import TypeAdapter
 
 import fusion as package
 from fusion import wire
-from fusion.doors.http.routes import problem_reply, router
+from fusion.doors.http.routes import router
+from fusion.doors.http.routing import problem_reply
 
 DOCS = "/docs"
 JSON = "application/json"
@@ -28,80 +29,82 @@ _KEY = "The token of the home, which `fusion token` prints, or an API key, which
 
 @cache
 def examples() -> dict[str, dict[str, Any]]:
-    """By operation: an example ``request`` (or several ``requests``) and ``reply``."""
-    found: dict[str, dict[str, Any]] = json.loads(files("fusion.doors.http").joinpath("examples.json").read_bytes())
-    return found
+    """By operation: an example ``request`` (or several ``requests``) and an example ``reply``."""
+    by_operation: dict[str, dict[str, Any]]
+    by_operation = json.loads(files("fusion.doors.http").joinpath("examples.json").read_bytes())
+    return by_operation
 
 
 @cache
 def document(*, needs_key: bool = False) -> dict[str, Any]:
-    """The whole document; with ``needs_key`` every route but the probes wants a Bearer key."""
-    found = get_openapi(
+    """The whole document; with ``needs_key`` every route except the probes requires a Bearer key."""
+    openapi = get_openapi(
         title="memory-fusion",
         version=package.__version__,
         summary="Ask all of an agent's memories at once.",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         routes=router.routes,
     )
-    for item in found["paths"].values():
+    for item in openapi["paths"].values():
         for operation in item.values():
             _complete(operation)
-    schemas = found["components"]["schemas"]
+    schemas = openapi["components"]["schemas"]
     problem = TypeAdapter(wire.Problem).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
     schemas |= {**problem.pop("$defs"), "Problem": problem}
-    found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": _KEY}}
-    found["security"] = [{"key": []}] if needs_key else []
-    return found
+    openapi["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": _KEY}}
+    openapi["security"] = [{"key": []}] if needs_key else []
+    return openapi
 
 
 def _complete(operation: dict[str, Any]) -> None:
-    """Adds examples to one operation. The first line of the docstring becomes its summary."""
+    """Add examples to one operation. The first line of its docstring becomes its summary."""
     operation["summary"], _, more = operation.pop("description").partition("\n\n")
     if more:
         operation["description"] = more
-    shown = examples()[operation["operationId"].removesuffix("_v1")]
+    example = examples()[operation["operationId"].removesuffix("_v1")]
     if sent := operation.get("requestBody"):
-        sent["content"][JSON] |= _example(shown, "request")
+        sent["content"][JSON] |= _example(example, "request")
         operation["responses"]["415"] = problem_reply(415)
     for status, reply in operation["responses"].items():
         if JSON in reply["content"] and status != "503":
-            reply["content"][JSON] |= _example(shown, "reply")
+            reply["content"][JSON] |= _example(example, "reply")
     operation["responses"] = dict(sorted(operation["responses"].items()))
 
 
-def _example(shown: dict[str, Any], which: str) -> dict[str, Any]:
-    if several := shown.get(f"{which}s"):
+def _example(example: dict[str, Any], which: str) -> dict[str, Any]:
+    if several := example.get(f"{which}s"):
         return {"examples": {name: {"value": value} for name, value in several.items()}}
-    return {"example": shown[which]}
+    return {"example": example[which]}
 
 
-async def shown(request: Request) -> Response:
-    """`/docs`: the document as one page, which loads nothing: no script, no style, no font."""
+async def docs_page(request: Request) -> Response:
+    """`/docs`: the document as one page without scripts, styles and fonts."""
     return HTMLResponse(page())
 
 
 @cache
 def page() -> str:
-    found = document()
+    """The HTML of `/docs`."""
+    openapi = document()
     routes = [
         f"<li><a href='#{one['operationId']}'><code>{method.upper()} {path}</code></a> {escape(one['summary'])}"
-        for path, item in found["paths"].items()
+        for path, item in openapi["paths"].items()
         for method, one in item.items()
     ]
     operations = [
         _operation(f"{method.upper()} {path}", one)
-        for path, item in found["paths"].items()
+        for path, item in openapi["paths"].items()
         for method, one in item.items()
     ]
     schemas = [
         f"<details id='{name}'><summary><code>{name}</code> {escape(schema.get('description', ''))}</summary>"
         f"{_json(schema)}</details>"
-        for name, schema in sorted(found["components"]["schemas"].items())
+        for name, schema in sorted(openapi["components"]["schemas"].items())
     ]
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='color-scheme' content='light dark'>"
         "<meta name='viewport' content='width=device-width'><title>memory-fusion</title>"
-        f"<h1>memory-fusion {package.__version__}</h1><p>{escape(found['info']['summary'])}"
+        f"<h1>memory-fusion {package.__version__}</h1><p>{escape(openapi['info']['summary'])}"
         f"<p>{escape(_KEY)} Send it as <code>Authorization: Bearer …</code>. "
         "For programs: <a href='openapi.json'>openapi.json</a>."
         f"<h2>Routes</h2><ul>{''.join(routes)}</ul>{''.join(operations)}<h2>Types</h2>{''.join(schemas)}</html>"
@@ -109,7 +112,7 @@ def page() -> str:
 
 
 def _operation(title: str, one: dict[str, Any]) -> str:
-    """One route: its parameters, what it takes and what it answers, each with its example."""
+    """One route: its parameters, its request and its replies, each with an example."""
     rows = [
         f"<tr><td><code>{p['name']}</code><td>{p['in']}{', required' if p.get('required') else ''}"
         f"<td>{escape(p.get('description') or '')}<td><code>{escape(json.dumps(p['schema']))}</code>"
@@ -132,7 +135,7 @@ def _content(title: str, part: dict[str, Any]) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON in a page; each reference leads to its type."""
+    """JSON as HTML; each reference is a link to its type."""
     text = escape(json.dumps(value, ensure_ascii=False, indent=2), quote=False)
     parts = text.split('"#/components/schemas/')
     return f"<pre>{parts[0]}{''.join(_link(part) for part in parts[1:])}</pre>"

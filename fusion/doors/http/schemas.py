@@ -649,13 +649,15 @@ Batch = Annotated[
 
 def explain(error: ValidationError) -> str:
     """What is wrong with which field, without repeating what was sent; the first five."""
-    return said(error.errors(include_input=False, include_url=False, include_context=False))
+    return summary(error.errors(include_input=False, include_url=False, include_context=False))
 
 
-def said(found: Sequence[Mapping[str, Any]]) -> str:
+def summary(errors: Sequence[Mapping[str, Any]]) -> str:
     """The first five of pydantic's errors as one line."""
-    lines = [f"{_path(e['loc'])}: {_SAID.get(e['type'], e['msg'].removeprefix('Value error, '))}" for e in found[:5]]
-    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
+    lines = [
+        f"{_path(e['loc'])}: {_MESSAGES.get(e['type'], e['msg'].removeprefix('Value error, '))}" for e in errors[:5]
+    ]
+    more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
     return "; ".join(lines) + more
 
 
@@ -665,7 +667,7 @@ def _path(loc: Sequence[int | str]) -> str:
     return path.lstrip(".").encode("utf-8", "replace").decode() or "body"
 
 
-_SAID = {
+_MESSAGES = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
     "string_too_short": "is empty",

@@ -22,7 +22,8 @@ from adapters.cortex.retention import from_stated, to_stated
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import Imported, export_lines, imported, migrate_all
 from adapters.graph import Walking
-from fusion.client import AsyncClient, do
+from fusion.client import AsyncClient
+from fusion.client.calls import do
 from fusion.contract import Event, Opening, Scope
 from fusion.doors.http.app import create_app
 from fusion.errors import BackendUnreachable, BadInput, NotFound

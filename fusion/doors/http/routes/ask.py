@@ -1,0 +1,89 @@
+"""Routes that ask: a fused question, a comparison of two arms, one backend's raw hits, a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from fusion import wire
+from fusion.contract import Hit
+from fusion.doors.http import schemas
+from fusion.doors.http.routing import (
+    Context,
+    InQuery,
+    problems,
+    reply,
+    router,
+    while_connected,
+)
+from fusion.errors import NobodyAnswered
+
+if TYPE_CHECKING:
+    from fusion.recall.gather import Answer
+
+
+@router.post("/fuse", response_model=wire.Fused)
+@router.post("/v1/fuse", name="fuse_v1", response_model=wire.Fused)
+async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Response:
+    """Ask all memories; get one block that fits the prompt"""
+    fused = await while_connected(request, context.fusion.fuse(body.request(context.tenant)))
+    return reply(fused, server_timing=f"fuse;dur={fused.took_ms:.2f}")
+
+
+@router.post("/v1/compare", response_model=wire.Compared)
+async def compare(request: Request, context: Context, body: schemas.CompareBody) -> Response:
+    """Ask once, answer by two arms, and say what differs and why"""
+    asked = body.request(context.tenant)
+    return reply(await while_connected(request, context.fusion.compare(asked, body.a, body.b)))
+
+
+@router.post("/v1/search", response_model=wire.Found)
+async def search(request: Request, context: Context, body: schemas.SearchBody) -> Response:
+    """Ask one backend; get its raw hits"""
+    asked = context.fusion.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)
+    answer = await while_connected(request, asked)
+    if answer.status not in ("ok", "empty", "skipped"):
+        raise no_answer(answer, await context.fusion.worth_asking_s([answer.backend], context.tenant))
+    return reply(search_reply(answer, await context.fusion.refs(answer, context.tenant)))
+
+
+@router.get("/v1/documents", response_model=wire.Document, responses=problems(404))
+async def document(context: Context, query: Annotated[schemas.DocumentQuery, InQuery]) -> Response:
+    """Read a page of a document that a hit named"""
+    scope = query.scope(context.tenant)
+    return reply(await context.fusion.document(query.path, scope, start=query.start, lines=query.lines))
+
+
+def no_answer(answer: Answer, retry_after_s: float) -> NobodyAnswered:
+    """The error for a backend that failed."""
+    why = f": {answer.detail}" if answer.detail else ""
+    return NobodyAnswered(
+        f"{answer.backend} did not answer ({answer.status}){why}",
+        {"backends": [search_reply(answer, ())["backend"]]},
+        retry_after_s,
+    )
+
+
+def search_reply(answer: Answer, refs: Sequence[str]) -> dict[str, Any]:
+    """One backend's answer with its raw hits, each under its ref."""
+    return {
+        "backend": {
+            "name": answer.backend,
+            "status": answer.status,
+            "took_ms": round(answer.took_ms, 2),
+            "count": len(answer.hits),
+            "error_code": answer.error_code,
+            **({"detail": answer.detail} if answer.detail else {}),
+        },
+        "hits": [
+            {"ref": ref, **{name: getattr(hit, name) for name in _HIT_FIELDS}, "linked": hit.graph_score}
+            for ref, hit in zip(refs, answer.hits, strict=False)
+        ],
+    }
+
+
+_HIT_FIELDS = tuple(field.name for field in fields(Hit) if field.name != "graph_score")

@@ -1,0 +1,43 @@
+"""Routes about an answer: feedback, labels and the receipt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi.responses import Response
+
+from fusion import wire
+from fusion.doors.http import schemas
+from fusion.doors.http.routing import (
+    Context,
+    InQuery,
+    Reference,
+    checked_ref,
+    problems,
+    reply,
+    router,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+@router.get("/v1/feedback", response_model=wire.Labels)
+async def labels(context: Context, query: Annotated[schemas.Labelled, InQuery]) -> Response:
+    """What was voted on, oldest first, each with the signals it was ranked by"""
+    return reply(await context.fusion.labels(context.tenant, query.limit, cursor=query.cursor))
+
+
+@router.post("/v1/feedback", response_model=wire.Feedback, responses=problems(404, 507))
+async def feedback(context: Context, body: schemas.FeedbackBody) -> Response:
+    """Say which memories of an answer were of use, and which were not"""
+    scope = body.scope(context.tenant)
+    return reply(
+        await context.fusion.feedback(checked_ref(body.receipt_id), scope, useful=body.useful, useless=body.useless)
+    )
+
+
+@router.get("/v1/receipts/{receipt_id}", response_model=dict[str, Any], responses=problems(404))
+async def receipt(context: Context, receipt_id: Reference, query: Annotated[schemas.ReceiptQuery, InQuery]) -> Response:
+    """Why each candidate of an answer was in the block or out of it"""
+    return reply(await context.fusion.receipt(checked_ref(receipt_id), context.tenant, user_id=query.user_id))

@@ -1,0 +1,146 @@
+"""Routes that list, add, read and forget memories."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Body, Header
+from fastapi.responses import Response
+
+from fusion import wire
+from fusion.doors.http import schemas
+from fusion.doors.http.routing import (
+    Context,
+    InQuery,
+    Reference,
+    checked_ref,
+    problems,
+    reply,
+    router,
+)
+from fusion.ingest.claims import unread
+from fusion.ingest.intake import Replayed
+from fusion.trust.token import READER_HEADER, is_reader
+
+if TYPE_CHECKING:
+    pass
+
+
+@router.get("/v1/memories", response_model=wire.Memories)
+async def memories(context: Context, query: Annotated[schemas.Listed, InQuery]) -> Response:
+    """List what is remembered, newest first, page by page"""
+    scope = query.scope(context.tenant)
+    found = context.fusion.memories(
+        scope, query.limit, cursor=query.cursor, document=query.document, source=query.source
+    )
+    return reply(await found)
+
+
+_REPLAYED = {
+    "Idempotent-Replayed": {
+        "description": "true: an earlier request's reply, given again",
+        "schema": {"const": "true"},
+    }
+}
+
+
+@router.post(
+    "/v1/memories",
+    response_model=wire.Remembered,
+    response_description="All were there already",
+    responses={
+        200: {"headers": _REPLAYED},
+        201: {"description": "Stored", "model": wire.Remembered, "headers": _REPLAYED},
+        **problems(
+            404, 409, 507
+        ),  # 404: what a memory supersedes is not there; 409: the key's first request still runs
+    },
+)
+async def remember(
+    context: Context,
+    body: Annotated[schemas.Memories, Body()],
+    idempotency_key: Annotated[
+        schemas.IdempotencyKey | None,
+        Header(
+            alias="Idempotency-Key",
+            description="The same key with the same body gets the first reply again, with Idempotent-Replayed: true, "
+            "and stores nothing; with another body 422; while the first request runs 409.",
+        ),
+    ] = None,
+    ingest_batch: Annotated[
+        schemas.Batch | None,
+        Header(
+            alias="Ingest-Batch",
+            description="An id of yours for the run that these memories come with: POST /v1/undo takes back what it "
+            "added.",
+        ),
+    ] = None,
+    reader: Annotated[str | None, Header(alias=READER_HEADER, include_in_schema=False)] = None,
+) -> Response:
+    """Remember one memory or up to a hundred; acknowledged is kept
+
+    The reply comes once the memories are on disk. They reach the backends in the background, usually within 100 ms: a
+    question asked right after this may not find them yet. POST /v1/settle waits until they are delivered.
+    """
+    items = [one.memory() for one in (body if isinstance(body, list) else [body])]
+    if context.tenant != "default" or not await asyncio.to_thread(is_reader, context.settings.home, reader):
+        items = [unread(item) for item in items]
+    kept = await context.fusion.remember(
+        items, idempotency_key=idempotency_key, tenant=context.tenant, batch=ingest_batch
+    )
+    fresh = any(item.status in ("stored", "superseded") for item in kept)
+    headers = {"idempotent_replayed": "true"} if isinstance(kept, Replayed) else {}
+    return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **headers)
+
+
+@router.get("/v1/memories/{ref:path}", response_model=wire.Remembrance, responses=problems(404))
+async def memory(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
+    """Read one memory"""
+    return reply(await context.fusion.memory(checked_ref(ref), query.scope(context.tenant)))
+
+
+@router.delete("/v1/memories/{ref:path}", response_model=wire.Forgotten, responses=problems(404, 507))
+async def forget(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
+    """Forget one memory, in every backend"""
+    return reply(await context.fusion.forget(checked_ref(ref), query.scope(context.tenant)))
+
+
+@router.post("/v1/forget", response_model=wire.Forgetting, responses=problems(507))
+async def forget_many(context: Context, body: schemas.ForgetBody) -> Response:
+    """Forget by refs, query, source, document or time; or show what that would be"""
+    return reply(await context.fusion.forget_many(body.request(context.tenant)))
+
+
+@router.post("/v1/undo", response_model=wire.Undone, responses=problems(404, 507))
+async def undo(context: Context, body: schemas.UndoBody) -> Response:
+    """Take back what one ingest added; its files can be read in again"""
+    scope = body.scope(context.tenant)
+    return reply(await context.fusion.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
+
+
+@router.get("/v1/batches", response_model=wire.Batches)
+async def batches(context: Context, query: Annotated[schemas.BatchesQuery, InQuery]) -> Response:
+    """The ingests that can be undone, the latest first"""
+    return reply({"batches": await context.fusion.batches(query.scope(context.tenant), query.limit)})
+
+
+@router.get("/v1/forgotten", response_model=wire.ForgottenPage)
+async def forgotten(context: Context, query: Annotated[schemas.ForgottenQuery, InQuery]) -> Response:
+    """What was forgotten when, and what became of it where; newest first"""
+    return reply(await context.fusion.forgotten(query.scope(context.tenant), query.limit, cursor=query.cursor))
+
+
+@router.get("/v1/sources", response_model=wire.Sources)
+async def sources(context: Context, query: Annotated[schemas.SourcesQuery, InQuery]) -> Response:
+    """Where memories came from, by name"""
+    scope = query.scope(context.tenant)
+    return reply({"sources": await context.fusion.origins(scope, query.prefix or "", query.after or "", query.limit)})
+
+
+@router.post("/v1/retire", response_model=wire.Retired, responses=problems(507))
+async def retire(context: Context, body: schemas.RetireBody) -> Response:
+    """Say what files have now; what else came from them is not current any more"""
+    sources = await context.fusion.retire(body.scope(context.tenant), body.whole(), dry_run=body.dry_run)
+    return reply({"retired": sum(sources.values()), "sources": sources, "dry_run": body.dry_run})

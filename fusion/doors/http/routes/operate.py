@@ -1,0 +1,103 @@
+"""Routes for operating a server: backends and their verbs, status, settling, probes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Request
+from fastapi.responses import Response
+
+import fusion as package
+from fusion import wire
+from fusion.doors.http import schemas
+from fusion.doors.http.routing import (
+    Context,
+    Name,
+    problems,
+    reply,
+    router,
+    while_connected,
+)
+from fusion.doors.http.streaming import NDJSON, no_lines, no_progress, streamed
+from fusion.trust.token import CHALLENGE, PROOF
+
+if TYPE_CHECKING:
+    pass
+
+
+@router.get("/v1/backends", response_model=wire.Backends)
+async def backends(context: Context) -> Response:
+    """Every backend, how it is, and what it holds"""
+    return reply({"backends": await context.fusion.backends(context.tenant)})
+
+
+_LINES = '{"progress":{"done":500,"total":50000}}\n{"result":{"expired":3}}\n'
+_VERB = {"type": "object", "description": "a scope (user_id, …), and the verb's own arguments"}
+
+
+@router.post(
+    "/v1/backends/{backend}/{verb}",
+    response_model=dict[str, Any],
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}, "example": _LINES}}}, **problems(404, 507)},
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _VERB}}}},
+)
+async def do(request: Request, context: Context, backend: Name, verb: Name) -> Response:
+    """Tell one backend to do what it can do beyond remembering and searching
+
+    Each adapter has its own verbs: `fusion <backend> <verb> --help` says what one takes.
+    """
+    work, sent = schemas.verb(context.fusion.verb(backend, verb), await request.body())
+    run = partial(context.fusion.do, backend, work, sent.scope(context.tenant))
+    if NDJSON in request.headers.get("accept", ""):
+        return await streamed(run)
+    return reply(await while_connected(request, run(no_lines, no_progress)))
+
+
+@router.get("/v1/status", response_model=wire.Status)
+async def status(context: Context) -> Response:
+    """The home at a glance: stores, breakers, backlog, sizes"""
+    return reply({**(await context.fusion.status(context.tenant)), "requests": context.gate.load(context.tenant)})
+
+
+@router.post("/v1/settle", response_model=wire.Settled)
+async def settle(request: Request, context: Context, body: schemas.SettleBody) -> Response:
+    """Wait until everything remembered is delivered and its vectors are there"""
+    settled = False
+    with contextlib.suppress(TimeoutError):
+        async with context.gate.patience(body.timeout_s):
+            await while_connected(request, context.fusion.settle(context.tenant))
+            settled = True
+    return reply({"settled": settled, "backends": await context.fusion.backends(context.tenant)})
+
+
+@router.get("/healthz", response_model=wire.Health, openapi_extra={"security": []})
+async def healthz(request: Request, context: Context) -> Response:
+    """That the server runs"""
+    address = request.scope.get("server") or ("", 0)
+    proof = context.gate.rules.proof_of(request.headers.get(CHALLENGE, "").encode("latin-1"), address)
+    response = reply({"status": "ok", "version": package.__version__, "pid": os.getpid()})
+    if proof is not None:
+        response.headers[PROOF] = proof
+    return response
+
+
+@router.get(
+    "/readyz",
+    response_model=wire.Ready,
+    responses={503: {"description": "Not ready: it starts or stops", "model": wire.Ready}},
+    openapi_extra={"security": []},
+)
+async def readyz(request: Request, context: Context) -> Response:
+    """Whether it can answer; 503 while it starts or stops"""
+    state = {"ready": True, **(await context.fusion.ready(context.tenant))}
+    if not request.scope["admitted"]:  # a probe needs no names of backends, and no paths
+        state = {"ready": state["ready"]}
+    if context.gate.draining:
+        state |= {"ready": False, "reason": "the server is stopping"}
+    if state["ready"]:
+        return reply(state)
+    return reply(state, HTTPStatus.SERVICE_UNAVAILABLE, retry_after="1")

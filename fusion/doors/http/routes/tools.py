@@ -1,0 +1,79 @@
+"""Routes of an agent's memory tools, in the shapes of OpenClaw's."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from fusion import wire
+from fusion.doors.compat import openclaw
+from fusion.doors.http import schemas
+from fusion.doors.http.routing import (
+    Context,
+    checked_ref,
+    problems,
+    reply,
+    router,
+    while_connected,
+)
+from fusion.errors import NobodyAnswered, NotFound
+from fusion.gateway import memory_flush
+from fusion.lib.budget import clip
+from fusion.recall.document import MAX_CHARS
+
+if TYPE_CHECKING:
+    pass
+
+
+@router.post("/v1/tools/memory_search", response_model=wire.ToolFound)
+async def memory_search(request: Request, context: Context, body: schemas.SearchToolBody) -> Response:
+    """An agent's tool: single memories with path, lines and citation; never an error for want of memory"""
+    try:
+        fused = await while_connected(request, context.fusion.fuse(body.request(context.tenant)))
+    except NobodyAnswered as error:
+        return reply(openclaw.unavailable_result(error))
+    found = openclaw.search_result(
+        fused,
+        limit=body.max_results,
+        min_score=body.min_score,
+        citations=body.citations or context.settings.tools.citations,
+        audience=body.audience,
+        embedder=context.fusion.embedding_model,
+    )
+    return reply(found)
+
+
+@router.post("/v1/tools/memory_get", response_model=wire.ToolRead)
+async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
+    """An agent's tool: lines of a document, or a memory; an empty text for what is not there"""
+    scope = body.scope(context.tenant)
+    try:
+        page = await context.fusion.document(body.path, scope, start=body.start, lines=body.lines)
+        return reply(openclaw.page_result(page))
+    except NotFound:
+        pass  # a memory without a document is read by its ref
+    try:
+        memory = await context.fusion.memory(checked_ref(body.path), scope)
+    except NotFound:
+        return reply(openclaw.empty_result(body.path))
+    return reply({"text": clip(memory["text"], MAX_CHARS), "path": body.path})
+
+
+@router.post("/v1/tools/memory_append", response_model=wire.Appended, responses=problems(507))
+async def memory_append(context: Context, body: schemas.AppendToolBody) -> Response:
+    """An agent's tool: append to today's log, and to nothing else"""
+    return reply(await context.fusion.append(body.text, body.scope(context.tenant)))
+
+
+@router.post("/v1/flush/plan", response_model=wire.FlushPlan)
+async def flush_plan(context: Context, body: schemas.FlushBody) -> Response:
+    """Whether an agent should save now what it knows, before its context is compacted, and with which words"""
+    chosen = context.settings.flush
+    rules = memory_flush.Rules(**chosen.model_dump(include={field.name for field in fields(memory_flush.Rules)}))
+    zone = chosen.zone if body.zone is None else body.zone
+    words = {"prompt": chosen.prompt, "system_prompt": chosen.system_prompt}
+    return reply(memory_flush.plan(body.context(), body.rules(rules), datetime.now(UTC), zone, **words))
