@@ -41,19 +41,20 @@ from fusion.recall.split_query import split_query
 from fusion.recipe import PackSettings, Recipe
 
 QUERY_CHARS = 4000
-"""a longer query is searched by its first and last half of this"""
+"""of a longer query, the first and the last half of this many characters are searched"""
 QUERY_LIMIT = 32_000
-"""a longer one is refused"""
+"""characters; a longer query is refused"""
 BACKENDS_SHARE = 0.8
-"""of the time a request has, what the backends get; the rest is for ranking and packing"""
+"""share of a request's time that the backends get; the rest is for ranking and packing"""
 JUDGE_MARGIN_S = 0.03
+"""time left for packing after the judge"""
 
 
 @dataclass(frozen=True, slots=True)
 class FuseRequest:
-    """What a caller asks. ``None`` leaves a number to the recipe, and ``recipe`` to the settings.
+    """A request. A number that is ``None`` comes from the recipe; a ``recipe`` that is ``None`` from the settings.
 
-    ``budget_chars`` counts the block with its fence. ``backends`` names the only ones to ask.
+    ``budget_chars`` includes the block's fence. ``backends`` limits the search to these.
     """
 
     query: str
@@ -70,7 +71,7 @@ class FuseRequest:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """The answer. ``block`` is empty when nothing was worth a place in the prompt: ``abstained`` says why."""
+    """The answer. When ``block`` is empty, ``abstained`` gives the reason."""
 
     block: str
     memories: tuple[Excerpt, ...]
@@ -85,13 +86,13 @@ class Fused:
     query_truncated: bool = False
     explain: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
-    """what is degraded for the whole home, in words with the fix"""
+    """degradations of the whole home, in words, with the fix"""
     disputed: tuple[Dispute, ...] = ()
-    """the memories of the block that share most words and disagree"""
+    """pairs of memories in the block that contradict each other"""
 
 
 class RecallIO(Protocol):
-    """Everything that a request may touch. What it raises ends the request, so faults come back as values."""
+    """All input of a request. An exception ends the request, so faults of backends and models are values."""
 
     def now(self) -> datetime: ...
 
@@ -106,45 +107,45 @@ class RecallIO(Protocol):
     async def neighbours(
         self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
     ) -> Mapping[str, Sequence[Hit]]:
-        """By ref, what stands up to ``span`` before and after each find, given as (ref, backend, hit)."""
+        """The neighbours up to ``span`` before and after each find (ref, backend, hit), by its ref."""
         ...
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies: ...
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        """What the model sees, without the texts that it had no time for; None when no model is wanted."""
+        """The model's scores, without texts that were not encoded in time; None when no model is configured."""
         ...
 
     async def reworded(self, pairs: Sequence[tuple[str, str]], deadline_s: float) -> Collection[tuple[str, str]]:
-        """Those of these pairs of texts that, by the model, say the same in other words."""
+        """The pairs of texts that say the same in other words, by the model."""
         ...
 
     @property
     def has_judge(self) -> bool:
-        """Whether there is a judge to ask."""
+        """Whether a judge is configured."""
         ...
 
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        """The judge's scores. Only where `has_judge`."""
+        """The judge's scores; call it only if `has_judge`."""
         ...
 
 
 BackendHits = tuple[str, Sequence[Hit]]
-"""a backend and hits of it"""
+"""a backend's name and its hits"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer, why it is so, by backend the native ids that reached the prompt, and what was found."""
+    """The answer, its receipt, the native ids in the block by backend, and all hits."""
 
     fused: Fused
     receipt: Receipt
     used: Mapping[str, tuple[str, ...]]
     hits: Sequence[BackendHits]
-    """what the backends answered, then the neighbours of these hits, admitted or not"""
+    """the backends' answers, then the neighbours of these hits, admitted or not"""
 
     def found(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
-        """By backend and native id, the hits of these backends with these native ids."""
+        """The hits with these native ids of these backends, by backend and native id."""
         return {
             (backend, hit.native_id): hit
             for backend, hits in self.hits
@@ -155,7 +156,7 @@ class Outcome:
 
 
 async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
-    """Asks, merges, ranks, judges and packs.
+    """Searches the backends, merges, expands, ranks and packs the hits.
 
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
@@ -169,7 +170,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
     if asked:
-        counting = asyncio.ensure_future(io.frequencies(query.scope, sorted(set(asked))))  # it waits for no backend
+        counting = asyncio.ensure_future(io.frequencies(query.scope, sorted(set(asked))))  # in parallel to the backends
         try:
             answers = await io.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
             frequencies = await counting
@@ -182,8 +183,8 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
     reworded = await io.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
-    beside, neighbours = await _admitted_neighbours(ranked, query, recipe, io, left_s())
-    pool = expand(ranked, beside, recipe.expand, recipe.dedup)
+    neighbours, neighbour_hits = await _admitted_neighbours(ranked, query, recipe, io, left_s())
+    pool = expand(ranked, neighbours, recipe.expand, recipe.dedup)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
@@ -192,7 +193,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
-    order, rerank = await _judged(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
+    order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
     order = next_to_rivals(order)
     if len(orders) > 1:
         rerank["sub_questions"] = len(orders)
@@ -220,7 +221,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
         explain=explain(receipt.body) if request.explain else None,
         disputed=block.disputes,
     )
-    hits = [(answer.backend, answer.hits) for answer in answers] + neighbours
+    hits = [(answer.backend, answer.hits) for answer in answers] + neighbour_hits
     return Outcome(fused, receipt, _used(order, block), hits)
 
 
@@ -280,8 +281,7 @@ async def _admitted(
 async def _admitted_neighbours(
     ranked: Sequence[Ranked], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
 ) -> tuple[dict[str, list[Admitted]], list[BackendHits]]:
-    """By ref, the neighbours of each candidate that may be shown and that no better one has; and all that were found,
-    by the backend of the candidate."""
+    """The neighbours that may be shown, by the ref of their best candidate; and all neighbours, by its backend."""
     if not recipe.expand.span:
         return {}, []
     finds = [(r.candidate.ref, r.candidate.source_hits[0].backend, r.candidate.hit) for r in ranked]
@@ -289,21 +289,21 @@ async def _admitted_neighbours(
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
     records = await io.records(ids) if ids else {}
     seen: set[tuple[str, str | None]] = set()
-    beside: dict[str, list[Admitted]] = {}
+    admitted: dict[str, list[Admitted]] = {}
     for ref, backend, _ in finds:
         for hit in found.get(ref, ()):
-            # A turn has several neighbours among the candidates. It is looked at once, with the best of them.
+            # A turn can be a neighbour of several candidates: it counts once, with the best of them.
             identity = ("", hit.event_id) if hit.event_id in records else (backend, hit.native_id)
             if identity in seen:
                 continue
             seen.add(identity)
             item = admit_one(backend, hit, len(seen), query, records)
             if isinstance(item, Admitted):
-                beside.setdefault(ref, []).append(item)
-    return beside, [(backend, found[ref]) for ref, backend, _ in finds if ref in found]
+                admitted.setdefault(ref, []).append(item)
+    return admitted, [(backend, found[ref]) for ref, backend, _ in finds if ref in found]
 
 
-async def _judged(
+async def _ask_judge(
     order: Sequence[Scored], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
 ) -> tuple[Sequence[Scored], dict[str, Any]]:
     if not io.has_judge or recipe.rerank.judge == "never":
@@ -312,7 +312,7 @@ async def _judged(
         return order, {"status": "not_needed"}
     shown = passages(order, recipe.rerank)
     verdict = await io.verdict(query.text, list(shown.values()), deadline_s)
-    told = {
+    report = {
         "status": verdict.status,
         "fault": verdict.fault,
         "model": verdict.model,
@@ -322,11 +322,11 @@ async def _judged(
         "input_tokens": verdict.input_tokens,
         "output_tokens": verdict.output_tokens,
     }
-    return by_verdict(order, shown, verdict, recipe.rerank), {k: v for k, v in told.items() if v is not None}
+    return by_verdict(order, shown, verdict, recipe.rerank), {k: v for k, v in report.items() if v is not None}
 
 
 def coverage(answers: Sequence[Answer]) -> dict[str, Any]:
-    """How much of what was asked answered. ``ratio`` is of those that were not skipped; 1 when none was asked."""
+    """How many backends answered. ``ratio`` is the share of those that were not skipped; 1 when all were."""
     skipped = sum(a.status in ("skipped", "disabled") for a in answers)
     good = sum(a.status in ("ok", "empty") for a in answers)
     asked = len(answers) - skipped
@@ -386,7 +386,7 @@ def _receipt(
     rerank: Mapping[str, Any],
     took_ms: float,
 ) -> Receipt:
-    told = {
+    summary = {
         "receipt_id": receipt_id,
         "at": query.now.isoformat(),
         "recipe": {"name": recipe.name, "hash": recipe.hash},
@@ -396,11 +396,11 @@ def _receipt(
         "backends": [_summary(a, refused.get(a.backend, {})) for a in answers],
         "weights": dict(recipe.rerank.signals),
     }
-    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), told, _reasons(order, block))
+    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(order, block))
 
 
 def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
-    """Why each memory is in the block or out of it, by column."""
+    """The decision on each candidate with its numbers, by column."""
     found = [scored.pooled for scored in order]
     refs = [pooled.candidate.ref for pooled in found]
     return {
@@ -421,7 +421,7 @@ _source_hit_row = itemgetter(*(SourceHit._fields.index(name) for name in _SOURCE
 
 
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A receipt for people: numbers rounded, sightings by name, and the decision also as a ``reason`` in words."""
+    """A receipt for people: rounded numbers, source hits with field names, and a ``reason`` in words."""
     rows = [
         {
             **row,

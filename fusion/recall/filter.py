@@ -1,7 +1,6 @@
-"""The one filter that everything passes on its way in: scope, time, trust, tombstones.
+"""The filter that every hit must pass: scope, time, trust, tombstones.
 
-A backend was already asked for this scope only; it is checked again here, because a backend that leaks must not
-make the gateway leak.
+Backends were asked for this scope only; hits are checked again, so that a leaking backend cannot make the gateway leak.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import NamedTuple, Protocol
 from fusion.contract import Event, Hit, Query
 
 TEXT_CHARS = 4_000
-"""of one hit; a flood of words must not become a flood of work in the later stages"""
+"""of one hit; limits the work of later stages"""
 
 
 class Record(Protocol):
-    """What the journal knows of an event: its ref, and whether it was forgotten or superseded since."""
+    """The journal's record of an event: its ref, and whether it was forgotten or superseded."""
 
     @property
     def ref(self) -> str: ...
@@ -29,7 +28,7 @@ class Record(Protocol):
     def event(self) -> Event: ...
     @property
     def hit(self) -> Hit:
-        """The event as what a search finds."""
+        """The event as a hit."""
         ...
 
     @property
@@ -38,14 +37,14 @@ class Record(Protocol):
     def superseded_by(self) -> str | None: ...
     @property
     def said_at(self) -> datetime | None:
-        """When it was remembered for the last time, if more than once."""
+        """The time when it was last remembered, if more than once."""
         ...
 
 
 class Admitted(NamedTuple):
-    """A hit that may be shown, under the ref that cites it. ``rank`` starts at 1 and is the backend's own.
+    """A hit that may be shown, with the ref that cites it. ``rank`` is the backend's and starts at 1.
 
-    ``found`` is the hit as the backend found it, with its native id and score; without it, ``hit`` is.
+    ``found`` is the backend's own hit, with native id and score; None if ``hit`` is that.
     """
 
     ref: str
@@ -57,11 +56,11 @@ class Admitted(NamedTuple):
 def admit(
     backend: str, hits: Sequence[Hit], query: Query, records: Mapping[str, Record]
 ) -> tuple[tuple[Admitted, ...], Mapping[str, int]]:
-    """The hits of one backend that ``query`` may see, in their order, and how many were dropped for which reason.
+    """The hits of one backend that ``query`` may see, in their order, and the number dropped by reason.
 
-    ``records`` has the journal's word on each event that came through the gateway: its text, place, speaker, times,
-    scope and trust are shown, whatever the backend says of them; the backend adds its rank and score. A hit whose
-    event the journal does not know is foreign, has a `external_ref`, and is the word of that backend alone.
+    ``records`` are the journal's records of the events. Their text, place, speaker, times, scope and trust are shown,
+    regardless of what the backend sends; the backend adds its rank and score. A hit whose event the journal does not
+    have is external: it gets an `external_ref`, and only that backend vouches for it.
     """
     kept: list[Admitted] = []
     dropped: Counter[str] = Counter()
@@ -75,7 +74,7 @@ def admit(
 
 
 def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[str, Record]) -> Admitted | str:
-    """One hit as ``query`` may see it, or the reason why it may not."""
+    """One hit as ``query`` may see it, or the reason for dropping it."""
     record = records.get(hit.event_id) if hit.event_id else None
     reason = _refusal(hit, query, record)
     if reason is None and hit.derived_from:
@@ -88,10 +87,10 @@ def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[
 
 
 def _as_journalled(found: Hit, record: Record, query: Query) -> Hit:
-    """What a backend found of an event, as the journal has that event: mostly the very hit that the journal makes.
+    """The journal's version of a hit; usually the record's own hit object.
 
-    Of a text longer than `TEXT_CHARS` it is the part around what was found. What was remembered several times counts as
-    recorded when it was remembered last, unless that was after the time that is asked about.
+    Of a text longer than `TEXT_CHARS` it has the part around the found text. An event that was remembered several times
+    is recorded at the last of them, unless that is after the time that the query asks about.
     """
     said_at = record.said_at
     if said_at is not None and any(asked is not None and said_at > asked for asked in (query.as_of, query.known_at)):
@@ -110,25 +109,25 @@ def _as_journalled(found: Hit, record: Record, query: Query) -> Hit:
 
 @lru_cache(maxsize=65_536)
 def external_ref(backend: str, native_id: str) -> str:
-    """What cites a memory that did not come through the gateway: ``x`` and ten characters.
+    """The ref of a memory that the journal does not have: ``x`` and ten characters.
 
-    A hash of (backend, native id), because a citation must be short where native ids are paths and UUIDs: 50 bits keep
-    a million memories apart. The receipt has the backend and the native id behind it.
+    It is a hash of (backend, native id), since native ids can be long paths; 50 bits keep a million memories apart. The
+    receipt has the backend and the native id.
     """
     digest = blake2b(f"{backend}\0{native_id}".encode("utf-8", "replace"), digest_size=7).digest()
     return "x" + b32encode(digest).decode().lower()[:10]
 
 
 def _unsupported(hit: Hit, query: Query, records: Mapping[str, Record]) -> str | None:
-    """Why a fact has no source left that this query may see, or None. A source unknown to the journal supports it."""
+    """The reason why this query may see no source of a fact, or None. A source that the journal lacks supports it."""
     if hit.event_id is not None or not hit.derived_from:
         return None
-    reasons = [_silenced(records[i], query) if i in records else None for i in hit.derived_from]
+    reasons = [_hidden(records[i], query) if i in records else None for i in hit.derived_from]
     return reasons[0] if all(reasons) else None
 
 
-def _silenced(record: Record, query: Query) -> str | None:
-    """Why the journal does not let an event be shown, or None."""
+def _hidden(record: Record, query: Query) -> str | None:
+    """The journal's reason for hiding an event, or None."""
     if record.forgotten:
         return "forgotten"
     if not query.scope.admits(record.event.scope):
@@ -141,13 +140,13 @@ def _silenced(record: Record, query: Query) -> str | None:
 
 
 def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
-    """Why a hit may not be shown, or None."""
+    """The reason for dropping a hit, or None."""
     if not query.scope.admits(hit.scope):
         return "scope"
     if hit.trust == "quarantined":
         return "quarantined"
     if record is not None:
-        if reason := _silenced(record, query):
+        if reason := _hidden(record, query):
             return reason
         if record.event.trust == "quarantined":
             return "quarantined"

@@ -1,8 +1,8 @@
-"""Query → Answers: all backends are asked at once, and what is wrong with one costs only its own answer.
+"""Searches all backends at the same time; a failing backend costs only its own answer.
 
-Each is asked under its own deadline, through its own breaker and bulkhead. Whatever it does instead of answering
-(refuse, hang, lie, flood, raise) becomes the status of its `Answer`; nothing but the caller's cancellation gets out.
-What it answers is cut to the limit first and sanitised then, so that the stages behind can trust every field.
+Each backend has its own deadline, breaker and bulkhead. A failure (it refuses, hangs, floods, raises, or sends invalid
+hits) becomes the status of its `Answer`; only the caller's cancellation is raised. Answers are cut to the limit and
+then sanitised, so that later stages can rely on every field.
 """
 
 from __future__ import annotations
@@ -40,25 +40,23 @@ from fusion.recall.filter import TEXT_CHARS
 Status = Literal[
     "ok",
     "empty",
-    "skipped",  # it cannot honour the query: detail says which part
+    "skipped",  # it does not support the query: detail says which part
     "timeout",
     "unreachable",
     "http_error",
     "invalid",
     "unauthorized",
     "rate_limited",
-    "open",  # its breaker is open: it was not asked
-    "overloaded",  # too many searches of it are under way: it was not asked
+    "open",  # its breaker is open, so it was not asked
+    "overloaded",  # too many searches of it are running, so it was not asked
     "disabled",
 ]
 
-_Sanitised = tuple[
-    tuple[Hit, ...], Mapping[str, int]
-]  # what is left of an answer, and what was dropped of it by reason
+_Sanitised = tuple[tuple[Hit, ...], Mapping[str, int]]  # the hits, and counts of dropped items by reason
 
-NAME_CHARS = 256  # of a speaker or a step of a path: longer ones are no names
-ID_CHARS = 1_024  # of an id or a document; ids may be paths of files
-QUICK_REFUSAL_S = 0.1  # a refusal comes at once; what took longer was no refusal, and is not worth a second try
+NAME_CHARS = 256  # of a speaker or a step of a path
+ID_CHARS = 1_024  # of an id or a document; ids may be paths
+QUICK_REFUSAL_S = 0.1  # a connection refused within this is tried again once
 BUSY_LOOP_LATE_S = (
     0.1  # a time-out that comes so much later than it was due says that this process is busy, not the backend
 )
@@ -66,7 +64,7 @@ CANCEL_GRACE_S = 0.02  # what a cancelled search has for closing its sockets bef
 
 
 class Bulkhead:
-    """At most ``limit`` searches of one backend at once. One more is refused, not queued: it would only wait."""
+    """Limits the concurrent searches of one backend; a further search is refused, not queued."""
 
     __slots__ = ("limit", "under_way")
 
@@ -81,20 +79,19 @@ class Bulkhead:
 _QUESTION_INDEPENDENT = attrgetter(
     *(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score"))
 )
-"""what of a hit does not depend on the question"""
+"""the fields of a hit that do not depend on the query"""
 
 
 class ValidatedHits:
-    """The hits of one backend that were whole and clean, and whose words were counted.
+    """The hits of one backend that were valid and clean, and whose words are counted.
 
-    The same memories come back question after question, most of them made of the very objects that were looked at
-    before: values never change, so these need not be looked at again.
+    Queries return the same memories again and again, mostly as the same immutable objects, which need no second check.
     """
 
     __slots__ = ("_parts",)
 
     MAX_HITS = 16_384
-    """hits; then it begins anew"""
+    """hits that are kept; then the cache is emptied"""
 
     def __init__(self) -> None:
         self._parts: dict[str, tuple[object, ...]] = {}
@@ -111,7 +108,7 @@ class ValidatedHits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A backend under its configured name, with what guards it. ``disabled`` says why it is not to be asked."""
+    """A backend with its configured name and its guards. ``disabled`` is the reason why it is not asked."""
 
     name: str
     backend: Backend
@@ -121,17 +118,17 @@ class Source:
     validated: ValidatedHits = field(default_factory=ValidatedHits)
     disabled: str | None = None
     broken: bool = False
-    """it was not switched off but could not be opened, which is a failure and not a wish"""
+    """it could not be opened, which is a failure, unlike a backend that is switched off"""
     fallback_for: tuple[str, ...] = ()
-    """the sources it stands in for: where some of them are asked, it is asked once all of these have failed"""
+    """the sources that it replaces: if some of them are asked, it is asked only after all of these have failed"""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one backend said, or why it said nothing. ``hits`` are sanitised, best first, ids distinct.
+    """One backend's answer: its status and its sanitised hits, best first, with distinct ids.
 
-    ``dropped`` counts by reason what was cut or mended: over_limit, malformed and duplicate items; bad_score;
-    cut_text; and the invisible characters taken out. ``detail`` is for people and quotes no memory.
+    ``dropped`` counts by reason: over_limit, malformed and duplicate items; bad_score; cut_text; and removed invisible
+    characters. ``detail`` is for people and quotes no memory.
     """
 
     backend: str
@@ -144,10 +141,10 @@ class Answer:
 
 
 async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
-    """One answer for each of ``sources``, in their order, after ``deadline_s`` seconds at the latest.
+    """One answer for each of ``sources``, in their order, after at most ``deadline_s`` seconds.
 
-    Cancelling it cancels every search under way; a search that does not heed that is left behind, keeps its place in
-    the bulkhead until it ends, and what it finds then is dropped.
+    Cancelling it cancels every running search. A search that ignores its cancellation keeps its place in the bulkhead
+    until it ends; its result is dropped.
     """
     if any(source.fallback_for for source in sources):
         return await _gather_with_fallbacks(query, sources, deadline_s)
@@ -167,11 +164,11 @@ async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> 
 
 
 PRIMARY_SHARE = 0.5
-"""of the time there is, what a source with a fallback gets: the rest is the fallback's"""
+"""share of the time for a source that has a fallback; the fallback gets the rest"""
 
 
 async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
-    """As `gather`, where some wait for what they stand in for. No source may stand in for itself by way of others."""
+    """As `gather`, but fallbacks wait for the sources they replace. These must not form a cycle."""
     named = {source.name for source in sources}
     stood_in_for = {name for source in sources for name in source.fallback_for}
     asked = [source for source in sources if _refusal(query, source) is None]
@@ -186,7 +183,7 @@ async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadli
         budget_s = left_s * PRIMARY_SHARE if source.name in stood_in_for else left_s
         return await _one(query, source, min(source.deadline_s, budget_s), asked)
 
-    for source in sources:  # none begins before this task waits: by then all are there
+    for source in sources:  # tasks start when this one waits: by then all exist
         answers[source.name] = asyncio.ensure_future(answer(source))
     try:
         return tuple(await asyncio.gather(*answers.values()))
@@ -209,25 +206,25 @@ async def _one(query: Query, source: Source, budget_s: float, asked: Sequence[So
 
 
 def _is_last(source: Source, asked: Sequence[Source]) -> bool:
-    """Whether no other of those asked is healthy: then it is not ejected, for a bad answer is better than none."""
+    """Whether no other asked source is healthy: then its breaker stays closed, since any answer is better than none."""
     return not any(other.breaker.healthy for other in asked if other is not source)
 
 
 def _refusal(query: Query, source: Source) -> Answer | None:
-    """The answer of a source that is not to be asked; ``None`` for one that is."""
+    """The answer of a source that is not asked; ``None`` for one that is."""
     if source.broken:
         return Answer(source.name, "unreachable", error_code="not_opened", detail=source.disabled or "")
     if source.disabled is not None:
         return Answer(source.name, "disabled", detail=source.disabled)
     try:
         reason = unable(query, source.backend.features)
-    except Exception as error:  # noqa: BLE001  # an adapter that describes itself wrongly is wrong for itself only
+    except Exception as error:  # noqa: BLE001  # a faulty adapter must not affect the others
         return Answer(source.name, "invalid", error_code=type(error).__name__, detail=_where(error))
     return Answer(source.name, "skipped", detail=reason) if reason else None
 
 
 def unable(query: Query, features: Features) -> str | None:
-    """Why a backend with these features cannot honour the query; ``None`` when it can."""
+    """The reason why a backend with these features does not support the query; ``None`` if it does."""
     if not features.tenants and query.scope.tenant != features.tenant:
         return "it serves another tenant"
     named = query.scope.named()
@@ -246,7 +243,7 @@ def unable(query: Query, features: Features) -> str | None:
 
 
 def _begin(query: Query, source: Source, budget_s: float, asked: Sequence[Source]) -> Answer | _Search:
-    """A search under way; or the answer of a source that cannot be asked now."""
+    """A running search, or the answer of a source that cannot be asked now."""
     if budget_s <= 0:
         return Answer(source.name, "timeout", detail="no time was left to ask it")
     if source.bulkhead.full:
@@ -259,9 +256,9 @@ def _begin(query: Query, source: Source, budget_s: float, asked: Sequence[Source
 
 
 class _Search:
-    """One search under way: a task that asks, and a timer that answers in its stead when the budget is over.
+    """One running search: a task that asks the backend, and a timer that cancels it at the end of its budget.
 
-    ``answer`` comes in any case: from the task, or `CANCEL_GRACE_S` after the cut where the task does not heed it.
+    ``answer`` is always set: by the task, or `CANCEL_GRACE_S` after its cancellation if the task ignores that.
     """
 
     def __init__(self, query: Query, source: Source, budget_s: float, permit: Permit, asked: Sequence[Source]) -> None:
@@ -277,14 +274,14 @@ class _Search:
         self._timer = self._loop.call_later(budget_s, self._cut)
 
     async def _ask(self) -> _Sanitised:
-        # Inside the task, so that a search that raises before its first await, or is no coroutine, fails there too.
+        # Called inside the task, so that a search that raises before its first await, or is no coroutine, fails there.
         query, backend, permit = self._query, self._source.backend, self._permit
         if query.deadline_s != self._budget_s:
             query = replace(query, deadline_s=self._budget_s)
         try:
             return _sanitised(await backend.search(query), query.limit, self._source.validated)
         except BackendUnreachable:
-            # A connection that is refused at once is tried once more: reading is idempotent.
+            # A refused connection is tried once more: reading is idempotent.
             spent_s = self._loop.time() - self._began
             if self._late or permit.probe or spent_s > QUICK_REFUSAL_S or spent_s > self._budget_s / 2:
                 raise
@@ -292,7 +289,7 @@ class _Search:
         return _sanitised(await backend.search(query), query.limit, self._source.validated)
 
     def _cut(self) -> None:
-        """The budget is over: the search gets its grace, and then nobody waits for it any more."""
+        """Cancels the search at the end of its budget, and fails it after a short grace."""
         self._late = True
         self._busy = self._overdue_s() > BUSY_LOOP_LATE_S
         self._timer = self._loop.call_later(CANCEL_GRACE_S, self._fail, self._too_late())
@@ -305,12 +302,12 @@ class _Search:
         return BackendTimeout(f"no answer within {_ms(self._budget_s):.0f} ms")
 
     def _ended(self, task: asyncio.Task[_Sanitised]) -> None:
-        """The task is over, in time or long after; an exception that nobody waits for is seen here all the same."""
+        """Sets the answer when the task ends, in time or later; always retrieves its exception."""
         self._timer.cancel()
         self._source.bulkhead.under_way -= 1
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Exception):
-            self.answer.cancel()  # the interpreter is being stopped
+            self.answer.cancel()  # the interpreter is stopping
         elif self._late:
             self._fail(self._too_late())
         elif error is not None:
@@ -334,7 +331,7 @@ class _Search:
         self.answer.set_result(Answer(self._source.name, status, (), took_ms, code, detail))
 
     def call_off(self) -> None:
-        """The one who asked has gone, which says nothing about the backend."""
+        """Cancels the search because its request was cancelled, which says nothing about the backend."""
         self.answer.cancel()
         self._permit.abandoned()
         self._timer.cancel()
@@ -342,7 +339,7 @@ class _Search:
 
 
 async def _call_off(searches: Sequence[_Search]) -> None:
-    """Cancels what is under way, and waits a little for it to close its sockets."""
+    """Cancels running searches and waits a little for them to close their sockets."""
     for search in searches:
         search.call_off()
     if running := [search.task for search in searches if not search.task.done()]:
@@ -354,7 +351,7 @@ def _ms(seconds: float) -> float:
 
 
 def _fault(error: Exception) -> tuple[Status, str, str]:
-    """A failure as status, code and a detail that quotes no memory."""
+    """The status, code and detail of a failure; the detail quotes no memory."""
     code = type(error).__name__
     status: Status
     match error:
@@ -372,12 +369,12 @@ def _fault(error: Exception) -> tuple[Status, str, str]:
             status = "overloaded"
         case _:
             status = "invalid"
-    # Our own errors are written for users; what others raise may quote the memory that it choked on.
+    # The gateway's own errors are written for users; messages of other exceptions may quote a memory.
     return status, code, str(error)[:NAME_CHARS] if isinstance(error, FusionError) else _where(error)
 
 
 def _where(error: Exception) -> str:
-    """The place where an adapter failed, for whoever mends it."""
+    """The module and line where an adapter failed, for its author."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -388,8 +385,11 @@ def _where(error: Exception) -> str:
 
 
 def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_last: Callable[[], bool]) -> None:
-    """Tell the breaker. A timeout counts if it was ``fair``: the backend had at least half of its own deadline, and
-    this process was there to hear it. Who asks in a hurry, or in a crowd, says nothing about a backend."""
+    """Reports a failure to the breaker.
+
+    A timeout counts only if it was ``fair``: the backend had at least half of its own deadline, and this process was
+    not too busy to receive the answer.
+    """
     if isinstance(error, Unauthorized):
         permit.unauthorized()
     elif isinstance(error, RateLimited):
@@ -404,7 +404,7 @@ def _report(permit: Permit, error: Exception, status: Status, *, fair: bool, is_
 
 
 def _sanitised(found: Sequence[Hit], limit: int, validated: ValidatedHits) -> _Sanitised:
-    """At most ``limit`` hits of which every field is what the contract says, and what was dropped or mended."""
+    """At most ``limit`` hits that conform to the contract, and the counts of dropped items by reason."""
     if not isinstance(found, (list, tuple)):
         if isinstance(found, (str, bytes, Mapping)) or not hasattr(found, "__iter__"):
             raise InvalidAnswer("it answered with something else than hits")
@@ -434,11 +434,11 @@ _ORIGINS = frozenset({"owner", "agent", "tool", "import", "system"})
 
 
 _cleaned = lru_cache(maxsize=8192)(clean)
-"""remembered: the same memories come back query after query, and most of them have nothing to clean"""
+"""cached: queries return the same memories again and again"""
 
 
 def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) -> Hit | None:
-    """The hit with shown texts cleaned and a score that is a number or ``None``; ``None`` if it is no hit at all."""
+    """The hit with clean texts and a finite score or none; ``None`` if it does not conform to the contract."""
     try:
         if not isinstance(hit, Hit) or not isinstance(hit.path, (tuple, list)):
             return None
@@ -453,7 +453,7 @@ def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) 
                 return None
             if not changes:
                 validated.add(hit)
-            # Its words are counted now, while others are still waited for: the stages behind find them remembered.
+            # Counted now, while other backends are still searching; later stages find the result in the cache.
             said = spoken(text, changes.get("speaker", hit.speaker))
             sketch(said)
             counted(said)
@@ -478,7 +478,7 @@ def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) 
 
 
 def _clean_words(hit: Hit, counts: Counter[str], changes: dict[str, Any]) -> int:
-    """Cleans the text and the names of a hit into ``changes``; the number of characters taken out."""
+    """Puts the cleaned text and names of a hit into ``changes``; returns the number of removed characters."""
     if len(hit.text) > TEXT_CHARS:
         counts["cut_text"] += 1
     text, taken = _cleaned(hit.text[:TEXT_CHARS])
@@ -491,7 +491,7 @@ def _clean_words(hit: Hit, counts: Counter[str], changes: dict[str, Any]) -> int
 
 
 def _name(name: str, value: str, changes: dict[str, Any]) -> int:
-    """Clean one short field, within one line; the number of characters taken out."""
+    """Puts one cleaned short field, on one line, into ``changes``; returns the number of removed characters."""
     if value.isprintable() and value.isascii() and len(value) <= NAME_CHARS:
         return 0
     cleaned, taken = clean(value[:NAME_CHARS])
@@ -512,7 +512,7 @@ def _number(score: object) -> float | None:
 
 
 def _well_formed(hit: Any) -> bool:
-    """Whether every field has the type and range of the contract. Ids are identities, so they are never mended."""
+    """Whether every field has the type and range of the contract. Ids are never cleaned: they identify."""
     return (
         isinstance(hit.text, str)
         and _is_id(hit.native_id)
@@ -533,7 +533,7 @@ def _well_formed(hit: Any) -> bool:
 
 
 def _is_id(value: object) -> bool:
-    """A string within one line, of which nothing is invisible: it will be cited."""
+    """Whether a value is a string of one line without invisible characters, so that it can be cited."""
     if not isinstance(value, str) or not 0 < len(value) <= ID_CHARS:
         return False
     return (value.isascii() and value.isprintable()) or (
@@ -542,7 +542,7 @@ def _is_id(value: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    """Without a zone it could not be compared with the others."""
+    """Whether a value is a time with a zone; others cannot be compared with it."""
     return isinstance(value, datetime) and value.tzinfo is not None
 
 

@@ -1,7 +1,7 @@
-"""The three worlds that a request may meet: the live one, one that writes down what it says, one that plays it back.
+"""The input of a request: live, recorded, or replayed from a recording (`fusion.recall.engine.RecallIO`).
 
-A recording has, for every hit of every backend, what the journal knew of it and what stood beside it, and what the
-model and the judge said: so that any recipe, and any subset of the backends, replays exactly. What it lacks raises.
+A recording has, for every hit of every backend, its journal record, its neighbours, and the scores of the model and the
+judge. Any recipe and any subset of the backends replays from it exactly; input that it lacks raises ReplayGap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 INLINE_TOKEN_PAIRS = 400_000
-"""pairs of tokens that are matched without handing them to a thread, which takes a fifth of their millisecond more"""
+"""pairs of tokens up to which matching runs on the event loop, about a millisecond; a thread would add a fifth"""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -43,19 +43,19 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class JournalReads:
-    """What the read path needs of the journal, as plain functions: it may not import it."""
+    """The journal's read functions that the read path needs; it may not import the journal itself."""
 
     records: Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
     neighbours: Callable[[Sequence[str], int], Awaitable[Mapping[str, Sequence[Record]]]]
-    """by event id, the records up to so many places before and after it in its document, in order"""
+    """by event id, the records up to so many positions before and after it in its document, in order"""
     frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
     without_forgotten: Callable[[str, Sequence[Hit]], Sequence[Hit]]
-    """a backend's hits without those that say what was forgotten, though they are no events that the journal knows"""
+    """a backend's hits without external ones that have forgotten text"""
 
 
 @dataclass(frozen=True)
 class Live:
-    """The world as it is now."""
+    """Live input: searches the backends, reads the journal, runs the model and asks the judge."""
 
     sources: Mapping[str, Source]
     journal: JournalReads
@@ -63,11 +63,11 @@ class Live:
     judge: Judge | None = None
     judge_timeout_s: float = 2.5
     lexical: bool = False
-    """whether to do without a model is the configuration's choice, and so no degradation"""
+    """whether the configuration has no model, which is then no degradation"""
 
     @cached_property
     def expanders(self) -> Mapping[str, FindsNeighbours]:
-        """The backends that know what stands beside their hits; looked for once, because looking is slow."""
+        """The backends that find neighbours of their hits; cached, because the check is slow."""
         return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, FindsNeighbours)}
 
     def now(self) -> datetime:
@@ -87,7 +87,7 @@ class Live:
     def _without_hidden(self, answer: Answer) -> Answer:
         hits = tuple(self.journal.without_forgotten(answer.backend, answer.hits))
         if len(hits) == len(answer.hits):
-            # As many, and yet something of one may be held back.
+            # The number is the same, but the text of one may be cut.
             return answer if all(map(is_, hits, answer.hits)) else replace(answer, hits=hits)
         return replace(answer, hits=hits, dropped={**answer.dropped, "forgotten": len(answer.hits) - len(hits)})
 
@@ -100,14 +100,14 @@ class Live:
     async def neighbours(
         self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
     ) -> Mapping[str, Sequence[Hit]]:
-        """From the journal for what it knows, from the backend itself for what is foreign to it.
+        """From the journal for its events, from the backend for external hits.
 
-        Beside a fact stand the events that it was derived from.
+        The neighbours of a fact are the events that it was derived from.
         """
         events = {hit.event_id: ref for ref, _, hit in finds if hit.event_id}
-        told = await self.journal.neighbours(list(events), span) if events else {}
+        in_journal = await self.journal.neighbours(list(events), span) if events else {}
         found: dict[str, Sequence[Hit]] = {
-            events[event_id]: [record.hit for record in records] for event_id, records in told.items()
+            events[event_id]: [record.hit for record in records] for event_id, records in in_journal.items()
         }
         derived = {ref: hit.derived_from for ref, _, hit in finds if hit.derived_from and ref not in found}
         if derived:
@@ -115,11 +115,11 @@ class Live:
             found.update({ref: [sources[i].hit for i in ids if i in sources] for ref, ids in derived.items()})
         if not self.expanders:
             return found
-        foreign: dict[str, list[tuple[str, Hit]]] = {}
+        external: dict[str, list[tuple[str, Hit]]] = {}
         for ref, backend, hit in finds:
             if backend in self.expanders and ref not in found and hit.place is not None:
-                foreign.setdefault(backend, []).append((ref, hit))
-        answers = await asyncio.gather(*(self._neighbours(n, f, span, deadline_s) for n, f in foreign.items()))
+                external.setdefault(backend, []).append((ref, hit))
+        answers = await asyncio.gather(*(self._neighbours(n, f, span, deadline_s) for n, f in external.items()))
         for answer in answers:
             found.update(answer)
         return found
@@ -127,12 +127,12 @@ class Live:
     async def _neighbours(
         self, name: str, finds: Sequence[tuple[str, Hit]], span: int, deadline_s: float
     ) -> dict[str, Sequence[Hit]]:
-        """What a backend says stands beside its hits; nothing when it fails, for the hits themselves are here."""
+        """The neighbours of a backend's hits; none if it fails, which costs only the neighbours."""
         try:
             async with asyncio.timeout(deadline_s):
                 neighbours = await self.expanders[name].neighbours([hit for _, hit in finds], span)
         except (FusionError, OSError, TimeoutError) as error:
-            log.warning("backend %s did not say what stands beside its hits: %s", name, type(error).__name__)
+            log.warning("backend %s gave no neighbours of its hits: %s", name, type(error).__name__)
             return {}
         return {
             ref: self.journal.without_forgotten(name, hits) for (ref, _), hits in zip(finds, neighbours, strict=True)
@@ -145,10 +145,10 @@ class Live:
             asked = await self.embedder.query_tokens(query)
             tokens = await self.embedder.tokens(texts, deadline_s)
             seen = {text: t for text, t in zip(texts, tokens, strict=True) if t is not None}
-            # One pass of the model gives both, so whatever has token vectors has its dense one cached as well.
+            # One pass of the model gives both, so a text with token vectors has its dense vector cached as well.
             dense = await self.embedder.embed([query, *seen], keep=False)
         except (FusionError, OSError, RuntimeError) as error:
-            log.warning("the embedding model failed; ranking goes on without it: %s", type(error).__name__)
+            log.warning("the embedding model failed; ranking continues without it: %s", type(error).__name__)
             return Likeness()
         every = list(seen.values())
         few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
@@ -167,7 +167,7 @@ class Live:
         try:
             tokens = await self.embedder.tokens(texts, deadline_s)
         except (FusionError, OSError, RuntimeError) as error:
-            log.warning("the embedding model failed; other words count as other statements: %s", type(error).__name__)
+            log.warning("the embedding model failed; paraphrases stay separate memories: %s", type(error).__name__)
             return ()
         knows = self.embedder.knows if isinstance(self.embedder, HasVocabulary) else None
         return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
@@ -202,7 +202,7 @@ class Recording:
     reworded: set[Texts] = field(default_factory=set)
     """pairs of texts that say the same in other words"""
     unseen: set[str] = field(default_factory=set)
-    """texts that the model had no time for, or all of them when there was none"""
+    """texts that were not encoded in time, or all of them without a model"""
     lexical: bool = False
     has_judge: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """A world that passes on what ``io`` says and writes it down, with more than this one request needs."""
+    """Passes on the input of ``io`` and records it, with more than this request needs."""
 
     io: RecallIO
     recording: Recording
@@ -250,7 +250,7 @@ class Recorder:
     async def neighbours(
         self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
     ) -> Mapping[str, Sequence[Hit]]:
-        """Asks for every hit of every backend, because in another subset another sighting may survive."""
+        """Records the neighbours of every hit, because in another subset of backends another hit may be shown."""
         self.recording.span = span
         every = {(a.backend, h.native_id): h for a in self.recording.answers.values() for h in a.hits}
         wanted = [(f"{name}\0{native_id}", name, hit) for (name, native_id), hit in every.items()]
@@ -293,7 +293,7 @@ class Recorder:
 
 @dataclass(slots=True)
 class Replay:
-    """A world that says what a recording says, and raises ReplayGap for what it does not have."""
+    """Input from a recording. Raises ReplayGap for input that the recording lacks."""
 
     recording: Recording
 
@@ -367,7 +367,7 @@ class Replay:
 
 
 def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
-    """The part of a likeness that is about ``texts``."""
+    """The likeness of ``texts`` only."""
     return Likeness(
         likeness.words,
         {text: likeness.matches[text] for text in texts if text in likeness.matches},
@@ -376,7 +376,7 @@ def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
 
 
 def _id(hit: Hit) -> str:
-    """What identifies a hit of a backend, in its own words and in the journal's."""
+    """The id of a hit in a recording: its event id, or else its native id."""
     return hit.event_id or hit.native_id
 
 

@@ -1,9 +1,8 @@
-"""Judged → Block: what fits the prompt, as excerpts of the documents it stands in, fenced and cited.
+"""Packs the best memories into a block that fits the prompt, as cited excerpts of their documents.
 
-The best memories are taken in order. One that stands in a document already in the block joins that document's
-excerpt, in reading order, gaps marked; one from elsewhere opens an excerpt while there is a place left. What does not
-fit is passed over, and the receipt says so. The order of choice does not depend on the budget: a larger block
-extends the choice.
+Memories are taken in order. A memory of a document that is in the block joins its excerpt, in reading order, with gaps
+marked; another one begins an excerpt while there are fewer than `max_results`. A memory that does not fit is passed
+over, and the receipt says so. The order does not depend on the budget: a larger block adds to the choice.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from fusion.recipe import PackSettings, RerankSettings
 
 GAP = "[…]"
 MEMBER_CHARS = 4000
-"""one memory takes at most this much of a block (the candidates' own limit: a flood must not fill it)"""
+"""most characters of one memory in a block, so that a flood cannot fill it"""
 
 
 @dataclass(slots=True)
 class Member:
-    """One memory inside an excerpt: cited, forgettable, votable."""
+    """A memory in an excerpt; its ref can be cited, forgotten and voted on."""
 
     ref: str
     text: str
@@ -48,7 +47,7 @@ class Member:
 
 @dataclass(slots=True)
 class Excerpt:
-    """One excerpt. ``ref`` and ``score`` are its best member's; members stand in reading order."""
+    """An excerpt of a document. ``ref`` and ``score`` are its best member's; members are in reading order."""
 
     ref: str
     document: str | None
@@ -59,13 +58,13 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``text`` is what goes into the prompt, empty when nothing was worth it; ``decisions`` has every ref's."""
+    """The packed block: ``text`` for the prompt, which may be empty, and the decision on every ref."""
 
     text: str
     memories: tuple[Excerpt, ...]
     decisions: Mapping[str, Decision]
     disputes: tuple[Dispute, ...] = ()
-    """the packed memories that disagree; ``text`` has a line on each"""
+    """the packed memories that contradict each other; ``text`` has a line on each pair"""
 
 
 @dataclass
@@ -76,7 +75,7 @@ class _Line:
     text: str
     scored: Scored
     hit: Hit
-    """as it is shown"""
+    """without secrets"""
 
     def __lt__(self, other: _Line) -> bool:
         return (self.start, self.ref) < (other.start, other.ref)
@@ -84,7 +83,7 @@ class _Line:
 
 @dataclass
 class _OpenExcerpt:
-    """The lines of one document chosen so far, and what they cost in characters."""
+    """An excerpt in the making: its lines so far and their size in characters."""
 
     header: str
     lines: list[_Line] = field(default_factory=list)
@@ -121,8 +120,8 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
         if out is not None:
             decisions[scored.ref] = out
             continue
-        shelf = _document_key(scored, numbers)
-        excerpt = excerpts.get(shelf)
+        document = _document_key(scored, numbers)
+        excerpt = excerpts.get(document)
         if excerpt is None and len(excerpts) >= numbers.max_results:
             decisions[scored.ref] = Decision.EXCERPTS_FULL
             continue
@@ -134,7 +133,7 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
         line = _line(scored, limit)
         size = excerpt.size_with(line)
         while not excerpts and size > room and limit > 0:
-            # Nothing is in yet, so a part of the best memory is better than none.
+            # The block is empty, so a part of the best memory is better than none.
             limit -= max(1, min(limit, len(line.text)) - max(0, room - (size - len(line.text))))
             line = _line(scored, limit)
             size = excerpt.size_with(line)
@@ -147,7 +146,7 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
             decisions[scored.ref] = Decision.SHARE_TAKEN
             continue
         insort(excerpt.lines, line)
-        excerpts[shelf] = excerpt
+        excerpts[document] = excerpt
         room -= size - excerpt.size + said
         excerpt.size = size
         packed[scored.ref] = scored
@@ -155,8 +154,8 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
         decisions[scored.ref] = Decision.PACKED
     if not excerpts:
         return Block("", (), decisions)
-    # What has no heading of its own would be read under the one before it: it comes first. The order of the memories
-    # stays that of their scores; the text is read from what holds today to what it replaced.
+    # An excerpt without a heading would be read under the one before it, so it comes first. `memories` stay in the
+    # order of their scores; in the text a current statement is before the one it replaced.
     headed = [excerpt for excerpt in excerpts.values() if excerpt.header]
     bare = [excerpt for excerpt in excerpts.values() if not excerpt.header]
     as_read = [excerpt for group in (bare, headed) for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
@@ -192,16 +191,16 @@ def _header(hit: Hit) -> str:
 
 
 def _document(hit: Hit) -> str:
-    """The document's name; where nobody read that file, with the one who states the place."""
-    assert hit.place is not None  # noqa: S101 — only what has a place has a document
+    """The document's name; for a file that was not read by the gateway, with the sender of the claim."""
+    assert hit.place is not None  # noqa: S101 — the caller checks it
     name = " ".join(escape(hit.place.document).split())
     if hit.external:
-        return f"{name} (by {stater(hit)})"
+        return f"{name} (by {claimed_by(hit)})"
     return f"{name} (remembered)" if hit.place.unit == "line" and not _was_read(hit) else name
 
 
-def stater(hit: Hit) -> str:
-    """The name of the backend that alone vouches for a hit."""
+def claimed_by(hit: Hit) -> str:
+    """The name of the only backend that vouches for a hit."""
     return " ".join(escape((hit.stated_by or "").removeprefix(BACKEND_PREFIX)).split())
 
 
@@ -212,8 +211,8 @@ def _was_read(hit: Hit) -> bool:
 def _line(scored: Scored, limit: int) -> _Line:
     hit = shown(scored.pooled.candidate.hit)
     said = spoken(hit.text, hit.speaker)
-    if hit.speaker and hit.external and hit.place is None:  # nobody else says who spoke, and no heading names it
-        said = f"(by {stater(hit)}) {said}"
+    if hit.speaker and hit.external and hit.place is None:  # only the backend vouches for the speaker
+        said = f"(by {claimed_by(hit)}) {said}"
     text = cited(scored.ref, clip(said, limit))
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
     return _Line(start, scored.ref, end, text, scored, hit)

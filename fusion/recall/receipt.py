@@ -1,4 +1,4 @@
-"""Why each memory is in the block or out of it: refs, ranks, signals and reasons, never text."""
+"""Receipts: for each answer the decision on every candidate, with refs, ranks and signals, but no text."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from fusion.recipe import EARLIER_SIGNALS, renamed
 log = logging.getLogger(__name__)
 
 SCHEMA = 3
-"""of the file; receipts of another one are dropped: they explain answers long given"""
+"""version of the file; receipts of another version are dropped, since they explain old answers"""
 MAX_BYTES = 64_000_000
 KEPT_SHARE = 0.8
-"""of the bytes that receipts may take: so much is left when the oldest go, so that this is not done at each write"""
+"""share of the allowed bytes that is left when the oldest receipts are dropped, so that not every write drops some"""
 WAL_BYTES = 4_000_000
 MAX_WAITING_RECEIPTS = 1000
-"""receipts that wait to be written; beyond it the oldest is lost"""
+"""receipts waiting to be written; beyond it the oldest is lost"""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One request's reasons; they hold no text of any memory, and no query. ``summary`` is JSON-ready.
+    """The receipt of one request, without the query and without any memory's text. ``summary`` is JSON-ready.
 
-    ``reasons`` has the candidates by column, as they are stored: hundreds of rows with the same dozen names would take
-    three times as long to write, and twice the room.
+    ``reasons`` has the candidates by column, as they are stored: rows with names would take three times as long to
+    write and twice the space.
     """
 
     receipt_id: str
@@ -48,12 +48,12 @@ class Receipt:
 
     @property
     def body(self) -> dict[str, Any]:
-        """All of it as it is read: with a row for each candidate."""
+        """The receipt as it is read, with a row for each candidate."""
         return {**self.summary, "candidates": rows_of(self.reasons)}
 
 
 def rows_of(reasons: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The candidates row by row; of its signals each has those that are there."""
+    """The candidates as rows; each has the signals that are not absent."""
     signals = reasons.get("signals", {})
     columns = {name: column for name, column in reasons.items() if name != "signals"}
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
@@ -77,24 +77,23 @@ def with_current_keys(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _INCREMENTAL = 2
-"""SQLite's number for files that can give single pages back"""
+"""SQLite's auto_vacuum mode in which single pages can be freed"""
 
 _Row = tuple[str, str, float, bytes]
 """a receipt as it is stored: id, tenant, time, body"""
 
 
 class Receipts:
-    """Receipts of a home, kept for a configured time.
+    """A home's receipts, kept for a configured time.
 
-    A receipt can be read as soon as its request was answered: new ones wait in memory until the next write, which
-    gathers all that came within `LINGER_S`, off the request's path. A crash may lose those last few; they are
-    explanations, not memories.
+    A receipt can be read as soon as its request is answered: new ones wait in memory for the next write, at most
+    `LINGER_S` later and outside of any request. A crash may lose these few.
     """
 
     LINGER_S = 0.25
 
     def __init__(self, file: Path, keep_days: float, max_bytes: float = MAX_BYTES) -> None:
-        """``max_bytes``: of the file; beyond it the oldest receipts go before their time."""
+        """``max_bytes`` limits the file; beyond it the oldest receipts are dropped early."""
         self._file = file
         self._max_bytes = max_bytes
         self._keep_s = keep_days * 86_400
@@ -107,16 +106,16 @@ class Receipts:
         try:
             self._database = _opened(file)
         except sqlite3.DatabaseError:
-            # Explanations of answers long given are not worth a gateway that does not start.
+            # The gateway must start without its old receipts.
             file.replace(file.with_suffix(".damaged"))
             log.error("%s was damaged; it is set aside as %s", file, file.with_suffix(".damaged").name)
             self._database = _opened(file)
 
     def keep(self, receipt: Receipt) -> None:
-        """Takes a receipt; returns at once."""
+        """Queues a receipt for writing; returns at once."""
         if len(self._waiting) >= MAX_WAITING_RECEIPTS:  # the disk is full, or slower than the questions
             self._waiting.pop(next(iter(self._waiting)))
-        # Written out here and now: its thousands of small values die while they are still in the processor's cache.
+        # Serialised at once, while its thousands of small values are still in the processor's cache.
         body = orjson.dumps({**receipt.summary, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
         self._waiting[receipt.receipt_id] = (receipt.receipt_id, receipt.tenant, receipt.at, body)
         if self._writer is None:
@@ -128,7 +127,7 @@ class Receipts:
         await self.flush()
 
     async def flush(self) -> None:
-        """Writes what waits. What cannot be written goes on waiting, and the log says so once."""
+        """Writes the waiting receipts. If that fails they keep waiting, and the log has one warning."""
         async with self._lock:
             batch = list(self._waiting.values())
             if not batch:
@@ -146,7 +145,7 @@ class Receipts:
 
     def _write(self, batch: Sequence[_Row]) -> None:
         compress = zstandard.ZstdCompressor(level=1).compress
-        rows = [(*row[:3], compress(row[3])) for row in batch]  # to a sixth, for less than writing it costs
+        rows = [(*row[:3], compress(row[3])) for row in batch]  # to a sixth, in less time than it saves in writing
         now = time.time()
         self._database.execute("begin immediate")
         try:
@@ -162,7 +161,7 @@ class Receipts:
             raise
 
     def _bound(self) -> None:
-        """Drops the oldest receipts of a file that has grown too large, and gives its pages back."""
+        """Drops the oldest receipts of a file that is too large, and frees its pages."""
         pages, free, size = (self._number(name) for name in ("page_count", "freelist_count", "page_size"))
         if pages * size <= self._max_bytes:
             return
@@ -184,7 +183,7 @@ class Receipts:
         return int(self._database.execute(f"pragma {pragma}").fetchone()[0])
 
     async def read(self, receipt_id: str, tenant: str) -> Mapping[str, Any]:
-        """The receipt of that id. Raises NotFound, also for another tenant's and for one past its time."""
+        """One receipt. Raises NotFound, also for another tenant's and for an expired one."""
         waiting = self._waiting.get(receipt_id)
         if waiting is not None and waiting[1] == tenant:
             row: bytes | None = waiting[3]
@@ -203,7 +202,7 @@ class Receipts:
         return zstandard.ZstdDecompressor().decompress(found[0]) if found else None
 
     async def kept(self, tenant: str) -> int:
-        """How many of a tenant's receipts can be read now."""
+        """The number of a tenant's receipts that can be read."""
         waiting = sum(row[1] == tenant for row in self._waiting.values())
         return waiting + await asyncio.to_thread(self._count, tenant)
 
@@ -231,7 +230,7 @@ def _opened(file: Path) -> sqlite3.Connection:
         if database.execute("pragma user_version").fetchone()[0] != SCHEMA:
             database.execute("drop table if exists receipt")
             database.execute(f"pragma user_version = {SCHEMA}")
-        # With row ids, for receipts are large and then go one behind the other, not all over the tree.
+        # With row ids, so that large rows are appended and not spread over the tree.
         database.execute(
             "create table if not exists receipt"
             "(receipt_id text not null unique, tenant text not null, at real not null, body blob not null)"
@@ -244,7 +243,7 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 
 def move_receipts(file: Path, tenant: str, target: Path) -> None:
-    """Moves a tenant's receipts out of a file that several tenants shared; what cannot be read stays where it is."""
+    """Moves a tenant's receipts out of a file that tenants shared; a damaged file stays as it is."""
     if not file.exists():
         return
     try:
