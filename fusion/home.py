@@ -27,7 +27,7 @@ from typing import NamedTuple, Self
 from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.store.private_files import NAME, read_regular, xdg_folder
 from fusion.trust import make_home
-from fusion.trust.decides import printable
+from fusion.trust.fingerprint import printable
 
 FOLDER = ".fusion"
 MAX_RECORD = 1 << 16
@@ -139,10 +139,10 @@ class HomeLock:
 
 def refuse_traps(home: Path) -> None:
     """Raises HomeNotAllowed where a link or a special file in a home would lead what is written elsewhere."""
-    from fusion.trust.survey import traps_in
+    from fusion.trust.survey import find_links
 
-    if traps := traps_in(home):
-        names = ", ".join(printable(name) for name in traps[:5]) + (" …" if len(traps) > 5 else "")
+    if links := find_links(home):
+        names = ", ".join(printable(name) for name in links[:5]) + (" …" if len(links) > 5 else "")
         raise HomeNotAllowed(
             f"The home {home} has links or special files in it: {names}. Nothing of a home is opened through these: "
             "put the files themselves there"

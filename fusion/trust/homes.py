@@ -1,7 +1,6 @@
-"""`require`: may this home be opened? `allow`, `make_home`, `rerecord`, `revoke`: what changes the answer.
+"""Checks whether a home may be opened (`require`), and records which may (`allow`, `make_home`, `rerecord`, `revoke`).
 
-A hook asks this before each prompt, so settings are parsed only when they are recorded, and what that needs is imported
-then.
+A hook checks before each prompt, so settings are parsed, and the parser imported, only when a home is recorded.
 """
 
 from __future__ import annotations
@@ -18,29 +17,39 @@ from typing import TYPE_CHECKING
 from fusion.errors import HomeNotAllowed, SettingsError
 from fusion.store.private_files import NAME, xdg_folder
 from fusion.trust import records
-from fusion.trust.decides import ABSENT, FILE, RECIPES, SECRETS, Named, hashes, printable, read_settings, settings_hash
-from fusion.trust.records import Record, Seen
+from fusion.trust.fingerprint import (
+    ABSENT,
+    FILE,
+    RECIPES,
+    SECRETS,
+    References,
+    hash_files,
+    printable,
+    read_settings,
+    settings_hash,
+)
+from fusion.trust.records import Record, Snapshot
 
 if TYPE_CHECKING:
     from fusion.trust.reach import Reach
 
 
 def require(home: Path, *, named: bool = False, config: Path | None = None) -> Path:
-    """The home without links in its path, if it may be opened. Writes nothing into it.
+    """Returns the home without links in its path, if it may be opened. Writes nothing into it.
 
-    ``named`` says that the user named this home (an option, FUSION_HOME, an argument), and did not merely stand in a
-    folder that has one. ``config`` is a settings file that the user named, and that is read instead of the home's own:
-    it is the user's own word, as the file of ``make -f`` is, unless it is in the home.
-    Raises HomeNotAllowed, which says why and what to do; also for an empty folder that the user did not name, for
-    memories would go into a folder that anybody may have put there.
+    ``named`` says that the user named this home (an option, FUSION_HOME, an argument); otherwise it was found in the
+    current folder or above. ``config`` is a settings file that the user named instead of the home's own; outside the
+    home it is trusted, as the file of ``make -f`` is.
+    Raises HomeNotAllowed with the reason and the fix, also for an empty folder that the user did not name: anybody may
+    have put it there to collect memories.
     """
     folder, why = _examined(home, named=named, config=config)
     if not named and not why and _is_new_and_empty(folder):
         why = "it is empty, and you have not said that memories belong there"
-    return _opened(folder, why, config)
+    return _refuse_if(folder, why, config)
 
 
-def _opened(folder: Path, why: str, config: Path | None = None) -> Path:
+def _refuse_if(folder: Path, why: str, config: Path | None = None) -> Path:
     if why:
         raise HomeNotAllowed(f"The home {printable(folder)} is not opened: {why}. {_fix(folder, config)}")
     return folder
@@ -61,13 +70,12 @@ def allow(
     config: Path | None = None,
     variables: Iterable[str] = (),
     files: Iterable[str] = (),
-    seen: Seen | None = None,
+    seen: Snapshot | None = None,
 ) -> Record:
-    """Records a home, with the variables and key files that are allowed by name. Makes it if need be.
+    """Records a home, with the variables and key files that are allowed by name. Makes it if it is missing.
 
-    ``config`` is its settings file where that is another file of the home. ``seen`` is what the user was shown; without
-    it, the file as it is now. A token and a reader's key that came with the home are
-    removed: their author knows them.
+    ``config`` is its settings file where that is another file of the home. ``seen`` is the snapshot that the user was
+    shown; without it, the file as it is now. Secrets that came with the home are removed: their author knows them.
     """
     folder = resolved(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,35 +91,37 @@ def allow(
         variables=tuple(sorted({*record.variables, *variables})),
         files=tuple(sorted({*record.files, *files})),
     )
-    file = home_settings(folder, config)
-    return _keep(record, {file: seen or seen_of(folder, file, read_settings(file))})
+    file = settings_file(folder, config)
+    return _write(record, {file: seen or take_snapshot(folder, file, read_settings(file))})
 
 
-def home_settings(folder: Path, config: Path | None) -> Path:
-    """The settings file of a home: the one that is named, where that is in the home, or ``fusion.toml``."""
+def settings_file(folder: Path, config: Path | None) -> Path:
+    """The settings file of a home: ``config`` where that is in the home, else ``fusion.toml``."""
     file = folder / FILE if config is None else resolved(config)
     return file if file.is_relative_to(folder) else folder / FILE
 
 
-def seen_of(folder: Path, file: Path, content: bytes | None) -> Seen:
-    """A settings file with this content, and what else decides as it is now."""
-    from fusion.trust.reach import foreign_variables, outside_key_files, reach_of
+def take_snapshot(folder: Path, file: Path, content: bytes | None) -> Snapshot:
+    """A snapshot of a settings file with this content, and of the other deciding files as they are now."""
+    from fusion.trust.reach import external_key_files, external_variables, reach_of
 
     reach = reach_of(content, file.parent, file.parent)
-    return Seen(
+    return Snapshot(
         ABSENT if content is None else sha256(content).hexdigest(),
-        reach.named.recipes_folder,
-        reach.named.modules,
-        hashes(folder, reach.named),
-        tuple(foreign_variables(reach)),
-        tuple(outside_key_files(reach, folder)),
+        reach.references.recipes_folder,
+        reach.references.modules,
+        hash_files(folder, reach.references),
+        tuple(external_variables(reach)),
+        tuple(external_key_files(reach, folder)),
     )
 
 
-def missing_names(home: Path, reach: Reach) -> tuple[list[str], list[str]]:
-    """The environment variables and key files that settings name, and that are neither the gateway's own nor allowed by
-    name yet. In homes that need no question the settings are the user's own words."""
-    from fusion.trust.reach import foreign_variables, outside_key_files
+def unapproved_names(home: Path, reach: Reach) -> tuple[list[str], list[str]]:
+    """The environment variables and key files that settings name, and that still have to be allowed by name.
+
+    None in the user's own homes, whose settings nobody else wrote.
+    """
+    from fusion.trust.reach import external_key_files, external_variables
 
     folder = resolved(home)
     if _is_own(folder):
@@ -119,51 +129,51 @@ def missing_names(home: Path, reach: Reach) -> tuple[list[str], list[str]]:
     record = _record(folder, folder.stat()) if folder.is_dir() else None
     variables, files = (record.variables, record.files) if record is not None else ((), ())
     return (
-        [name for name in foreign_variables(reach) if name not in variables],
-        [file for file in outside_key_files(reach, folder) if file not in files],
+        [name for name in external_variables(reach) if name not in variables],
+        [file for file in external_key_files(reach, folder) if file not in files],
     )
 
 
 def make_home(home: Path) -> Path:
     """Makes a home, and records one that is new; an allowed one stays as it is. Raises HomeNotAllowed."""
-    folder = _opened(*_examined(home, named=False, config=None))
+    folder = _refuse_if(*_examined(home, named=False, config=None))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_own(folder) and _is_empty(folder):
         about = folder.stat()
         if _record(folder, about) is None:
-            _keep_own(Record.of(folder, about, "made"), folder)
+            _write_with_own(Record.of(folder, about, "made"), folder)
     return folder
 
 
 @contextmanager
 def changing(home: Path) -> Iterator[None]:
-    """Around a command of ours that writes recipes into a home, and makes the home by that if need be."""
+    """Keeps a home allowed while one of the gateway's commands writes recipes into it, which may make the home."""
     folder = resolved(home)
     is_new = not folder.exists()
     try:
         yield
     finally:
         if is_new and folder.is_dir() and not _is_own(folder):
-            _keep_own(Record.of(folder, folder.stat(), "made"), folder)
+            _write_with_own(Record.of(folder, folder.stat(), "made"), folder)
         elif folder.is_dir():
             rerecord(folder)
 
 
 def rerecord(home: Path) -> None:
-    """Notes that a command of ours has changed the settings or recipes of an allowed home."""
+    """Records an allowed home again after one of the gateway's commands changed its settings or recipes."""
     folder = resolved(home)
     record = records.read(folder)
     if record is not None and record.is_of(folder.stat()):
-        _keep_own(record, folder)
+        _write_with_own(record, folder)
 
 
 def revoke(home: Path) -> bool:
-    """Forgets that a home was allowed; False: it was not recorded."""
+    """Removes the record of a home; False where it had none."""
     return records.remove(resolved(home))
 
 
 def data_home() -> Path:
-    """The user's own data folder's home."""
+    """The home in the user's own data folder."""
     return xdg_folder("XDG_DATA_HOME", ".local/share") / NAME
 
 
@@ -180,11 +190,11 @@ def resolved(home: Path) -> Path:
         raise HomeNotAllowed(f"The home {printable(home)} cannot be found: {error}") from None
 
 
-# What is examined ------------------------------------------------------------------------------------------------
+# Checks ----------------------------------------------------------------------------------------------------------
 
 
 def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, str]:
-    """The folder, and why it may not be opened. Raises HomeNotAllowed for another user's."""
+    """The resolved folder, and why it may not be opened (empty: it may). Raises HomeNotAllowed for another user's."""
     folder = resolved(home)
     if not named and home.is_symlink():
         return folder, f"{printable(home)} is a link, which makes another folder's memories those of this one"
@@ -209,26 +219,26 @@ def _examined(home: Path, *, named: bool, config: Path | None) -> tuple[Path, st
         return folder, ""
     record = _record(folder, about)
     if record is None and not _is_empty(folder):
-        record = _record(folder, about)  # another process may have made it just now, and written into it since
+        record = _record(folder, about)  # another process may just have made it and written into it
         if record is None:
             if not (named and _is_as_good_as_new(folder)):
                 return folder, _why_not_known(folder)
-            record = _keep_own(Record.of(folder, about, "named"), folder)
+            record = _write_with_own(Record.of(folder, about, "named"), folder)
     if record is None:
         return folder, ""
     if config is not None and not resolved(config).is_relative_to(folder):
         return folder, _why_not_recipes(record, folder)
-    return folder, _why_not_settings(record, folder, home_settings(folder, config))
+    return folder, _why_not_settings(record, folder, settings_file(folder, config))
 
 
 def _record(folder: Path, about: os.stat_result) -> Record | None:
-    """The record of this very folder."""
+    """The record of a folder, unless it is of another folder at the same path."""
     record = records.read(folder)
     return record if record is not None and record.is_of(about) else None
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether a home is in the user's own data folder, or belongs to the checkout that runs."""
+    """Whether a home is that of the user's own data folder or of the running checkout."""
     return folder in (resolved(data_home()), checkout_home())
 
 
@@ -238,12 +248,12 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _is_new_and_empty(folder: Path) -> bool:
-    """Whether a folder is there and empty, and no home was made in it."""
+    """Whether a folder exists, is empty, and is not recorded."""
     return folder.is_dir() and not _is_own(folder) and _is_empty(folder) and _record(folder, folder.stat()) is None
 
 
 def _is_as_good_as_new(folder: Path) -> bool:
-    """Whether a folder holds harmless settings and recipes, and nothing else."""
+    """Whether a folder holds only harmless settings and recipes."""
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number > 1 or entry.name not in (FILE, RECIPES):
@@ -263,9 +273,9 @@ def _only_recipes(folder: Path) -> bool:
 
 
 def _why_not_named(folder: Path, config: Path | None) -> str:
-    """Why a settings file that the user named, and that is not in the home, may say what another user wants.
+    """Why a settings file outside the home, named by the user, may be another user's; empty where it is safe.
 
-    A group with the number of the file's owner is that user's private one.
+    A group with the same number as the file's owner is that user's private group.
     """
     file = folder if config is None else resolved(config)
     if file.is_relative_to(folder) or not file.exists():
@@ -281,14 +291,14 @@ def _why_not_named(folder: Path, config: Path | None) -> str:
 
 
 def _why_not_recipes(record: Record, folder: Path) -> str:
-    """Why the recipes of a home may not take effect: they are its own also where settings are named elsewhere."""
-    seen = record.seen.get(str(folder / FILE), Seen(ABSENT))
+    """Why the recipes of a home may not take effect. They are checked also where the settings are another file."""
+    seen = record.seen.get(str(folder / FILE), Snapshot(ABSENT))
     inside = {name: digest for name, digest in seen.files.items() if name.startswith(f"{RECIPES}/")}
-    return _changed(inside, hashes(folder, Named()))
+    return _first_change(inside, hash_files(folder, References()))
 
 
 def _why_not_settings(record: Record, folder: Path, file: Path) -> str:
-    """Why the settings of a recorded home may not take effect: they changed, or name what was not allowed by name."""
+    """Why the settings of a recorded home may not take effect: they changed, or name keys that are not allowed."""
     seen = record.seen.get(str(file))
     now = settings_hash(file)
     if seen is None:
@@ -296,11 +306,12 @@ def _why_not_settings(record: Record, folder: Path, file: Path) -> str:
     if now != seen.settings:
         change = "is gone" if now == ABSENT else "is new" if seen.settings == ABSENT else "has changed"
         return f"{_short(folder, file)} {change}"
-    return _changed(seen.files, hashes(folder, seen.named)) or _why_not_keys(record, seen, folder, file)
+    changed = _first_change(seen.files, hash_files(folder, seen.references))
+    return changed or _why_not_keys(record, seen, folder, file)
 
 
-def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """The first file that is not as it was recorded; empty where all are."""
+def _first_change(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The first file that differs from its record; empty where none does."""
     for name in sorted({*now, *before}):
         if now.get(name) != before.get(name):
             change = "is gone" if name not in now else "has changed" if name in before else "is new"
@@ -308,8 +319,8 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     return ""
 
 
-def _why_not_keys(record: Record, seen: Seen, folder: Path, file: Path) -> str:
-    """Why settings may not have the keys that they name: a file in a home must not choose which secrets are sent."""
+def _why_not_keys(record: Record, seen: Snapshot, folder: Path, file: Path) -> str:
+    """Why settings may not use the keys that they name: a file in a home must not choose which secrets are sent."""
     variables = [f"--variable {shlex.quote(printable(one))}" for one in seen.variables if one not in record.variables]
     files = [f"--file {shlex.quote(printable(one))}" for one in seen.key_files if one not in record.files]
     if not variables and not files:
@@ -325,7 +336,7 @@ def _why_not_known(folder: Path) -> str:
 
 
 def _fix(folder: Path, config: Path | None) -> str:
-    """What to do; a settings file outside of the home is not allowed, but made safe."""
+    """The fix: allow the home, or protect a settings file that is outside of it."""
     if config is not None and _why_not_named(folder, config):
         return f"Name one that is yours alone, or make it so: chmod go-w {shlex.quote(printable(resolved(config)))}"
     inside = config is not None and resolved(config).is_relative_to(folder)
@@ -337,12 +348,12 @@ def _short(folder: Path, file: Path) -> str:
     return printable(file.name if file.parent == folder else file)
 
 
-def _keep_own(record: Record, folder: Path) -> Record:
+def _write_with_own(record: Record, folder: Path) -> Record:
     """Writes a record with the home's own settings file as it is now."""
-    return _keep(record, {folder / FILE: seen_of(folder, folder / FILE, read_settings(folder / FILE))})
+    return _write(record, {folder / FILE: take_snapshot(folder, folder / FILE, read_settings(folder / FILE))})
 
 
-def _keep(record: Record, seen: Mapping[Path, Seen]) -> Record:
+def _write(record: Record, seen: Mapping[Path, Snapshot]) -> Record:
     record = record._replace(seen={**record.seen, **{str(file): one for file, one in seen.items()}})
     records.write(record)
     return record

@@ -1,12 +1,13 @@
-"""What a settings file would load, reach, read and follow. The file is only parsed as TOML: nothing of it takes effect.
+"""Lists what a settings file would load, reach, read and follow. It only parses the file as TOML.
 
-The walk knows settings by the form of their names, as `fusion.settings` and every adapter spell them (``*_env``,
-``*_file``, ``*_folder``, ``paths``, ``adapter``), so it also understands the options of adapters that are not ours.
+Settings are recognised by the form of their names, as `fusion.settings` and every adapter spell them (``*_env``,
+``*_file``, ``*_folder``, ``paths``, ``adapter``), so the options of external adapters are understood, too.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fusion.trust.decides import Named
+from fusion.trust.fingerprint import References
 
 OWN_VARIABLES = frozenset(
     {
@@ -35,20 +36,20 @@ OWN_VARIABLES = frozenset(
 """variables that a settings file may name for a key or a password, with all that begin with FUSION_"""
 
 EMBEDDED = frozenset({"adapters.markdown", "adapters.cortex", "adapters.mem0", "adapters.triples", "adapters.inmemory"})
-"""modules of backends that by their defaults reach nothing beyond the home"""
-_OUR_EMBEDDER = "adapters.embedders.providers:Providers"
+"""modules of backends that reach nothing outside the home by default"""
+_BUILT_IN_EMBEDDER = "adapters.embedders.providers:Providers"
 _SAFE_TOP = frozenset({"recipe", "backends_only", "log_level"})
 _SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "checks"})
 _SAFE_SERVER = frozenset({"host", "port", "keys", "allowed_hosts", "allowed_origins"})
-"""of [server], safe with the values that `_safe_server` takes; its other settings are numbers"""
+"""settings of [server] that `_safe_server` checks; its other settings are numbers"""
 _SAFE_TEXTS = frozenset({"merge", "fallback_for", "ignore", "private", "paths", "bind", "weights", "user_id"})
 _UNSAFE_NUMBERS = frozenset({"port", "compat_port", "infer", "create", "media"})
-"""numbers and switches of a backend that open a port, or make it talk to a server"""
+"""numbers and switches of a backend that open a port, or make it connect to a server"""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One setting that reaches beyond plain numbers: where it stands, and what it says."""
+class NamedSetting:
+    """One setting of a `Reach`: its dotted key, and its value as text."""
 
     key: str
     value: str
@@ -56,19 +57,22 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one settings file would do. ``unreadable`` says why it is no TOML; then all else is empty."""
+    """What one settings file would do. ``unreadable`` says why it is not TOML; then the rest is empty.
 
-    loads: tuple[Item, ...] = ()
-    """adapters that do not ship with the gateway"""
-    ours: tuple[Item, ...] = ()
-    """adapters that do"""
-    reaches: tuple[Item, ...] = ()
-    """URLs, and providers with an address of their own"""
-    variables: tuple[Item, ...] = ()
-    key_files: tuple[Item, ...] = ()
-    folders: tuple[Item, ...] = ()
-    listens: tuple[Item, ...] = ()
-    says: tuple[Item, ...] = ()
+    The names of the fields are keys of `fusion allow --json`.
+    """
+
+    loads: tuple[NamedSetting, ...] = ()
+    """external adapters"""
+    ours: tuple[NamedSetting, ...] = ()
+    """adapters that ship with the gateway"""
+    reaches: tuple[NamedSetting, ...] = ()
+    """URLs, and providers with a known address"""
+    variables: tuple[NamedSetting, ...] = ()
+    key_files: tuple[NamedSetting, ...] = ()
+    folders: tuple[NamedSetting, ...] = ()
+    listens: tuple[NamedSetting, ...] = ()
+    says: tuple[NamedSetting, ...] = ()
     """texts that reach an agent's prompt"""
     recipes_folder: str | None = None
     home: str | None = None
@@ -76,28 +80,27 @@ class Reach:
     unreadable: str = ""
 
     @property
-    def named(self) -> Named:
+    def references(self) -> References:
         modules = tuple(sorted({item.value.partition(":")[0] for item in self.loads}))
-        return Named(self.recipes_folder, modules)
+        return References(self.recipes_folder, modules)
 
 
 def reach_of(content: bytes | None, folder: Path, around: Path) -> Reach:
-    """What a settings file in ``folder`` would do. Folders that it names are harmless below ``around``."""
+    """Lists what a settings file in ``folder`` would do. Folders that it names are harmless below ``around``."""
     if content is None:
         return Reach()
     try:
         table = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
         return Reach(harmless=False, unreadable=str(error) or type(error).__name__)
-    found: dict[str, list[Item]] = {name: [] for name in ("loads", "ours", "reaches", "variables", "key_files")}
-    found |= {name: [] for name in ("folders", "listens", "says")}
+    found: defaultdict[str, list[NamedSetting]] = defaultdict(list)
     for key, value in _leaves(table):
         kind = _kind(key, value)
         if kind == "adapter":
-            found["ours" if shipped(str(value)) else "loads"].append(Item(key, str(value)))
+            found["ours" if shipped(str(value)) else "loads"].append(NamedSetting(key, str(value)))
         elif kind is not None and value not in ("", None):
             path = kind in ("key_files", "folders")
-            found[kind].append(Item(key, str(rooted(str(value), folder)) if path else str(value)))
+            found[kind].append(NamedSetting(key, str(rooted(str(value), folder)) if path else str(value)))
     top = {name: table.get(name) for name in ("recipes_folder", "home")}
     named = {name: str(rooted(value, folder)) for name, value in top.items() if isinstance(value, str) and value}
     items: dict[str, Any] = {name: tuple(items) for name, items in found.items()}
@@ -109,19 +112,19 @@ def reach_of(content: bytes | None, folder: Path, around: Path) -> Reach:
     )
 
 
-def foreign_variables(reach: Reach) -> list[str]:
-    """The environment variables that are not the gateway's own."""
+def external_variables(reach: Reach) -> list[str]:
+    """The environment variables that it names, except the gateway's own."""
     names = {item.value for item in reach.variables}
     return sorted(name for name in names if name not in OWN_VARIABLES and not name.startswith("FUSION_"))
 
 
-def outside_key_files(reach: Reach, home: Path) -> list[str]:
-    """The key files that are not in the home."""
+def external_key_files(reach: Reach, home: Path) -> list[str]:
+    """The key files that it names outside the home."""
     return sorted({item.value for item in reach.key_files if not Path(item.value).is_relative_to(home)})
 
 
 def shipped(adapter: str) -> bool:
-    """Whether an adapter is one of ours: its module is a file of the package next to `fusion`."""
+    """Whether an adapter ships with the gateway: its module is a file of the package next to `fusion`."""
     module, _, name = adapter.partition(":")
     parts = module.split(".")
     if parts[0] != "adapters" or not all(part.isidentifier() for part in parts) or not name.isidentifier():
@@ -131,7 +134,7 @@ def shipped(adapter: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine's own, by its name or address alone: nothing is looked up."""
+    """Whether a host is this machine, by its name or address alone, without a DNS query."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -141,7 +144,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """The host of a URL; the text itself where it is none."""
+    """The host of a URL; the text itself where it is not a URL."""
     try:
         return urlsplit(url).hostname or url
     except ValueError:
@@ -157,7 +160,7 @@ def rooted(value: str, folder: Path) -> Path:
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Every value with its dotted key; the entries of a list have the list's."""
+    """Yields every value with its dotted key; the entries of a list share the list's key."""
     if isinstance(value, Mapping):
         for name, one in value.items():
             yield from _leaves(one, f"{path}.{name}".lstrip("."))
@@ -169,7 +172,7 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def _kind(key: str, value: object) -> str | None:
-    """Which list of `Reach` a setting belongs to; None: it is a number or a plain word."""
+    """The field of `Reach` that a setting belongs to; None for a number or a plain word."""
     name = key.rpartition(".")[2]
     if name == "adapter":
         return "adapter"
@@ -193,8 +196,10 @@ def _kind(key: str, value: object) -> str | None:
 
 
 def _harmless(table: Mapping[str, Any], folder: Path, around: Path) -> bool:
-    """Whether settings only arrange what the user brings in: embedded backends, nothing that is beyond ``around`` or
-    at a URL, no text for a prompt. A setting that is not known to be harmless is not."""
+    """Whether settings name only embedded backends and folders below ``around``: no URL, no key, no text for a prompt.
+
+    Every setting must be known to be harmless.
+    """
     return all(_safe(name, value, folder, around) for name, value in table.items())
 
 
@@ -230,13 +235,13 @@ def _safe_server(table: Mapping[str, Any]) -> bool:
 
 
 def _safe_embedder(table: Mapping[str, Any]) -> bool:
-    ours = table.get("adapter", _OUR_EMBEDDER) in ("", _OUR_EMBEDDER)
+    built_in = table.get("adapter", _BUILT_IN_EMBEDDER) in ("", _BUILT_IN_EMBEDDER)
     here = table.get("provider", "local") in ("", "local", "none")
     rest = {name: value for name, value in table.items() if name not in ("adapter", "provider", "next")}
     following = table.get("next", {})
     if following and not (isinstance(following, Mapping) and "next" not in following and _safe_embedder(following)):
         return False
-    return ours and here and not any(isinstance(value, str) and value for value in rest.values())
+    return built_in and here and not any(isinstance(value, str) and value for value in rest.values())
 
 
 def _safe_backend(table: Mapping[str, Any], folder: Path, around: Path) -> bool:

@@ -1,6 +1,7 @@
-"""The record of one allowed home, a JSON file of the user's state folder.
+"""The records of allowed homes: one JSON file each in the user's state folder.
 
-Named tuples, because a hook imports this before each prompt: a data class takes a millisecond to make.
+Records are named tuples, because a hook imports this module before each prompt and a dataclass takes a millisecond to
+create.
 """
 
 from __future__ import annotations
@@ -16,35 +17,36 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fusion.store.private_files import read_state, state_path, write_state
-from fusion.trust.decides import Named
+from fusion.trust.fingerprint import References
 
 FOLDER = "homes"
 VERSION = 1
 MAX_RECORDS = 500
-"""from which on the records of homes that are gone are removed"""
+"""with more records than this, those of deleted homes are removed"""
 
 
-class Seen(NamedTuple):
-    """A settings file as it was allowed: its hash, what it names, and the hashes of all else that decides."""
+class Snapshot(NamedTuple):
+    """A settings file as the user allowed it: its hash, the names in it, and the hashes of other deciding files."""
 
     settings: str
     recipes_folder: str | None = None
     modules: tuple[str, ...] = ()
     files: Mapping[str, str] = MappingProxyType({})
     variables: tuple[str, ...] = ()
-    """environment variables that it names for keys, and that are not the gateway's own"""
+    """environment variables that it names for keys, except the gateway's own"""
     key_files: tuple[str, ...] = ()
-    """files that it names for keys, and that are not in the home"""
+    """files outside the home that it names for keys"""
 
     @property
-    def named(self) -> Named:
-        return Named(self.recipes_folder, self.modules)
+    def references(self) -> References:
+        return References(self.recipes_folder, self.modules)
 
 
 class Record(NamedTuple):
     """A home that may be opened: its folder by path, device and inode, and its settings files as they were allowed.
 
-    ``variables`` and ``files`` are environment variables and key files that the user allowed by name.
+    ``variables`` and ``files`` are the environment variables and key files that the user allowed by name. ``seen`` has
+    a snapshot for each settings file. The names of the fields are the keys of the stored JSON.
     """
 
     home: str
@@ -53,7 +55,7 @@ class Record(NamedTuple):
     at: str
     how: str
     """made, named or allowed"""
-    seen: Mapping[str, Seen] = MappingProxyType({})
+    seen: Mapping[str, Snapshot] = MappingProxyType({})
     variables: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -62,12 +64,12 @@ class Record(NamedTuple):
         return cls(str(home), about.st_dev, about.st_ino, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()), how)
 
     def is_of(self, about: os.stat_result) -> bool:
-        """Whether this is the very folder that was allowed."""
+        """Whether a folder is the one that was allowed, and not another in its place."""
         return (self.device, self.inode) == (about.st_dev, about.st_ino)
 
 
 def read(home: Path) -> Record | None:
-    """The record of a home; None for none, or for one that cannot be understood: then the user is asked again."""
+    """Reads the record of a home; None without one, or for one that cannot be read: then the user is asked again."""
     content = read_state(_name(home))
     if content is None:
         return None
@@ -75,7 +77,7 @@ def read(home: Path) -> Record | None:
         table = json.loads(content)
         if table.pop("version") != VERSION or table["home"] != str(home):
             return None
-        seen = {file: _seen(one) for file, one in table.pop("seen").items()}
+        seen = {file: _snapshot(one) for file, one in table.pop("seen").items()}
         variables, files = tuple(table.pop("variables")), tuple(table.pop("files"))
         return Record(**table, seen=seen, variables=variables, files=files)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -83,15 +85,15 @@ def read(home: Path) -> Record | None:
 
 
 def write(record: Record) -> None:
-    """Keeps a record; the one before is replaced. Raises SettingsError where the state folder cannot be written."""
-    _forget_homes_that_are_gone()
+    """Writes a record in place of the earlier one. Raises SettingsError where the state folder cannot be written."""
+    _remove_stale()
     seen = {file: one._asdict() for file, one in record.seen.items()}
     table = {"version": VERSION, **record._asdict(), "seen": seen}
     write_state(_name(Path(record.home)), json.dumps(table, indent=1).encode())
 
 
-def _forget_homes_that_are_gone() -> None:
-    """Keeps the folder of records small: tests and benchmarks make many homes that do not last."""
+def _remove_stale() -> None:
+    """Removes the records of deleted homes once there are many; tests and benchmarks make short-lived homes."""
     with suppress(OSError):
         files = list((state_path() / FOLDER).iterdir())
         for file in files if len(files) > MAX_RECORDS else ():
@@ -101,16 +103,16 @@ def _forget_homes_that_are_gone() -> None:
 
 
 def remove(home: Path) -> bool:
-    """Forgets the record of a home; False: there was none."""
+    """Removes the record of a home; False where there was none."""
     with suppress(FileNotFoundError):
         (state_path() / _name(home)).unlink()
         return True
     return False
 
 
-def _seen(table: Mapping[str, Any]) -> Seen:
+def _snapshot(table: Mapping[str, Any]) -> Snapshot:
     given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in table.items()}
-    return Seen(**given)
+    return Snapshot(**given)
 
 
 def _name(home: Path) -> str:

@@ -1,4 +1,4 @@
-"""What a home holds, looked at without opening a store: names, sizes, links, and whether its settings are under Git."""
+"""Counts what a home holds without opening a store: files, sizes, links, and whether its settings are under Git."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusion.store.private_files import read_regular
-from fusion.trust.decides import FILE
+from fusion.trust.fingerprint import FILE
 
 MAX_ENTRIES = 20_000
-"""of a home that are looked at; its first levels come first"""
+"""the most entries of a home that are counted; its upper levels come first"""
 MAX_INDEX = 256 << 20
 PICKLES = (".pkl", ".pickle")
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Everything in a home that is no plain folder of files: ``traps`` are links and special files."""
+    """The counts of one home. ``traps`` names links and special files, which are never opened."""
 
     files: int = 0
     bytes: int = 0
@@ -33,7 +33,7 @@ class Survey:
 
 
 def survey(home: Path) -> Survey:
-    """Looks through a home, within bounds. Nothing is opened but a Git index."""
+    """Counts what is in a home, up to `MAX_ENTRIES`. Only a Git index is opened."""
     files = size = count = 0
     stores: list[str] = []
     pickles: list[str] = []
@@ -41,7 +41,7 @@ def survey(home: Path) -> Survey:
     for path, about in walk(home):
         count += 1
         name = path.relative_to(home).as_posix()
-        if is_trap(about):
+        if is_link_or_special(about):
             traps.append(name)
         elif stat.S_ISREG(about.st_mode):
             files, size = files + 1, size + about.st_size
@@ -54,22 +54,22 @@ def survey(home: Path) -> Survey:
     return Survey(files, size, tuple(stores), tuple(pickles), tuple(traps), complete, repository_of(home / FILE))
 
 
-def traps_in(home: Path) -> list[str]:
-    """The names of links and special files in a home: of all that is in it, for many files could hide one."""
-    return [path.relative_to(home).as_posix() for path, about in walk(home, most=None) if is_trap(about)]
+def find_links(home: Path) -> list[str]:
+    """The names of all links and special files in a home, without a bound: many files could hide one."""
+    return [path.relative_to(home).as_posix() for path, about in walk(home, most=None) if is_link_or_special(about)]
 
 
-def is_trap(about: os.stat_result) -> bool:
-    """Whether opening it may reach outside of the home, or block: it is a link, a FIFO or a device.
+def is_link_or_special(about: os.stat_result) -> bool:
+    """Whether an entry is a link, a FIFO or a device: opening it could reach outside of the home, or block.
 
-    A Unix socket cannot be opened as a file, and a server may keep one in its home.
+    A Unix socket is allowed: it cannot be opened as a file, and a server may keep one in its home.
     """
     kind = about.st_mode
     return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISSOCK(kind))
 
 
 def walk(home: Path, *, most: int | None = MAX_ENTRIES) -> Iterator[tuple[Path, os.stat_result]]:
-    """What is in a home, level by level, up to a bound. No link is followed; what goes away meanwhile is left out."""
+    """Yields the entries of a home level by level, at most ``most``; no link is followed."""
     folders, count = [home], 0
     while folders:
         below: list[Path] = []
@@ -88,8 +88,10 @@ def walk(home: Path, *, most: int | None = MAX_ENTRIES) -> Iterator[tuple[Path, 
 
 
 def repository_of(file: Path) -> str:
-    """The work tree whose Git index lists a file; empty where none does. Git itself is not run: a repository's
-    settings make it run programs."""
+    """The work tree whose Git index lists a file; empty where none does.
+
+    Git itself is not run, because a repository's settings can make it run programs.
+    """
     for folder in file.parents:
         for index in _indexes(folder):
             with suppress(OSError):
@@ -100,7 +102,7 @@ def repository_of(file: Path) -> str:
 
 
 def _indexes(folder: Path) -> Iterator[Path]:
-    """The index of a work tree; a linked work tree has a file that names where its own is."""
+    """The index of a work tree. In a linked work tree, ``.git`` is a file that names another folder."""
     dot_git = folder / ".git"
     if dot_git.is_dir():
         yield dot_git / "index"
@@ -112,6 +114,6 @@ def _indexes(folder: Path) -> Iterator[Path]:
 
 
 def _lists(index: bytes, path: bytes) -> bool:
-    """Whether an index has a path. Version 4 shares the beginnings of paths, so there the file's name is looked for."""
+    """Whether an index lists a path. Version 4 compresses paths, so only the file's name is searched there."""
     version = int.from_bytes(index[4:8], "big")
     return (path.rpartition(b"/")[2] if version == 4 else path) + b"\0" in index

@@ -1,11 +1,11 @@
-"""What keeps other users of this computer out of a home: its token, and the permissions of its files.
+"""The secrets of a home and the permissions of its files, which keep out other users of this computer.
 
-Loopback is no identity: every local user can connect to 127.0.0.1. So each home has a token, 256 random bits in
-``home/token`` that only its owner can read. The server wants it on every request, and shows by `proof` that it knows
-it, so that a client sends nothing to another program that has taken the port.
+Every local user can connect to 127.0.0.1, so an address proves nothing. Each home has a token, 256 random bits in
+``home/token`` that only its owner can read. The server requires it on every request, and proves by `proof` that it
+knows it, so that a client sends nothing to another program that has taken the port.
 
 A second secret, ``home/reader.key``, distinguishes the gateway's own readers of files and sessions (`fusion ingest`,
-the hooks) from every other program that has the token: only they may say that a memory stands in a file.
+the hooks) from every other program that has the token: only they may state that a memory comes from a file.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def home_token(home: Path) -> str:
-    """The home's token, made now if there is none yet. Raises SettingsError for one that may not be believed."""
-    return _made(home, TOKEN)
+    """Reads the home's token, or makes it. Raises SettingsError for one that cannot be trusted (`_read_secret`)."""
+    return _read_or_make(home, TOKEN)
 
 
 def reader_key(home: Path) -> str | None:
-    """The key of the home's readers, made now if there is none yet; None where the disk takes none.
+    """Reads the key of the home's readers, or makes it; None where the disk refuses the file.
 
-    Raises SettingsError for one that may not be believed.
+    Raises SettingsError for one that cannot be trusted (`_read_secret`).
     """
     try:
-        return _made(home, READER)
+        return _read_or_make(home, READER)
     except OSError:
         return None
 
@@ -63,7 +63,7 @@ def is_reader(home: Path, key: str | None) -> bool:
 
 
 def read_token(home: Path) -> str | None:
-    """The home's token; None where there is none. Raises SettingsError as `_read_secret`."""
+    """Reads the home's token; None where there is none. Raises SettingsError as `_read_secret`."""
     return _read_secret(home, TOKEN)
 
 
@@ -72,8 +72,8 @@ def read_reader_key(home: Path) -> str | None:
     return _read_secret(home, READER)
 
 
-def _made(home: Path, name: str) -> str:
-    """A secret of the home, made now if there is none yet."""
+def _read_or_make(home: Path, name: str) -> str:
+    """Reads a secret of the home; makes it if there is none yet."""
     secret = _read_secret(home, name)
     if secret is None:
         _make_secret(home, name)
@@ -84,10 +84,10 @@ def _made(home: Path, name: str) -> str:
 
 
 def _read_secret(home: Path, name: str) -> str | None:
-    """A secret of the home; None where there is none.
+    """Reads a secret of the home; None where there is none.
 
-    Raises SettingsError unless it is a regular file of this user that nobody else can read or write: what others can
-    read, they may have; what others can write, they may have chosen.
+    Raises SettingsError unless it is a regular file of this user that nobody else can read or write: otherwise another
+    user may know it, or may have chosen it.
     """
     path = home / name
     try:
@@ -95,76 +95,76 @@ def _read_secret(home: Path, name: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SettingsError(f"{path} cannot be opened ({error.strerror}). {_anew(path)}") from None
+        raise SettingsError(f"{path} cannot be opened ({error.strerror}). {_how_to_replace(path)}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise SettingsError(f"{path} is not a regular file. {_anew(path)}")
+            raise SettingsError(f"{path} is not a regular file. {_how_to_replace(path)}")
         if found.st_uid != os.geteuid():
-            raise SettingsError(f"{path} belongs to another user (uid {found.st_uid}). {_anew(path)}")
+            raise SettingsError(f"{path} belongs to another user (uid {found.st_uid}). {_how_to_replace(path)}")
         if found.st_mode & _OTHERS:
-            raise SettingsError(f"Other users can read or change {path}. {_anew(path)}")
+            raise SettingsError(f"Other users can read or change {path}. {_how_to_replace(path)}")
         text = os.read(descriptor, 200).decode("ascii", "replace").strip()
     finally:
         os.close(descriptor)
     if not _TOKEN.fullmatch(text):
-        raise SettingsError(f"{path} does not hold a token. {_anew(path)}")
+        raise SettingsError(f"{path} does not hold a token. {_how_to_replace(path)}")
     return text
 
 
 def proof(token: str, nonce: str | bytes, address: Sequence[object]) -> str:
-    """What shows that a server knows the token, for a client's nonce and the address of the server's end of their
-    connection: HMAC-SHA256 in hex.
+    """Proves that a server knows the token: HMAC-SHA256 in hex over the client's nonce and the server's address.
 
-    With the address a proof is of no use to a program at another one, which could pass challenges on to the server.
+    ``address`` is the server's end of the connection. It makes a proof useless for a program at another address, which
+    could forward challenges to the server.
     """
-    question = nonce if isinstance(nonce, bytes) else nonce.encode()
-    return hmac.new(token.encode(), question + b" " + _named(address), hashlib.sha256).hexdigest()
+    challenge = nonce if isinstance(nonce, bytes) else nonce.encode()
+    return hmac.new(token.encode(), challenge + b" " + _encode_address(address), hashlib.sha256).hexdigest()
 
 
-def _named(address: Sequence[object]) -> bytes:
-    """Host and port as both ends name them; a socket for IPv6 has IPv4 addresses in a form of its own."""
+def _encode_address(address: Sequence[object]) -> bytes:
+    """Host and port in the same form at both ends: an IPv6 socket shows IPv4 addresses as ``::ffff:…``."""
     host, port = str(address[0]), address[1]
     return f"{host.removeprefix('::ffff:')} {port}".encode()
 
 
 def is_nonce(nonce: bytes) -> bool:
-    """Whether a challenge is one that is answered: 1 to 64 visible ASCII characters."""
+    """Whether a challenge is well-formed: 1 to 64 visible ASCII characters."""
     return _NONCE.fullmatch(nonce) is not None
 
 
 def make_private(home: Path) -> int:
-    """Takes the permissions of group and others from a home and all in it; how many files and folders had some.
+    """Removes the permissions of group and others from a home and all in it; returns how many files had some.
 
-    Links are not followed, and what belongs to another user stays as it is. So does the token: one that others could
-    read must be replaced, see `_read_secret`. Raises SettingsError where the home itself can't be made private.
+    Links are not followed, and files of another user stay as they are. So do the secrets: one that others could read
+    must be replaced (`_read_secret`). Raises SettingsError where the home itself can't be made private.
     """
-    loosened = int(_tighten(home))
+    count = int(_tighten(home))
     if home.stat().st_mode & _OTHERS:
         raise SettingsError(
             f"Other users of this computer can look into the home {home}, and its permissions can't be changed by this "
             f"user. Run as its owner: chmod -R go= {home}"
         )
-    secret = (home / TOKEN, home / READER)
+    secrets = (home / TOKEN, home / READER)
     for folder, folders, files in os.walk(home):
         paths = (Path(folder, name) for name in (*folders, *files))
-        loosened += sum(_tighten(path) for path in paths if path not in secret)
-    if loosened:
+        count += sum(_tighten(path) for path in paths if path not in secrets)
+    if count:
         import logging
 
         logging.getLogger(__name__).warning(
-            "other users could read or list %d files or folders of %s: no longer", loosened, home
+            "other users could read or list %d files or folders of %s; their permissions are removed", count, home
         )
-    return loosened
+    return count
 
 
 def _tighten(path: Path) -> bool:
-    """Whether ``path`` was open to others and is not any more."""
-    with suppress(OSError):  # it went away meanwhile, or is another user's
+    """Removes the permissions of group and others from a file or folder; False where it had none."""
+    with suppress(OSError):  # it is gone, or belongs to another user
         found = path.lstat()
         if found.st_mode & _OTHERS and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:  # by descriptor: a link that takes the file's place now is not followed
+            try:  # by descriptor, so that a link that replaces the file now is not followed
                 os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_OTHERS)
             finally:
                 os.close(descriptor)
@@ -173,7 +173,7 @@ def _tighten(path: Path) -> bool:
 
 
 def _make_secret(home: Path, name: str) -> None:
-    """Writes a new secret, whole or not at all; one that another process has just made stays."""
+    """Writes a new secret atomically; one that another process has just made stays."""
     import secrets
     import tempfile
 
@@ -193,5 +193,5 @@ def _make_secret(home: Path, name: str) -> None:
         Path(made).unlink(missing_ok=True)
 
 
-def _anew(path: Path) -> str:
+def _how_to_replace(path: Path) -> str:
     return f"Remove it, and the next start makes a new one: rm {path}"

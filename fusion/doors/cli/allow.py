@@ -14,9 +14,9 @@ from typing import Any
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput, HomeNotAllowed
 from fusion.lib.clean import clean
-from fusion.trust.decides import read_settings
-from fusion.trust.homes import allow, home_settings, missing_names, resolved, seen_of, why_refused
-from fusion.trust.reach import Item, Reach, host_of, is_loopback, reach_of
+from fusion.trust.fingerprint import read_settings
+from fusion.trust.homes import allow, resolved, settings_file, take_snapshot, unapproved_names, why_refused
+from fusion.trust.reach import NamedSetting, Reach, host_of, is_loopback, reach_of
 from fusion.trust.survey import Survey, survey
 
 MAX_SHOWN = 12
@@ -58,11 +58,11 @@ class View:
 def view(home: Path, config: Path | None = None, *, named: bool = True) -> View:
     """Looks at a home. Raises HomeNotAllowed where its settings file is a link or no file."""
     folder = resolved(home)
-    file = home_settings(folder, config)
+    file = settings_file(folder, config)
     content = read_settings(file)
     reach = reach_of(content, file.parent, file.parent)
     why = why_refused(home, named=named, config=config)
-    return View(folder, file, reach, content, survey(folder), *missing_names(folder, reach), why)
+    return View(folder, file, reach, content, survey(folder), *unapproved_names(folder, reach), why)
 
 
 def agree(
@@ -97,7 +97,7 @@ def agree(
         variables=[*variables, *found.variables],
         files=[*given, *found.key_files],
         # Only now: what the settings name outside of the home is not read before the user has agreed.
-        seen=seen_of(found.home, found.config, found.content),
+        seen=take_snapshot(found.home, found.config, found.content),
     )
     return True
 
@@ -138,7 +138,7 @@ def lines(found: View) -> Iterator[str]:
 
 
 def _listed(
-    title: str, items: Sequence[Item], remark: str, more: Callable[[Item], str] = lambda item: ""
+    title: str, items: Sequence[NamedSetting], remark: str, more: Callable[[NamedSetting], str] = lambda item: ""
 ) -> Iterator[str]:
     for number, item in enumerate(items[:MAX_SHOWN]):
         head = f"{title:<10}" if number == 0 else " " * 10
@@ -148,7 +148,7 @@ def _listed(
         yield f"{' ' * 10}… and {len(items) - MAX_SHOWN} more; --json lists all"
 
 
-def _where(item: Item) -> str:
+def _where(item: NamedSetting) -> str:
     if item.key == "embedder.provider" or "://" not in item.value:
         return "sends memories to it, unless it is on this computer"
     return HERE if is_loopback(host_of(item.value)) else "another computer"

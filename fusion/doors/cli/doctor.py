@@ -37,8 +37,8 @@ from fusion.local_server import running_server
 from fusion.settings import LOOPBACK, Settings, load, recipes
 from fusion.store.rows import time_of
 from fusion.trust import require
-from fusion.trust.decides import printable
-from fusion.trust.survey import repository_of, traps_in
+from fusion.trust.fingerprint import printable
+from fusion.trust.survey import find_links, repository_of
 from fusion.trust.token import READER, TOKEN, read_reader_key, read_token
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def examine(
         require(home, named=named, config=config)
     except HomeNotAllowed as error:
         return [*_machine(), Finding("home", "fail", str(error), _command(home, "allow"))]
-    if traps := traps_in(home):
-        names = ", ".join(map(printable, traps))
+    if links := find_links(home):
+        names = ", ".join(map(printable, links))
         detail = f"links or special files are in it, and nothing is opened through these: {names}"
         return [*_machine(), Finding("home", "fail", detail[:500], "put the files themselves there")]
     found = [*_machine(), *_folder(home), *_secrets(home), *_clock(home, now)]

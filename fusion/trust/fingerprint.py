@@ -1,7 +1,7 @@
-"""What decides about a home, as hashes: settings, recipes with their models, and adapters that do not ship with us.
+"""The hashes of the files that decide what a home does: settings, recipes with their models, external adapters.
 
-A record keeps these hashes. While the settings file has the recorded hash, nothing has to be parsed to compare the
-rest.
+A record of an allowed home keeps these hashes. While the settings file has the recorded hash, the others are compared
+without parsing it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fusion.store.private_files import read_regular
 MAX_SETTINGS = 1 << 20
 MAX_FILE = 64 << 20
 MAX_FILES = 2000
-"""of recipes, or of one adapter's package"""
+"""the largest number of recipes, or of files of one adapter's package"""
 ABSENT = "absent"
 RECIPES = "recipes"
 FILE = "fusion.toml"
 SECRETS = ("token", "reader.key")
-"""files that open the home's server and say who reads files for it, as `fusion.trust.token` names them"""
+"""the names of the secrets of `fusion.trust.token`"""
 
 
-class Named(NamedTuple):
-    """Other files that a settings file names: a folder of recipes, and modules of adapters that are not ours."""
+class References(NamedTuple):
+    """Other files that a settings file names: a folder of recipes, and the modules of external adapters."""
 
     recipes_folder: str | None = None
     modules: tuple[str, ...] = ()
@@ -51,24 +51,24 @@ def read_settings(file: Path) -> bytes | None:
         raise HomeNotAllowed(f"{printable(file)} is not read: {_why(file, error)}") from None
 
 
-def hashes(home: Path, named: Named) -> dict[str, str]:
-    """The hash of each file that decides, beyond the settings file, by its name.
+def hash_files(home: Path, references: References) -> dict[str, str]:
+    """The SHA-256 of each deciding file except the settings file, by its name.
 
     Raises HomeNotAllowed for a recipe that is a link or a special file.
     """
     found: dict[str, str] = {}
-    folders = [home / RECIPES] + ([Path(named.recipes_folder)] if named.recipes_folder else [])
+    folders = [home / RECIPES] + ([Path(references.recipes_folder)] if references.recipes_folder else [])
     for folder in folders:
         for file in _recipes(folder):
             found[_name(home, file)] = _hash(file)
-    for module in named.modules:
+    for module in references.modules:
         files = list(module_files(module))
         found[f"adapter {module}"] = _hash_all(files) if files else ABSENT
     return found
 
 
 def module_files(module: str) -> Iterator[Path]:
-    """The files of a module, found without importing it; for a package all of its Python files."""
+    """Finds the files of a module without importing it; for a package, all its Python files."""
     parts = module.split(".")
     for base in map(Path, filter(None, sys.path)):
         folder, above = base, []
@@ -105,7 +105,7 @@ def _hash(file: Path) -> str:
 
 
 def _hash_all(files: Sequence[Path]) -> str:
-    """One hash over several files. An adapter may be installed through links, so these are followed."""
+    """One hash over several files. Links are followed, because an adapter may be installed through them."""
     total = sha256()
     for file in files:
         with suppress(OSError):
@@ -126,6 +126,6 @@ def _why(file: Path, error: OSError) -> str:
 
 
 def printable(path: Path | str) -> str:
-    """A path as a message may show it: control characters of foreign names are escaped."""
+    """A path for a message: control characters are escaped."""
     text = str(path)
     return text if text.isprintable() else text.encode("unicode_escape").decode()
