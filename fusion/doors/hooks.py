@@ -176,7 +176,7 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
     from fusion.doors.cli.ingest import batches
     from fusion.sources.files import Skip
     from fusion.sources.offsets import ReadOffsets
-    from fusion.sources.sessions import read_session
+    from fusion.sources.readers import read_session
     from fusion.trust.token import reader_key
 
     if not more and not call.transcript.is_file():

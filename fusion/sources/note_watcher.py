@@ -92,7 +92,7 @@ class _Read:
     whole: list[Whole] = field(default_factory=list)
     marks: dict[str, ReadOffset] = field(default_factory=dict)
 
-    def wholly(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
+    def add_complete(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
         self.whole.append(Whole(source, tuple(revisions)))
         if mark is not None:
             self.marks[source] = mark
@@ -300,7 +300,7 @@ class NoteWatcher:
         read = _Read()
         for file in due:
             source, wrong = f"file:{file.path}", ""
-            for item in markdown(file, self.whose, read.wholly, limits=self.limits):
+            for item in markdown(file, self.whose, read.add_complete, limits=self.limits):
                 if isinstance(item, Skip):
                     wrong = (
                         item.reason if item.where == str(file.path) else f"{file.bytes / 1e6:,.1f} MB, {item.reason}"

@@ -1,9 +1,7 @@
-"""Files as memories: Markdown in its sections, JSONL line by line, agents' sessions turn by turn.
+"""Reads files as memories: Markdown by section, JSONL by line, agents' sessions by turn.
 
-What cannot be read is skipped, with its reason.
-
-Lazy: one Markdown file, or one line of JSONL, is in memory at a time. Every memory has a natural key (its source, its
-place and its revision), so that to read the same files again remembers nothing twice.
+A file or line that cannot be read is skipped, with its reason. Reading is lazy: one Markdown file, or one line of
+JSONL, is in memory at a time. Every memory has a natural key (source, place, revision), so reading is idempotent.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
 from fusion.lib.moment import moment
 from fusion.lib.words import content_hash
-from fusion.sources import sessions
 from fusion.sources.files import (
     DEFAULT_LIMITS,
     EMPTY,
@@ -40,6 +37,7 @@ from fusion.sources.files import (
     Skip,
     Unreadable,
     files,
+    form_of,
     is_json,
     is_packed,
     no_report,
@@ -48,29 +46,30 @@ from fusion.sources.files import (
     unchanged,
 )
 from fusion.sources.offsets import ReadOffset, ReadOffsets, is_untouched, whole
+from fusion.sources.openclaw_database import database
+from fusion.sources.sessions import session_of, transcript
 from fusion.sources.split import in_pieces
 
 __all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
 
 MAX_LINE_BYTES = 1 << 20
-"""of a line of JSONL: twice what the longest memory takes when each of its characters is escaped"""
+"""of a line of JSONL: twice the longest memory with each of its characters escaped"""
 PRIVATE = frozenset({"memory.md"})
-"""file names, in any case, whose memories no group may read (seed 001)"""
+"""file names, in any case, owner memories no group may read (seed 001)"""
 
 MAX_ID_CHARS = 256
 MAX_POSITION = 2**53
 
-Wholly = Callable[[str, Sequence[str], ReadOffset | None], None]
-"""told of a file that was read from its beginning to its end: its source, the revisions of its pieces, and a bookmark
-behind it, where it is worth one"""
+OnComplete = Callable[[str, Sequence[str], ReadOffset | None], None]
+"""called with each file that was read to its end: its source, the revisions of its pieces, and a bookmark, if any"""
 
 
-def _nobody(source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
-    """Is told, and has no use for it."""
+def _ignore_complete(source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
+    """Ignores that a file was read to its end."""
 
 
 def size(paths: Sequence[Path]) -> int:
-    """How many bytes `read` will read: for a bar. What cannot be looked at counts nothing."""
+    """How many bytes `read` will read, for a progress bar. A file owner size is unknown counts 0."""
     return sum(file.bytes for file in files(paths) if isinstance(file, File))
 
 
@@ -83,17 +82,16 @@ def read(
     cutting: Cutting = no_report,
     bookmarks: ReadOffsets | None = None,
     only: Collection[Path] | None = None,
-    wholly: Wholly = _nobody,
+    on_complete: OnComplete = _ignore_complete,
     passed: Counter[str] | None = None,
     split_up: Callable[[NewMemory], None] = lambda memory: None,
 ) -> Iterator[NewMemory | Skip]:
-    """The memories in files and in folders of files, in a fixed order; ``scope`` is for those that do not say whose.
+    """The memories in files and in folders of files, in a fixed order; ``scope`` is the default of each memory's scope.
 
-    Never raises for what it finds: a file or line that makes no sense is a ``Skip``, and the others are read. JSONL and
-    sessions grow at their end: with ``bookmarks`` they are read on from where they were left. ``only`` are the files
-    to look at, of those that ``paths`` mean. ``wholly`` is told of each Markdown file that was
-    read to its end, ``passed`` counts the files of kinds that are not read. A memory that is too long for one
-    comes in pieces, and ``split_up`` gets the whole of it.
+    A file or line that cannot be read is a `Skip`, and the others are read. JSONL and sessions grow at their end: with
+    ``bookmarks`` they are continued where the last reading stopped. ``only`` restricts ``paths`` to these files.
+    ``on_complete`` is called for each Markdown file that was read to its end; ``passed`` counts the files of kinds that
+    are not read. A memory that is too long is split, and ``split_up`` is called with the whole of it.
     """
     found = _read(
         paths,
@@ -103,22 +101,37 @@ def read(
         cutting=cutting,
         bookmarks=bookmarks,
         only=only,
-        wholly=wholly,
+        on_complete=on_complete,
         passed=passed,
     )
     return in_pieces(found, split_up)
 
 
+def read_session(
+    path: Path, scope: Scope, *, bookmarks: ReadOffsets | None = None, progress: Progress = lambda count: None
+) -> Iterator[NewMemory | Skip]:
+    """The turns of one transcript; with ``bookmarks``, those since the last time. Unreadable content becomes a `Skip`.
+
+    A turn that is too long for one memory is split.
+    """
+    if form_of(path, named=True) == "database":
+        yield from in_pieces(database(path, scope, bookmarks))
+    elif session := session_of(path, scope):
+        yield from in_pieces(transcript(path, session, bookmarks, progress))
+    else:
+        yield Skip(str(path), "not a transcript of a known agent")
+
+
 def _read(
     paths: Sequence[Path],
-    whose: Scope,
+    owner: Scope,
     limits: Limits,
     *,
     progress: Progress,
     cutting: Cutting,
     bookmarks: ReadOffsets | None,
     only: Collection[Path] | None,
-    wholly: Wholly,
+    on_complete: OnComplete,
     passed: Counter[str] | None,
 ) -> Iterator[NewMemory | Skip]:
     for file in files(paths, passed):
@@ -131,14 +144,14 @@ def _read(
             yield Skip(sized(file), too_large)
             progress(file.bytes)
         elif file.form == "markdown":
-            yield from markdown(file, whose, wholly, limits=limits, progress=progress, cutting=cutting)
+            yield from markdown(file, owner, on_complete, limits=limits, progress=progress, cutting=cutting)
         elif file.form == "database":
-            yield from sessions.database(file.path, whose, bookmarks)
+            yield from database(file.path, owner, bookmarks)
             progress(file.bytes)
-        elif session := sessions.session_of(file.path, whose):
-            yield from sessions.transcript(file.path, session, bookmarks, progress)
+        elif session := session_of(file.path, owner):
+            yield from transcript(file.path, session, bookmarks, progress)
         else:
-            yield from _jsonl(file, whose, progress, bookmarks)
+            yield from _jsonl(file, owner, progress, bookmarks)
 
 
 # Markdown --------------------------------------------------------------------------------------------------------
@@ -148,14 +161,14 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def markdown(
     file: File,
-    whose: Scope,
-    wholly: Wholly,
+    owner: Scope,
+    on_complete: OnComplete,
     *,
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress = lambda count: None,
     cutting: Cutting = no_report,
 ) -> Iterator[NewMemory | Skip]:
-    """The sections of one Markdown file, as `read` has them; its bytes count as they are handed out."""
+    """The sections of one Markdown file; ``progress`` counts its bytes as they are yielded."""
     where = str(file.path)
     if too_large := limits.too_large(file):
         yield Skip(sized(file), too_large)
@@ -173,16 +186,16 @@ def markdown(
         progress(file.bytes)
         yield Skip(where, str(reason))
         if str(reason) == EMPTY:
-            wholly(f"file:{file.path}", (), None)
+            on_complete(f"file:{file.path}", (), None)
         return
     except UnicodeDecodeError:
         progress(file.bytes)
         yield Skip(where, "not UTF-8")
         return
-    scope = replace(whose, audience="private") if file.path.name.lower() in PRIVATE else whose
+    scope = replace(owner, audience="private") if file.path.name.lower() in PRIVATE else owner
     matter = front_matter(text)
     at = _day(file.path.stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
-    # Cut as the Markdown backend cuts, so that a chunk of the file and its event are seen to be the same span.
+    # Chunked as in the Markdown backend, so that a chunk of the file and its event are the same span.
     found = [chunk for chunk in chunks(text, report=lambda share: cutting(file, share)) if chunk.text.strip()]
     if not found:
         progress(file.bytes)
@@ -202,11 +215,11 @@ def markdown(
             origin="import",
         )
     revisions = [content_hash(chunk.text) for chunk in found]
-    wholly(f"file:{file.path}", revisions, whole(about, len(set(revisions))))
+    on_complete(f"file:{file.path}", revisions, whole(about, len(set(revisions))))
 
 
 def _day(text: str) -> Moment | None:
-    """The day that a text begins with, as ``YYYY-MM-DD``."""
+    """The day at the beginning of a text, as ``YYYY-MM-DD``; None without one."""
     match = _DAY.match(text)
     try:
         return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
@@ -217,14 +230,14 @@ def _day(text: str) -> Moment | None:
 # JSONL -----------------------------------------------------------------------------------------------------------
 
 
-def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: ReadOffsets | None) -> Iterator[NewMemory | Skip]:
+def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: ReadOffsets | None) -> Iterator[NewMemory | Skip]:
     unknown: dict[str, None] = {}
     where = str(file.path)
-    memories = senseless = 0
+    memories = skipped = 0
     try:
         with opened(file.path) as stream, unchanged(stream):
             if is_packed(stream):
-                raise Unreadable("an archive, but of no session that is known")
+                raise Unreadable("an archive, but not of a known agent's session")
             mark = bookmarks.find(where) if bookmarks is not None else None
             if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(stream.fileno())):
                 bookmarks.resumed(mark)
@@ -235,32 +248,34 @@ def _jsonl(file: File, whose: Scope, progress: Progress, bookmarks: ReadOffsets 
                 cut = line is not None and not line.endswith(b"\n")
                 number = lines.number + cut
                 if line is None:
-                    senseless += 1
+                    skipped += 1
                     yield Skip(f"{where}:{number}", f"longer than {MAX_LINE_BYTES:,} bytes")
                     continue
                 if b"\0" in line:
                     raise Unreadable("binary: it has NUL bytes")
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                if not line.strip() or (cut and not is_json(line)):  # half of a line is left for when it is whole
+                if not line.strip() or (
+                    cut and not is_json(line)
+                ):  # an incomplete last line is read when it is complete
                     continue
                 try:
                     row = _Row.of(line)
-                    memory = row.memory(file, number, whose)
+                    memory = row.memory(file, number, owner)
                 except Unreadable as reason:
-                    senseless += 1
+                    skipped += 1
                     yield Skip(f"{where}:{number}", str(reason))
                     continue
                 yield memory
                 memories += 1
                 unknown.update(dict.fromkeys(row.unknown()))
-            if bookmarks is not None and not senseless:
+            if bookmarks is not None and not skipped:
                 bookmarks.reached(where, whole(os.fstat(stream.fileno()), memories))
     except Unreadable as reason:
         yield Skip(where, str(reason))
     if unknown:
         names = ", ".join(sorted(unknown)[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
-        yield Skip(where, f"fields that mean nothing here were left out: {names}")
+        yield Skip(where, f"unknown fields were left out: {names}")
 
 
 _FIELDS = frozenset(
@@ -270,14 +285,14 @@ _FIELDS = frozenset(
     ]
 )
 _FREE = frozenset({"text", "revision"})
-"""fields that nothing cites, so that they may have several lines"""
+"""fields that are never cited, so they may have several lines"""
 _MAX_UNKNOWN = 100
-"""names of fields kept for the report"""
+"""the most names of unknown fields that are reported"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line's object. Every reader of a field raises Unreadable, which names the field."""
+    """The JSON object of one line. Its methods raise Unreadable, which names the field."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -294,8 +309,8 @@ class _Row:
     def unknown(self) -> list[str]:
         return [repr(name)[1:-1][:40] for name in self.values if name not in _FIELDS][:_MAX_UNKNOWN]
 
-    def memory(self, file: File, number: int, whose: Scope) -> NewMemory:
-        """What a line says. Without a position its line's number stands in, in its document or in its revision."""
+    def memory(self, file: File, number: int, owner: Scope) -> NewMemory:
+        """The memory of a line. Without a position, the line's number is used, in the place or in the revision."""
         text = self.string("text", MAX_LINE_BYTES)
         if text is None or not text.strip():
             raise Unreadable("text is missing or empty")
@@ -311,7 +326,7 @@ class _Row:
                 raise Unreadable("end is before position")
             place = Place(document, start, start if end is None else end, unit)
         elif revision is None:
-            # Two lines that say "yes" are two memories.
+            # Two lines with the text "yes" are two memories.
             revision = f"{number if position is None else position}:{content_hash(text)}"
         kind = self.string("kind", MAX_ID_CHARS)
         known: Kind = kind if kind in KINDS else "note"
@@ -319,7 +334,7 @@ class _Row:
             known = "turn"
         memory = NewMemory(
             text=text,
-            scope=self.scope(whose),
+            scope=self.scope(owner),
             kind=known,
             raw_kind=self.string("raw_kind", MAX_ID_CHARS) or (kind if kind not in KINDS else None),
             speaker=self.string("speaker", MAX_ID_CHARS),
@@ -334,14 +349,14 @@ class _Row:
         )
         return unread_line(memory)
 
-    def scope(self, whose: Scope) -> Scope:
-        """The scope of a line, by default that of ``whose``; the tenant is always theirs."""
-        said: dict[str, Any] = {name: self.string(name, MAX_ID_CHARS) for name in (*DIMENSIONS, "project")}
-        said["audience"] = self.choice("audience", ("private", "group"))
-        return replace(whose, **{name: value for name, value in said.items() if value is not None})
+    def scope(self, owner: Scope) -> Scope:
+        """The scope of a line; what it leaves out, and the tenant, are those of ``owner``."""
+        given: dict[str, Any] = {name: self.string(name, MAX_ID_CHARS) for name in (*DIMENSIONS, "project")}
+        given["audience"] = self.choice("audience", ("private", "group"))
+        return replace(owner, **{name: value for name, value in given.items() if value is not None})
 
     def string(self, name: str, longest: int) -> str | None:
-        """A field's text; None when it is missing or empty."""
+        """The text of a field; None when it is missing or empty."""
         value = self.values.get(name, "")
         if not isinstance(value, str):
             raise Unreadable(f"{name} is not a text")
@@ -364,7 +379,7 @@ class _Row:
     def choice(self, name: str, choices: Sequence[str]) -> Any:
         value = self.values.get(name)
         if value is not None and value not in choices:
-            raise Unreadable(f"{name} is none of {', '.join(choices)}")
+            raise Unreadable(f"{name} is not one of {', '.join(choices)}")
         return value
 
     def moment(self, name: str) -> Moment | None:
@@ -374,7 +389,7 @@ class _Row:
         try:
             return moment(written)
         except ValueError:
-            raise Unreadable(f'{name} is no time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+            raise Unreadable(f'{name} is not a time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"') from None
 
 
 def _utc(found: Moment | None) -> datetime | None:

@@ -22,7 +22,7 @@ from fusion.gateway.scoped import CallerGateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.chunk import chunks
 from fusion.lib.words import content_hash
-from fusion.sources.sessions import Agent
+from fusion.sources.turns import Agent
 from fusion.trust.token import READER, is_reader, reader_key
 from tests.patience import load
 

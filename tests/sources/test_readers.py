@@ -357,12 +357,12 @@ def test_lines_without_a_key_have_one(notes: Path):
         ({"text": "a", "document": "d", "position": 1.0}, "position is not a whole number from 0"),
         ('{"text": "a", "position": 99999999999999999999}', "position is not a whole number from 0"),
         ({"text": "a", "document": "d", "position": 3, "end": 2}, "end is before position"),
-        ({"text": "a", "document": "d", "unit": ["turn"]}, "unit is none of turn, line"),
-        ({"text": "a", "audience": "all"}, "audience is none of private, group"),
-        ({"text": "a", "origin": {}}, "origin is none of owner, agent, tool, import, system"),
+        ({"text": "a", "document": "d", "unit": ["turn"]}, "unit is not one of turn, line"),
+        ({"text": "a", "audience": "all"}, "audience is not one of private, group"),
+        ({"text": "a", "origin": {}}, "origin is not one of owner, agent, tool, import, system"),
         (
             {"text": "a", "at": "last week"},
-            'at is no time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"',
+            'at is not a time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"',
         ),
     ],
 )
@@ -391,7 +391,7 @@ def test_a_line_that_is_too_long_is_passed_over(notes: Path):
 def test_unknown_fields_are_told_once(notes: Path):
     """At the end of their file, each once, the first ten by name."""
     file = lines(notes / "a.jsonl", {"text": "a", "mood": 1, "trust": "trusted"}, {"text": "b", "mood": 2})
-    assert skips(file) == [("a.jsonl", "fields that mean nothing here were left out: mood, trust")]
+    assert skips(file) == [("a.jsonl", "unknown fields were left out: mood, trust")]
     many = lines(notes / "b.jsonl", {"text": "a", **{f"f{n:02}": n for n in range(13)}})
     ((_, reason),) = skips(many)
     assert reason.endswith("f08, f09 and 3 more")

@@ -19,8 +19,10 @@ from fusion.lib.envelope import MARKED, UNATTENDED
 from fusion.sources import files as opening
 from fusion.sources.files import Skip
 from fusion.sources.offsets import ReadOffsets
-from fusion.sources.readers import read
-from fusion.sources.sessions import UNKNOWN_COLD, Transcript, read_session, session_of
+from fusion.sources.openclaw_database import UNKNOWN_COLD
+from fusion.sources.readers import read, read_session
+from fusion.sources.sessions import session_of
+from fusion.sources.turns import Transcript
 
 ID = "11111111-2222-4333-8444-555555555555"
 OTHER = "99999999-2222-4333-8444-555555555555"
@@ -275,7 +277,7 @@ def test_a_damaged_archive_is_told(agent: Path):
     path = agent / "sessions" / f"{ID}.jsonl.deleted.2026.zst"
     path.parent.mkdir(parents=True)
     path.write_bytes(zstandard.compress(jsonl(TALK))[:4] + b"\xff" * 40)
-    assert reasons(path) in (["an archive, but of no session that is known"], ["damaged: it cannot be unpacked"])
+    assert reasons(path) in (["an archive, but not of a known agent's session"], ["damaged: it cannot be unpacked"])
 
 
 # OpenClaw's database
@@ -386,7 +388,7 @@ def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
     assert memories(agent) == live
     db.execute("update transcript_events set event_zstd = x'28b52ffd00' where seq = 1")
     assert [item.text for item in memories(agent)] == ["From Kedjan.", "Thanks"]
-    assert reasons(agent) == ["an event that makes no sense"]
+    assert reasons(agent) == ["an event that is not a JSON object"]
     db.close()
 
 
@@ -530,8 +532,8 @@ def test_sessions_of_groups_and_of_machines_in_a_database(agent: Path):
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ("create table messages(id integer)", "its tables are none that are known of OpenClaw"),
-        ("create table transcript_events(seq integer, payload text)", "its tables are none that are known of OpenClaw"),
+        ("create table messages(id integer)", "its tables are not known of OpenClaw"),
+        ("create table transcript_events(seq integer, payload text)", "its tables are not known of OpenClaw"),
         (None, "not an SQLite database"),
     ],
 )
@@ -700,5 +702,5 @@ def test_a_hook_reads_one_transcript_as_a_folder_is_read(home: Path, projects: P
     assert [reader.take(row) for row in rows] == list(read_session(file, ADA)) == memories(file)
     assert [m.text for m in map(Transcript(session, turns=1).take, rows[1:]) if isinstance(m, NewMemory)] == ["two"]
     assert list(read_session(put(projects / "x.jsonl", [{"text": "x"}]), ADA)) == [
-        Skip(str(projects / "x.jsonl"), "no session that is known")
+        Skip(str(projects / "x.jsonl"), "not a transcript of a known agent")
     ]

@@ -202,7 +202,7 @@ async def ingest(
             limits=limits,
             progress=progress,
             cutting=progress.cutting,
-            wholly=whole,
+            on_complete=whole,
             passed=tally.not_read,
             split_up=tally.split_up,
         )
@@ -249,7 +249,7 @@ async def send(
             cutting=progress.cutting,
             bookmarks=bookmarks,
             only=only,
-            wholly=whole,
+            on_complete=whole,
             passed=tally.not_read,
             split_up=tally.split_up,
         )
