@@ -1,7 +1,7 @@
-"""What an event says, learnt once for every store: its kind, entities, facts, times and episodes. Rules, no model.
+"""Extracts kind, entities, facts, times and episodes from an event by rules, once for all backends.
 
-Everything here is a pure function of the event, linear in its text, and never raises. The rules would rather miss a
-fact than make one up: questions, conditions, negations and subjects that are only pronouns state nothing.
+Everything here is a pure function of the event, linear in its text, and never raises. The rules prefer precision: no
+facts come from questions, conditions, negations, or subjects that are only pronouns.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fusion.ingest.facts import MAX_FACTS, MAX_PART_WORDS, facts
 from fusion.lib.times import Window, windows
 
 MAX_CAPTURE_CHARS = 20_000
-"""of a text; what is longer is an export, and its beginning tells what it is"""
+"""maximum of a text that is read; of a longer one, an export, the beginning is enough"""
 
 MAX_TIMES = 8
 SENTENCE_CHARS = 300
-"""of a sentence before a time in which names are looked for"""
+"""maximum of a sentence before a time in which names are looked for"""
 
 __all__ = ["KEYWORDS", "MAX_PART_WORDS", "MAX_ENTITIES", "MAX_FACTS", "MAX_TIMES", "capture", "classify"]
 
 
 def capture(event: Event) -> Extraction:
-    """Learns what is in one event. A kind that its caller chose stands; a "note" is classified."""
+    """The extraction of one event. A "note" is classified; any other kind is kept."""
     text = event.text[:MAX_CAPTURE_CHARS]
     prose = _prose(text)
     stated = facts(prose, event.speaker)
@@ -46,7 +46,7 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://\S+", re.IGNORECASE)
 
 
 def _prose(text: str) -> str:
-    """The text without fenced code and URLs: their capitals name nothing."""
+    """The text without fenced code and URLs, whose capitals are not names."""
     if "```" in text or "~~~" in text:
         text = _FENCED.sub("\n", text)
     return _URL.sub(" ", text) if "://" in text else text
@@ -83,13 +83,15 @@ _WHOLE = {kind: tuple((keyword, _whole(keyword)) for keyword in keywords) for ki
 
 
 def classify(text: str) -> Kind:
-    """The kind of whose keywords most stand in the text; of equals the first of rule, procedure, preference, episode.
-    Without any it is a fact (seed 000)."""
+    """The kind with the most keywords in the text; ties go to the first of rule, procedure, preference, episode.
+
+    Without any keyword it is a fact (seed 000).
+    """
     lower = text.lower().replace("’", "'")
     best: Kind = "fact"
     most = 0
     for kind, keywords in _WHOLE.items():
-        # Plain `in` rules nearly all of them out, a hundred times faster than a pattern.
+        # `in` excludes nearly all keywords a hundred times faster than the pattern.
         found = sum(1 for keyword, whole in keywords if keyword in lower and whole.search(lower))
         if found > most:
             best, most = kind, found
@@ -103,7 +105,7 @@ _SENTENCE = re.compile(r"[.!?…。！？\n]")
 
 
 def _episode(window: Window, text: str, names: Sequence[Entity], speaker: str | None) -> Episode:
-    """What happens in a window: with those whom its sentence names, and the speaker where that speaks of itself."""
+    """The episode of a time window: with the names in its sentence, and the speaker if it is in the first person."""
     start, end = window.span
     stops = [match.end() for match in _SENTENCE.finditer(text, max(0, start - SENTENCE_CHARS), start)]
     after = _SENTENCE.search(text, end)

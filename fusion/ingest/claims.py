@@ -1,7 +1,7 @@
 """Claims: memories whose caller names a source that only the gateway's own readers may name.
 
-A source has its kind before a colon. Recall gives the lines of a ``file:`` and the turns of a session the place that
-their reader found them at, so a caller that is no reader must not name such a source. What it sends is kept, under
+The kind of a source stands before its colon. Recall treats lines of a ``file:`` and turns of a session as read at their
+place, so a caller that is not a reader must not name such a source. Its memory is stored, under
 ``claimed:`` and the source that it named: as a memory of its own, which joins no file and no session.
 """
 
@@ -15,12 +15,12 @@ from fusion.ingest.intake import NewMemory
 
 
 def unread(item: NewMemory) -> NewMemory:
-    """The memory as a caller that is no reader may state it."""
+    """The memory as a caller that is not a reader may state it: with a reader's source marked as claimed."""
     return _claimed(item, READER_KINDS)
 
 
 def unread_line(item: NewMemory) -> NewMemory:
-    """The memory as a line of JSONL may state it: any file may hold such lines, whatever they say of other files."""
+    """The memory as a line of a JSONL file may state it, which can name any other source."""
     return _claimed(item, READER_KINDS - {"jsonl"})
 
 

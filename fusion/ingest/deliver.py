@@ -1,7 +1,7 @@
-"""Brings each event, with what capture learnt from it, to every backend that accepts it, until it is acknowledged.
+"""Delivers each event with its extraction to every backend that accepts it, until the backend acknowledges it.
 
-One task a backend, so that a slow or dead one holds up nobody. Deliveries are idempotent by event id, so a crash
-between a store and the mark that it stored is harmless: it is acknowledged again.
+Each backend has its own task, so a slow or dead one does not delay the others. Deliveries are idempotent by event id: a
+crash between the backend's commit and the mark in the outbox only repeats the delivery.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from fusion.lib.backoff import backoff_s
 log = logging.getLogger(__name__)
 
 BATCH_EVENTS = 200
-"""events acknowledged at once: stores commit once a batch"""
+"""events of one delivery: backends commit once per delivery"""
 DELIVERY_TIMEOUT_S = 300.0
-"""for one batch; a store that takes longer hangs"""
+"""for one delivery; a backend that takes longer hangs"""
 FIRST_BACKOFF_S, MAX_BACKOFF_S, BACKOFF_SPREAD = 0.5, 60.0, 0.2
-"""between tries while a backend fails: half a second, doubled up to a minute, ± 20 %"""
+"""seconds between tries while a backend fails: doubled up to a minute, ± 20 %"""
 MAX_ATTEMPTS, MAX_ATTEMPT_BACKOFF_S = 24, 7200.0
-"""of one event that a backend takes for nonsense; half a second apart at first, two hours at last: a day in all"""
+"""tries of one event that a backend rejects, with at most two hours between them: a day in all"""
 MAX_CACHED_EXTRACTIONS = 4096
-"""extractions kept in memory, so that capture runs once an event however many backends there are"""
+"""extractions in memory, so that capture runs once per event for all backends"""
 
 
 MAX_SOUGHT_TEXTS = 10_000
-"""memories whose text is kept in this process until their deletion is verified by it"""
+"""forgotten events whose text this process keeps until their deletion is verified"""
 
 
 class Deliverer:
-    """The deliveries of one home, to ``stores`` by name. ``sleep`` is asyncio's, or a test's own, as is ``clock``.
+    """Delivers the events of one home to ``stores`` by name, and deletes them there.
 
-    ``ask`` asks one of them as the read path does, to verify what it says it has forgotten.
+    ``ask`` searches a backend as the read path does, to verify its deletions. Tests replace ``sleep`` and ``clock``.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Deliverer:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_change: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """``on_change`` is called with a backend's name when something was delivered to it, or forgotten in it."""
+        """``on_change`` is called with a backend's name after a delivery or a deletion."""
         self._journal = journal
         self._on_change = on_change
         self._outbox = journal.outbox
@@ -67,18 +67,18 @@ class Deliverer:
         self._clock = clock
         self._sleep = sleep
         self._busy = {name: asyncio.Lock() for name in self._stores}
-        """one call that writes at a time: what is being acknowledged is not forgotten beside it, but after it"""
+        """one writing call per backend at a time, so that an event is not deleted during its delivery"""
         self._wakeups = {name: asyncio.Event() for name in self._stores}
         self._idle = {name: asyncio.Event() for name in self._stores}
         self._captured: OrderedDict[str, Extraction] = OrderedDict()
         self._sought: OrderedDict[tuple[str, str], Event] = OrderedDict()
-        """what a backend has not verifiably forgotten, as it was: the journal has its text no more"""
+        """by backend and event id, events with their text until their deletion is verified; the journal has no text"""
         self._tasks: list[asyncio.Task[None]] = []
         self.faults: dict[str, str] = {}
-        """by backend, why the last try failed; empty when it did not"""
+        """by backend, the error of the last try if it failed"""
 
     async def start(self) -> None:
-        """Lists what is due, also to a backend that is new, and begins."""
+        """Make missed deliveries due, also those of a new backend, and start the tasks."""
         await self._outbox.register([name for name, store in self._stores.items() if isinstance(store, Remembers)])
         self._tasks = [asyncio.create_task(self._serve(name), name=f"deliver to {name}") for name in self._stores]
         self.wake()
@@ -90,17 +90,17 @@ class Deliverer:
         self._tasks = []
 
     def wake(self) -> None:
-        """There is something new."""
+        """Signal that deliveries or deletions were added."""
         for name in self._stores:
             self._idle[name].clear()
             self._wakeups[name].set()
 
     async def settle(self) -> None:
-        """Returns when every backend has everything, or is failing and will be tried again later."""
+        """Wait until every backend has everything, or has failed and will be tried again later."""
         await asyncio.gather(*(quiet.wait() for quiet in self._idle.values()))
 
     async def backlog(self) -> Mapping[str, int]:
-        """By backend, how many deliveries it has not acknowledged."""
+        """By backend, how many deliveries and deletions are open."""
         return await self._journal.backlog()
 
     async def _serve(self, name: str) -> None:
@@ -111,7 +111,7 @@ class Deliverer:
                 busy = await self._deliver_round(name)
                 if busy and self._on_change is not None:
                     await self._on_change(name)
-            except Exception as error:  # noqa: BLE001 — whatever is wrong with one store must not end its deliveries
+            except Exception as error:  # noqa: BLE001 — no fault of a backend ends its task
                 failures += 1
                 self.faults[name] = f"{type(error).__name__}: {error}"
                 log.warning("backend %s did not take a delivery (try %d): %s", name, failures, type(error).__name__)
@@ -129,7 +129,7 @@ class Deliverer:
                 await self._wait(name)
 
     async def _wait(self, name: str) -> None:
-        """Until there is news, or it is time to try again what was refused."""
+        """Wait for a wake-up, or for the next due delivery."""
         next_at = await self._outbox.next_due(name)
         pause_s = None if next_at is None else (next_at - self._clock()).total_seconds()
         if pause_s is not None and pause_s <= 0:
@@ -137,7 +137,7 @@ class Deliverer:
         await wait_for_news(self._wakeups[name], pause_s, self._sleep)
 
     async def _deliver_round(self, name: str) -> bool:
-        """Tells what is urgent, or has one batch forgotten and tells one; whether there was anything to do."""
+        """Deliver urgent events, else delete one batch and deliver one; whether there was anything to do."""
         if urgent := await self._outbox.due(name, self._clock(), BATCH_EVENTS, urgent=True):
             self._idle[name].clear()
             await self._deliver_accepted(name, urgent)
@@ -161,16 +161,16 @@ class Deliverer:
             except Exception as error:
                 if not _is_rejection(error):
                     raise
-                await self.retry_later(name, one.seq, one.attempts, error)  # never given up: it is to be gone
+                await self.retry_later(name, one.seq, one.attempts, error)  # a deletion is never given up
                 log.warning("backend %s has not forgotten an event: %s", name, error)
         if due:
             await self._deliver_accepted(name, due)
         return bool(due or forgetting)
 
     async def _deliver_accepted(self, name: str, due: Sequence[Due]) -> None:
-        """Tells those of a batch that the backend accepts, and marks the others as declined."""
+        """Deliver the events that the backend accepts, and mark the others as declined."""
         store = self._stores[name]
-        assert isinstance(store, Remembers)  # noqa: S101 — only those have something due
+        assert isinstance(store, Remembers)  # noqa: S101 — only such backends have deliveries
         wanted = [d for d in due if store.accepts(d.event)]
         chosen = {d.seq for d in wanted}
         if declined := [d.seq for d in due if d.seq not in chosen]:
@@ -179,10 +179,10 @@ class Deliverer:
             await self._deliver(name, wanted)
 
     async def _deliver(self, name: str, wanted: Sequence[Due]) -> None:
-        """Tells a batch; where the backend takes it for nonsense, halves it until those to blame are alone.
+        """Deliver a batch; if the backend rejects it, halve it until each rejected event is alone.
 
-        They are tried again later, each on its own; the others do not wait for them. Raises what ails the backend as a
-        whole, also when it took nothing of many.
+        Rejected events are retried later one by one; the others do not wait for them. Raises errors of the backend as a
+        whole, and InvalidAnswer when it rejected several events and accepted none.
         """
         batches, taken, refused = deque([wanted]), 0, 0
         while batches:
@@ -220,10 +220,10 @@ class Deliverer:
     async def _remember(self, name: str, batch: Sequence[Due]) -> Sequence[tuple[str, ...]]:
         store = self._stores[name]
         assert isinstance(store, Remembers)  # noqa: S101
-        # What a model made of others is kept; everything else is the same whenever it is learnt.
+        # The extraction of a distilled memory is stored; all others are computed from the event.
         made = [d.event.event_id for d in batch if d.event.derived_from]
-        learnt = await self._journal.extractions(made) if made else {}
-        captured = [Captured(d.event, learnt.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
+        extracted = await self._journal.extractions(made) if made else {}
+        captured = [Captured(d.event, extracted.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
         async with asyncio.timeout(DELIVERY_TIMEOUT_S):
             acknowledged = await store.remember(captured)
         if len(acknowledged) != len(batch):
@@ -231,15 +231,14 @@ class Deliverer:
         return acknowledged
 
     async def retry_later(self, name: str, seq: int, attempts: int, error: Exception) -> None:
-        """One more try of this failed, after so many; the next is later each time."""
+        """Count a failed try of one event after ``attempts`` earlier ones, and postpone the next."""
         next_at = self._clock() + timedelta(
             seconds=backoff_s(attempts + 1, FIRST_BACKOFF_S, MAX_ATTEMPT_BACKOFF_S, spread=BACKOFF_SPREAD)
         )
         await self._outbox.postpone(name, seq, f"{type(error).__name__}: {error}", next_at)
 
     def keep_text(self, event: Event, names: Container[str] | None = None) -> None:
-        """Has it verified by its text that the backends called ``names``, or all, forgot this, and no other, whenever
-        that will be in the life of this process."""
+        """Keep an event's text to verify its deletion in the backends ``names``, or in all, and in no other."""
         for name in self._backends:
             if names is None or name in names:
                 self._sought[name, event.event_id] = event
@@ -249,13 +248,13 @@ class Deliverer:
             self._sought.popitem(last=False)
 
     def has_backend(self, name: str) -> bool:
-        """Whether there is a backend of that name now."""
+        """Whether a backend of that name is configured."""
         return name in self._backends
 
     async def forget(self, name: str, seq: int, event: Event, native_ids: Sequence[str]) -> Forgotten:
-        """Has one backend forget one event, asks it again, and marks it; what is done already is not asked again.
+        """Delete one event in one backend, verify that, and mark it; a completed deletion is not repeated.
 
-        Raises StillThere where it returns it nevertheless, and what the backend raises: then it stays due.
+        Raises StillThere if the backend still returns it, and the backend's errors: then the deletion stays due.
         """
         store = self._backends[name]
         if not isinstance(store, Forgets):
@@ -287,15 +286,15 @@ class Deliverer:
         return await self._backends[name].search(query)
 
     def forgets_many(self, name: str) -> bool:
-        """Whether a backend deletes many at once."""
+        """Whether a backend can delete many events at once."""
         return isinstance(self._backends.get(name), ForgetsMany)
 
     async def forget_all(
         self, name: str, items: Sequence[tuple[int, Event, Sequence[str]]]
     ) -> Mapping[int, Forgotten | StillThere]:
-        """As `forget`, of many (number, event, native ids) in a backend that `forgets_many`, with one commit a store.
+        """As `forget`, of many (number, event, native ids) in a backend that `forgets_many`, with one commit.
 
-        By number, what became of each; StillThere, which stays due, where the backend still has it.
+        By number, the outcomes; StillThere where the backend still has the event and the deletion stays due.
         """
         store = self._backends[name]
         assert isinstance(store, ForgetsMany)  # noqa: S101 — the caller has asked `forgets_many`
@@ -338,7 +337,7 @@ class Deliverer:
 
 
 def _is_rejection(error: Exception) -> bool:
-    """Whether a fault is about what was said rather than about the backend that was acknowledged."""
+    """Whether an error is about the delivered content rather than the backend."""
     if isinstance(error, HttpStatus):
         return 400 <= error.status < 500 and error.status not in (408, 425, 429)
     return isinstance(error, InvalidAnswer | StillThere) or not isinstance(error, (FusionError, OSError, TimeoutError))

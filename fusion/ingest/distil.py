@@ -1,9 +1,8 @@
-"""Has a language model distil conversations into memories: each turn once, behind the acknowledgement.
+"""Distillation: a language model turns exchanges of a conversation into memories, in the background, each turn once.
 
-Nothing waits for it. A turn is journalled and delivered with what the rules learnt of it; what a model makes of it
-comes later, as events of their own that name the turns they are from, through the same journal to every backend. So
-whatever the model does, the conversation is kept, and what it says is told apart from what was said, forgotten with it,
-and never asked for twice: the list of turns and what was learnt stand in the journal, and change in one transaction.
+A turn is stored and delivered with the rules' extraction at once. The model's memories come later as events of their
+own, which name their source turns in ``derived_from`` and are forgotten with them. The queue of turns and the model's
+extractions are in the journal and change in one transaction, so no turn is sent to the model twice.
 """
 
 from __future__ import annotations
@@ -29,31 +28,30 @@ from fusion.lib.words import content_hash
 log = logging.getLogger(__name__)
 
 SOURCE = "distilled"
-"""what `Event.source` says of a memory that a model made"""
+"""the `Event.source` of a distilled memory"""
 
 MAX_EXCHANGE_TURNS, MAX_EXCHANGE_CHARS = 8, 12_000
-"""of one exchange: so much is shown to a model at once, some 3,500 tokens at most"""
+"""maximum of one exchange, which one call sends to the model: some 3,500 tokens"""
 CONTEXT_TURNS = 3
-"""turns before an exchange that are shown with it, to say who "she" is (seed 000)"""
+"""turns before an exchange that are sent with it as context (seed 000)"""
 MIN_SIDE_CHARS = 20
-"""that each side of an exchange says: below, there is nothing to learn from it (seed 000)"""
+"""minimum characters of each speaker in an exchange (seed 000)"""
 MAX_JOBS_READ = 500
-"""turns on the list, oldest first, among which an exchange is looked for"""
+"""oldest queued turns among which an exchange is looked for"""
 
 MAX_ATTEMPTS, FIRST_RETRY_S = 3, 60.0
-"""answers about one turn that make no sense; a minute after the first, two after the second"""
+"""invalid answers about one turn until it is given up; seconds before the second try, doubled before the third"""
 FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.5, 60.0
-"""between tries while the model cannot be asked; doubled each time"""
+"""seconds between tries while the model fails, doubled each time up to the maximum"""
 
 _TRUST: tuple[Trust, ...] = ("quarantined", "untrusted", "unknown", "trusted")
-"""worst first: a memory is as good as the worst of its sources"""
+"""worst first: a distilled memory has the trust of its worst source"""
 
 
 class Distiller:
-    """The distilling of one home. ``model`` keeps to its budget and says when it is to be asked again.
+    """Distils the conversations of one home. ``model`` keeps to its budget and says when to ask again.
 
-    The last turns of a conversation wait ``quiet_s`` for more. ``sleep`` is asyncio's, or a test's own; so is
-    ``clock``.
+    The last turns of a conversation wait ``quiet_s`` seconds for more. Tests replace ``sleep`` and ``clock``.
     """
 
     def __init__(
@@ -78,10 +76,10 @@ class Distiller:
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.fault = ""
-        """why the last call failed; empty when it did not"""
+        """the error of the last call; empty if it succeeded"""
 
     def start(self) -> None:
-        """From now on turns are listed; those that were listed before are distilled first."""
+        """Queue new turns from now on, and start with those that are queued already."""
         self._journal.enable_distillation()
         self._task = asyncio.create_task(self._serve(), name="distil")
 
@@ -92,12 +90,12 @@ class Distiller:
             self._task = None
 
     def wake(self) -> None:
-        """There may be something new."""
+        """Signal that turns may have been queued."""
         self._idle.clear()
         self._news.set()
 
     async def settle(self) -> None:
-        """Returns when nothing is to be done at this moment, or the model cannot be asked now."""
+        """Wait until nothing is due, or the model has failed."""
         await self._idle.wait()
 
     async def _serve(self) -> None:
@@ -106,8 +104,8 @@ class Distiller:
             self._news.clear()
             try:
                 pause_s = await self._round()
-            except Exception as error:  # noqa: BLE001 — whatever is wrong with a model or a disk, turns wait on the list
-                if not isinstance(error, RateLimited):  # to be asked to wait is no failure
+            except Exception as error:  # noqa: BLE001 — the turns stay queued after any fault
+                if not isinstance(error, RateLimited):  # a request to wait is not a failure
                     failures += 1
                     self.fault = str(error) or type(error).__name__
                     log.warning("the model did not distil a conversation (try %d): %s", failures, type(error).__name__)
@@ -120,14 +118,14 @@ class Distiller:
                 await self._wait(pause_s)
 
     async def _wait(self, pause_s: float | None) -> None:
-        """Until there is news, or it is time for what was not ready."""
+        """Wait for a wake-up, or until an exchange is ready."""
         if self._news.is_set():
             return
         self._idle.set()
         await wait_for_news(self._news, pause_s, self._sleep)
 
     async def _round(self) -> float | None:
-        """Distils one exchange: 0 then, else the seconds until one may be ready, None when there is nothing at all."""
+        """Distil one exchange and return 0; else the seconds until one is ready, None without any."""
         now = self._clock()
         ready_at: list[datetime] = []
         for exchange, full in exchanges(await self._journal.distil_jobs(MAX_JOBS_READ)):
@@ -140,7 +138,7 @@ class Distiller:
         return max((min(ready_at) - now).total_seconds(), 0.001) if ready_at else None
 
     def _ready_at(self, exchange: Sequence[DistilJob], full: bool) -> datetime:
-        """At once when it is as long as it may be; else when nothing was added for a while."""
+        """When an exchange is ready: at once if it is full, else after a quiet time."""
         newest = max(job.event.recorded_at for job in exchange)
         return max(*(job.next_at for job in exchange), newest if full else newest + self._quiet)
 
@@ -163,12 +161,12 @@ class Distiller:
             self._deliverer.wake()
 
     async def _before(self, first: Event) -> list[Event]:
-        """What was said before an exchange, the latest few."""
-        beside = (await self._journal.neighbours([first.event_id], CONTEXT_TURNS)).get(first.event_id, ())
-        return [record.event for record in beside if _order(record.event) < _order(first)]
+        """The last turns before an exchange."""
+        near = (await self._journal.neighbours([first.event_id], CONTEXT_TURNS)).get(first.event_id, ())
+        return [record.event for record in near if _order(record.event) < _order(first)]
 
     async def _refused(self, exchange: Sequence[DistilJob], error: Exception) -> None:
-        """An answer that makes no sense counts against the turns it was about; after three they are given up."""
+        """Count an invalid answer against its turns, and give up those that have reached the maximum."""
         log.warning("a conversation was not distilled: %s", error)
         last = [job.seq for job in exchange if job.attempts + 1 >= MAX_ATTEMPTS]
         if last:
@@ -178,7 +176,7 @@ class Distiller:
         await self._journal.retry_distillation(rest, self._clock() + timedelta(seconds=pause_s))
 
     def _event(self, one: Distilled, sources: Sequence[Event]) -> tuple[Event, Extraction]:
-        """The event that a memory is: of its sources' owner, and no more to be trusted or shown than they are."""
+        """The event of a distilled memory: with its sources' owner, worst trust and narrowest audience."""
         latest = sources[-1]
         now = self._clock()
         private = any(source.scope.audience == "private" for source in sources)
@@ -200,10 +198,10 @@ class Distiller:
 
 
 def exchanges(listed: Sequence[DistilJob]) -> Iterator[tuple[list[DistilJob], bool]]:
-    """The first exchange of each conversation on the list, and whether it is as long as it may be.
+    """The first exchange of each queued conversation, and whether it is full.
 
-    Those are turns that follow one another. A turn about which an answer made no sense is tried in half as many at a
-    time: the longer an exchange, the more there is to stumble over.
+    An exchange is consecutive turns. After each invalid answer its maximum length is halved, since a short exchange is
+    easier for the model.
     """
     by_conversation: dict[tuple[object, ...], list[DistilJob]] = {}
     for job in listed:
@@ -222,10 +220,7 @@ def exchanges(listed: Sequence[DistilJob]) -> Iterator[tuple[list[DistilJob], bo
 
 
 def _conversation(event: Event) -> tuple[object, ...]:
-    """What turns of one conversation share: owner, who told it, document and session, and who may read it.
-
-    A claim was not said in the conversation that it names.
-    """
+    """The key of a conversation: owner, agent, run, session, document and audience. Claims are kept apart."""
     document = event.place.document if event.place else None
     scope = event.scope
     owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id, scope.session_id, scope.audience)
@@ -237,7 +232,7 @@ def _order(event: Event) -> tuple[int, str]:
 
 
 def worth_it(turns: Sequence[Event]) -> bool:
-    """Whether each side says enough to learn from (seed 000)."""
+    """Whether each speaker says at least `MIN_SIDE_CHARS` characters (seed 000)."""
     said: dict[str | None, int] = {}
     for turn in turns:
         said[turn.speaker] = said.get(turn.speaker, 0) + len(turn.text.strip())

@@ -1,7 +1,7 @@
-"""What a model is asked about an exchange of turns, and what it must answer.
+"""The prompt for distilling an exchange, and the validation of the model's answer.
 
-The answer is held to its form: JSON, a list of memories, each with a text, a confidence from 0 to 1, and sources among
-the turns that were shown. A single memory that is not so is left out; an answer in which none is so is no answer.
+The answer is JSON: a list of memories, each with a text, a confidence from 0 to 1, and sources among the turns of the
+exchange. An invalid memory is left out; an answer with no valid memory raises InvalidAnswer.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from fusion.lib.prompt import parsed, tagged
 from fusion.lib.words import normalise, spoken
 
 MAX_ANSWER_TOKENS = 2048
-"""of one answer (seed 000)"""
+"""maximum of one answer (seed 000)"""
 MIN_CONFIDENCE = 0.5
-"""below, a memory is dropped (seed 000)"""
+"""minimum confidence of a memory (seed 000)"""
 MAX_MEMORIES = 16
 MAX_TURN_CHARS = 4_000
-"""of one turn that are shown; what is longer is a paste, and its beginning tells what it is"""
+"""maximum of a turn in the prompt; a longer one is a paste, of which the beginning is enough"""
 MAX_MEMORY_CHARS = 1_000
 MAX_NAME_CHARS = 120
-"""of an entity and of each part of a fact; what is longer is a sentence, not a thing"""
+"""maximum of an entity and of each part of a fact; what is longer is a sentence"""
 
 KINDS: tuple[Kind, ...] = ("rule", "procedure", "fact", "episode", "preference", "decision", "plan")
 ENTITY_TYPES = ("person", "project", "system", "tool", "decision", "date", "concept")
@@ -57,7 +57,7 @@ Answer with JSON only: {{"memories": [{{"text": "…", "kind": "episode", "confi
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """A memory that a model made. ``sources`` are positions in the exchange, in its order."""
+    """A distilled memory. ``sources`` are the positions of its turns in the exchange, ascending."""
 
     text: str
     sources: tuple[int, ...]
@@ -65,14 +65,14 @@ class Distilled:
 
 
 def ask(turns: Sequence[Event], before: Sequence[Event], nonce: str) -> str:
-    """The user's message of one call."""
+    """The user message of one call."""
     earlier = [_shown("before", nonce, turn, "") for turn in before]
     return "\n".join([*earlier, *(_shown("turn", nonce, turn, str(n)) for n, turn in enumerate(turns, start=1))])
 
 
 def _shown(name: str, nonce: str, turn: Event, number: str) -> str:
     at = turn.at or Moment(turn.recorded_at)
-    # The weekday is told, for a model that reckons "last Friday" gets it wrong.
+    # With the weekday, because models get "last Friday" wrong from a date alone.
     attributes = {"speaker": turn.speaker or "unknown", "time": f"{at.utc:%Y-%m-%d %H:%M, %A}"}
     if number:
         attributes = {"number": number, **attributes}
@@ -80,7 +80,7 @@ def _shown(name: str, nonce: str, turn: Event, number: str) -> str:
 
 
 def read(answer: str, turns: Sequence[Event]) -> list[Distilled]:
-    """The memories of an answer that are sure enough and do not just repeat a turn. Raises InvalidAnswer."""
+    """The memories of an answer with enough confidence that do not repeat a turn. Raises InvalidAnswer."""
     found = parsed(answer)
     entries = found.get("memories") if isinstance(found, dict) else found
     if not isinstance(entries, list):
@@ -97,7 +97,7 @@ def read(answer: str, turns: Sequence[Event]) -> list[Distilled]:
 
 
 def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
-    """One memory; None where its text, its confidence or its sources are not what was asked for."""
+    """One memory; None if its text, confidence or sources are invalid."""
     if not isinstance(entry, dict):
         return None
     text, confidence, sources = _line(entry.get("text")), entry.get("confidence"), _sources(entry.get("from"), turns)
@@ -105,7 +105,7 @@ def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
         return None
     if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
         return None
-    # What the model leaves out, or has no sense, is what the rules find in its own sentence.
+    # For what the model leaves out or gets wrong, use the rules' extraction of its sentence.
     ruled = capture(replace(turns[sources[-1]], text=text, kind="note", speaker=None))
     kind = entry.get("kind")
     entities = tuple(_entities(entry.get("entities"))) or ruled.entities
@@ -125,7 +125,7 @@ def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
 
 
 def _line(value: object) -> str:
-    """A text of a model as one line; "" for what is none."""
+    """A string of the model as one line; "" for anything else."""
     return " ".join(clean(value)[0].split()) if isinstance(value, str) else ""
 
 
@@ -135,7 +135,7 @@ def _name(value: object) -> str:
 
 
 def _sources(value: object, turns: Sequence[Event]) -> tuple[int, ...]:
-    """Positions of the turns that are named; of all, where none is named; none where one was not shown."""
+    """Positions of the named turns; all if none is named; none if one is not part of the exchange."""
     if value is None or value == []:
         return tuple(range(len(turns)))
     numbers = {str(n): n - 1 for n in range(1, len(turns) + 1)}
@@ -163,7 +163,7 @@ def _facts(value: object) -> Iterator[Fact]:
 
 
 def _episode(entry: dict[str, Any], entities: Sequence[Entity]) -> Episode | None:
-    """The window that a model gives; None where it gives none, or one that ends before it begins."""
+    """The time window of a memory; None if it is missing or ends before it begins."""
     start, end = entry.get("start"), entry.get("end")
     if not isinstance(start, str):
         return None

@@ -1,4 +1,4 @@
-"""Who and what a text names: wiki links, handles, code, quoted titles and capitalised names."""
+"""Extracts entities from a text: wiki links, handles, code, quoted titles and capitalised names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_ENTITIES = 16
 
 
 def _classes(characters: Iterator[int]) -> str:
-    """Code points as ranges of a character class."""
+    """A regular-expression character class of code points, as ranges."""
     runs = (list(run) for _, run in groupby(enumerate(characters), key=lambda pair: pair[1] - pair[0]))
     return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
 
@@ -44,22 +44,24 @@ COMMON = STOP_WORDS.union(
     "omg imo mon tue tues wed thu thur thurs fri sat sun woah whoa glad go bet got guess hope looks sounds seems "
     "love loved been had keep let check".split(),
 )
-"""what begins a sentence with a capital and names nobody; days and months are times"""
+"""lower-case words that may begin a sentence with a capital and are not names; days and months are times"""
 
 
 _ADDRESSED = re.compile(
     rf"(?i:\b(?:hey|hi|hello|dear|thanks|thank you|thx|congrats|congratulations|bye|wow|yeah|yep|yes|no|sure|oh|ok)"
     rf"(?:\s+(?:there|again|so much))?)[,!]?\s({WORD})(?=[,.!?;:]|\s-|$)"
 )
-"""who is spoken to: "Hey Marta!", "Thanks, Tom." """
+"""a name that is addressed: "Hey Marta!", "Thanks, Tom." """
 _PERSONAL = frozenset("likes|dislikes|prefers|lives in|works at|works as|moved to|married|studies|adopted".split("|"))
-"""what only people do, and what a service does not"""
+"""predicates of persons only"""
 
 
 def entities(text: str, prose: str, speaker: str | None, stated: Sequence[Fact] = ()) -> list[Entity]:
-    """Who and what a text names, at most 16, each once whatever its case: the speaker, then what is marked as a name
-    (wiki links, @handles, `code`, "quotes"), then capitalised names in their order, then the names that it states
-    something of (``stated``), which also tell what some of them are."""
+    """The entities of a text, at most 16, each once without regard to case.
+
+    In this order: the speaker, marked names (wiki links, @handles, `code`, "quotes"), capitalised names, subjects of
+    the facts ``stated``. The facts also give the types of some entities.
+    """
     found: dict[str, Entity] = {}
     types = dict(_types(prose, stated))
 
@@ -90,7 +92,7 @@ def entities(text: str, prose: str, speaker: str | None, stated: Sequence[Fact] 
 
 
 def _types(prose: str, stated: Sequence[Fact]) -> Iterator[tuple[str, str]]:
-    """What some names are, by what is done to them and by them."""
+    """The types of some names, by the facts about them and by how they are addressed."""
     for fact in stated:
         if fact.predicate == "uses":
             yield fact.object.casefold(), "tool"
@@ -102,21 +104,21 @@ def _types(prose: str, stated: Sequence[Fact]) -> Iterator[tuple[str, str]]:
 
 
 def _unmarked(prose: str) -> str:
-    """The text without what is marked as a name, of which a part is none of its own."""
+    """The text without marked names, so that their parts do not become entities."""
     prose = LINK.sub(" ", prose) if "[[" in prose else prose
     prose = _CODE.sub(" ", prose) if "`" in prose else prose
     return _QUOTED.sub(lambda match: " x " if _is_title(match[1]) else match[0], prose)
 
 
 def _is_title(quoted: str) -> bool:
-    """Whether quotation marks hold a name and not something that was said."""
+    """Whether a quotation is a title rather than speech."""
     first = quoted[0]
     capital = first.isupper() or first.isdigit() or (first.isalpha() and not first.islower())
     return capital and quoted[-1] not in ".!?,;:…。！？" and len(quoted.split()) <= 5 and quoted.lower() not in COMMON
 
 
 def _names(prose: str) -> Iterator[str]:
-    """Capitalised names. One plain word at a sentence's beginning counts only when the text has it again."""
+    """Capitalised names. A single word at the beginning of a sentence counts only if it occurs twice."""
     found = []
     for match in _NAME.finditer(prose):
         words = match[0].rstrip("&-'’").split(" ")
@@ -135,7 +137,7 @@ def _names(prose: str) -> Iterator[str]:
 
 
 def is_common(word: str) -> bool:
-    """Whether a word names nobody, be it alone or contracted ("They're")."""
+    """Whether a word, contracted or not ("They're"), is too common to be a name."""
     return re.split("['’]", word.lower(), maxsplit=1)[0] in COMMON
 
 

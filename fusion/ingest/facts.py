@@ -1,7 +1,7 @@
-"""What a text states as subject, predicate, object, by rules for English: a table of verbs, one clause at a time.
+"""Extracts facts (subject, predicate, object) from a text by rules for English: a table of verbs, clause by clause.
 
-The rules would rather miss a fact than make one up: questions, conditions, hearsay, negations, and subjects that are
-only pronouns state nothing. Of what is, the present counts; of what happens, the past.
+The rules prefer precision: no facts come from questions, conditions, hearsay, negations, or subjects that are only
+pronouns. Verbs of states count in the present tense, verbs of events in the past.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fusion.lib.times import find_time
 MAX_FACTS = 8
 
 MAX_PART_WORDS = 6
-"""of a fact's subject and object; longer, and it is a sentence, not a thing"""
+"""maximum of a fact's subject and object; what is longer is a sentence"""
 
 # Verbs -------------------------------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ _STATES = {
     "needs": "need",
     "contains": "contain",
 }
-"""how something is: told in the present ("uses", "is using"). Each with its verbs, irregular ones in four forms"""
+"""predicates of states, in the present tense ("uses", "is using"), each with its verbs; irregular ones in four forms"""
 
 _EVENTS = {
     "moved to": "move to",
@@ -93,11 +93,11 @@ _EVENTS = {
     "hired": "hire",
     "cancelled": "cancel/cancels/cancelled/cancelling|cancel",
 }
-"""what happened: told in the past ("joined", "has joined")"""
+"""predicates of events, in the past tense ("joined", "has joined")"""
 
 
 def _forms(verb: str) -> Iterator[tuple[str, _Form]]:
-    """The forms of a verb with its particle; a regular one's are made by rule."""
+    """The forms of a verb with its particle; those of regular verbs are derived."""
     word, _, particle = verb.partition(" ")
     tail = f" {particle}" if particle else ""
     if "/" in word:
@@ -117,7 +117,7 @@ def _forms(verb: str) -> Iterator[tuple[str, _Form]]:
 
 
 def _table() -> dict[tuple[str, _Form], str]:
-    """The predicate of each form that may tell it."""
+    """The predicate of each verb form that states it."""
     found: dict[tuple[str, _Form], str] = {}
     for verbs, wanted in ((_STATES, {"base", "third", "ing"}), (_EVENTS, {"past", "perfect"})):
         for predicate, spelt in verbs.items():
@@ -176,13 +176,13 @@ _GOES_ON = frozenset({"and", ",", "but"})
 _ARROW = re.compile(r"(?<!\s)(?:\s++-{1,2}>\s+|\s*+[→⟶]\s*)|[→⟶]\s*")  # begins a run of blanks, never in it
 _BULLET = re.compile(r"^\s*(?:[-*+]\s+|\d{1,9}[.)]\s+|>\s?)*")
 _TRIM = " \t*_`\"'“”‘’«».,;:!"
-_BESIDE = re.compile(
+_PHRASE_AFTER = re.compile(
     r"\s(?:in|at|on|from|by|about|during|near|around|over|under|into|onto|to|through|without|against|between|across"
     r"|along|inside|outside|behind|again|together|lately|recently|now|too|there|here|yet|already|instead|today"
     r"|anymore|every\s.*|each\s.*|all\s(?:the|my|day|night)\s?.*|I|we|you|they|he|she)(?:\s|$)",
     re.IGNORECASE,
 )
-"""where the thing ends and what is beside it begins"""
+"""where the object ends and a phrase of time, place or company begins"""
 _FOND = re.compile(r"(?:an?\s(?:\w+\s)?(?:fan|lover)\sof|fond\sof|keen\son|(?:really\s)?into)\s+", re.IGNORECASE)
 _DETERMINER = re.compile(r"^(?:an?|the|some|this|these)\s+", re.IGNORECASE)
 _UNSURE = frozenset(
@@ -192,16 +192,16 @@ _UNSURE = frozenset(
     "myself yourself himself herself ourselves itself like sure happy sad tired glad sorry able just enough his her "
     "their its your being having seeing getting is are was were".split()
 )
-"""an object that begins so denies the statement, is told only by what was said before, or is no thing"""
+"""first words of an object that is negated, refers to an earlier sentence, or is not a thing"""
 _A_THING = frozenset("a an the my our his her their one from called named".split())
 _IDLE = frozenset(
     "lot few bit look feeling question great good nice blast ball chat chance idea hard long tough day time way "
     "problem mix moment while point word kind sort couple lovely wonderful fantastic amazing better bad big little "
     "really very".split()
 )
-"""what begins a phrase that is no thing: "has a lot of fun", "is a great way" """
+"""first words of a phrase that is not a thing: "has a lot of fun", "is a great way" """
 _VAGUE_VERBS = frozenset({"has", "got", "made", "found", "tried", "lost", "left", "runs", "started", "needs", "leads"})
-"""of these the object must look like a thing: with an article, a number, a possessive, or a capital"""
+"""verbs whose object must have an article, a number, a possessive, or a capital"""
 
 
 _LEADS_TO_TIME = frozenset({"", "in", "on", "during", "back in", "since", "and", "so", "then", "but"})
@@ -211,13 +211,13 @@ _LEADS_TO_TIME = frozenset({"", "in", "on", "during", "back in", "since", "and",
 class _Clause:
     text: str
     before: str
-    """what stands between the clause before it and it; "" for the first"""
+    """the conjunction before the clause; "" for the first"""
 
 
 def facts(prose: str, speaker: str | None) -> list[Fact]:
-    """What a text states as subject, predicate, object, at most 8: ``A -> rel -> B`` lines, then plain statements.
+    """The facts of a text, at most 8: those of ``A -> rel -> B`` lines, then of sentences.
 
-    ``I``, ``we``, ``my`` and ``our`` are the speaker; without one, what they state is left out.
+    ``I``, ``we``, ``my`` and ``our`` are the speaker; without a speaker, such facts are left out.
     """
     found: dict[Fact, None] = {}
     for line in prose.split("\n") if "->" in prose or "→" in prose or "⟶" in prose else ():
@@ -266,7 +266,7 @@ def _statements(sentence: str, speaker: str | None) -> Iterator[Fact]:
 
 
 def _without_time_before(clause: str) -> str:
-    """ "Last weekend I joined …" is stated of a weekend, and stated all the same."""
+    """The clause without a time at its beginning ("Last weekend I joined …")."""
     lead = clause.lstrip(" \t*_>•#-")
     when = find_time(lead[:60])
     opens = when is not None and lead[: when.start()].strip().lower() in _LEADS_TO_TIME
@@ -274,7 +274,7 @@ def _without_time_before(clause: str) -> str:
 
 
 def _carried(clause: _Clause, match: re.Match[str], subject: str, text: str) -> str:
-    """Whose a clause without a subject is: of the one before it, or, where it opens the sentence, the speaker's."""
+    """The subject of a clause without one: that of the clause before, or the speaker at the start of a sentence."""
     verb = _plain(match["verb"])
     if (verb, "past") not in _PREDICATES or (verb, "base") in _PREDICATES:
         return ""
@@ -284,7 +284,7 @@ def _carried(clause: _Clause, match: re.Match[str], subject: str, text: str) -> 
 
 
 def _predicate(match: re.Match[str]) -> str:
-    """What the verb of a statement tells in its tense; "" where it tells nothing in it."""
+    """The predicate of a statement's verb in its tense; "" if there is none."""
     verb, aux = _plain(match["verb"]), _plain(match["aux"] or "").strip()
     if aux in _BE or match["been"]:
         found = _PREDICATES.get((verb, "ing"), "")
@@ -302,13 +302,13 @@ def _plain(verb: str) -> str:
 
 
 def _takes_base_form(subject: str) -> bool:
-    """Whether a subject goes with "like" and not "likes": I, we, my cats. "Looks like rain" has no subject at all."""
+    """Whether a subject takes the base form, "like" rather than "likes": I, we, my cats."""
     first, *rest = subject.lower().split()
     return first in {"i", "we"} if not rest else first in {"my", "our", "the"} and rest[-1].endswith("s")
 
 
 def _fact(subject: str, predicate: str, object_: str, speaker: str | None) -> Fact | None:
-    """The fact that a statement makes; None where it makes none that stands by itself."""
+    """The fact of a statement; None if it cannot be understood without its context."""
     first, *rest = subject.split()
     who = first.lower()
     if who in {"i", "we", "my", "our"}:
@@ -333,18 +333,18 @@ def _fact(subject: str, predicate: str, object_: str, speaker: str | None) -> Fa
 
 
 def _thing(object_: str, predicate: str, who: str) -> str | None:
-    """What a statement is about, without when and where; None for what is no thing, or one told elsewhere."""
-    if when := find_time(object_):  # "moved to Berlin last week": the week is no part of the place
+    """The object of a statement without time and place; None if it is not a thing or refers to another sentence."""
+    if when := find_time(object_):  # "moved to Berlin last week": the week is not part of the place
         object_ = re.sub(r"\s(?:in|on|by|since)\s*$", "", object_[: when.start()])
-    if beside := _BESIDE.search(object_):
-        object_ = object_[: beside.start()]
+    if rest := _PHRASE_AFTER.search(object_):
+        object_ = object_[: rest.start()]
     object_ = " ".join(object_.strip(_TRIM).split())
     words = object_.split()
     if not words or words[0].lower() in _UNSURE:
         return None
     if predicate == "is":
-        told = words[0].lower() in _A_THING or not words[0].endswith("ing")
-        named = (who in {"my", "our"} and told) or _names_a_thing(words[0])
+        is_thing = words[0].lower() in _A_THING or not words[0].endswith("ing")
+        named = (who in {"my", "our"} and is_thing) or _names_a_thing(words[0])
         return object_ if named and (len(words) == 1 or words[1].lower() not in _IDLE) else None
     if predicate in _VAGUE_VERBS and not _looks_like_one(words):
         return None
@@ -353,7 +353,7 @@ def _thing(object_: str, predicate: str, who: str) -> str | None:
 
 
 def _names_a_thing(word: str) -> bool:
-    """Whether "is" is followed by what something is; "is going", "is so tired" are how things are just now."""
+    """Whether the word after "is" begins a noun phrase, unlike "is going" or "is so tired"."""
     return word.lower() in _A_THING or word[0].isupper() or word[0].isdigit() or word[0] == "`"
 
 

@@ -1,7 +1,7 @@
-"""Forgetting: the tombstone first, then every backend, and a receipt that says what became of it where.
+"""Forgetting: the tombstone in the journal first, then every backend, and a receipt with the outcome in each.
 
-From the moment the tombstone stands, nothing shows the memory: every answer is checked against it. A backend is asked
-to forget, and then asked again; one that is down, or still returns it, is asked until it has forgotten.
+Every answer is checked against the tombstone, so the memory is hidden at once. Each backend deletes it and is searched
+again; one that is down, or still returns it, is retried until it is gone.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ log = logging.getLogger(__name__)
 
 _BEST_TO_WORST = ("absent", "deleted", "hidden", "still_there", "pending")
 WAIT_S = 2.0
-"""for one backend while the caller waits; after that it is pending"""
+"""seconds that the caller waits for one backend; after that the deletion is pending"""
 WAIT_EACH_S = 0.1
-"""…and so much for each memory more"""
+"""additional seconds for each memory"""
 
 PREVIEW_CHARS = 160
-"""of a memory in a preview"""
+"""maximum of a text in a preview"""
 UNDO_PREVIEWS = 20
-"""memories in the preview of an undo"""
+"""maximum of memories in the preview of an undo"""
 MAX_FORGET = 100
-"""memories forgotten, or previewed, by one request"""
+"""maximum of memories that one request forgets or previews"""
 BATCH_MEMORIES = 500
-"""…by one transaction, of what is forgotten whole"""
+"""memories of one transaction in `Forgetter.forget_matching`"""
 DEFAULT_QUERY_LIMIT = 20
-"""…where they are found by a question and nobody said how many: what comes later means something else"""
+"""default limit of a forget by query: less relevant memories are about something else"""
 
 Purge = Callable[[Sequence[str]], Awaitable[None]]
 Recall = Callable[[str, Scope], Awaitable[Sequence["Preview"]]]
-"""what a question finds, the likeliest first, without what only stands beside it"""
+"""the memories that match a query, best first, without neighbours"""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """By backend: deleted, absent (it never had it), hidden (a user's own file, left as it is), pending or still_there.
+    """The outcome for one memory by backend: deleted, absent (never there), hidden, pending or still_there.
 
-    Deleted means that the backend was asked again and did not return it; still_there that it did: it will be asked
-    until it has. ``also`` has the refs of what went with it: duplicates, earlier versions, and what was derived from
-    nothing else. Where these fared worse in a backend than the memory itself, that is what stands there. ``same`` has
-    those of ``also`` that said the very same words.
+    Deleted is verified: a search no longer returns it. Still_there means that a search did, and that the deletion is
+    retried. Hidden means that the text is in a user's own file, which is not edited. ``also`` has the refs of what was
+    deleted with it: duplicates, earlier versions, and what was derived from it alone; the outcome of a backend is the
+    worst of all. ``same`` has those of ``also`` in the same words.
     """
 
     ref: str
@@ -68,12 +68,13 @@ class ForgetReceipt:
 
     @property
     def done(self) -> bool:
+        """Whether no backend has an open deletion."""
         return not {"pending", "still_there"}.intersection(self.backends.values())
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What to forget in a scope: by refs, or all that meets the query and the criteria, at most ``limit`` at once."""
+    """What to forget in a scope: refs, or what matches the query and all criteria, at most ``limit`` at once."""
 
     scope: Scope
     refs: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ class ForgetRequest:
     dry_run: bool = False
 
     def names(self) -> list[str]:
-        """What it is named by; never values. Raises BadInput where that is nothing, or makes no sense."""
+        """The names of its criteria, for the audit. Raises BadInput for none, or for a wrong combination."""
         names = [*(["ref"] if self.refs else []), *(["query"] if self.query else []), *self.criteria.names()]
         if not names:
             raise BadInput(
@@ -92,7 +93,7 @@ class ForgetRequest:
                 "A user, an agent or a session alone would be all they have; after: 1970-01-01 says that on purpose"
             )
         if self.refs and len(names) > 1:
-            raise BadInput("refs stand alone: they name what to forget, and nothing else can narrow that")
+            raise BadInput("refs cannot be combined with other criteria: they name exactly what to forget")
         if self.cursor is not None and (self.refs or self.query or parse_cursor(self.cursor) is None):
             raise BadInput("cursor: give next_cursor of a reply as it is, with the same criteria and without query")
         return names
@@ -100,9 +101,9 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """One memory that is meant. ``text`` is short and without secrets; empty once it is forgotten.
+    """A memory that a request forgets. ``text`` is short and without secrets; empty once it is forgotten.
 
-    ``same_as``: nothing named it, it goes with that one, for it says the same words.
+    ``same_as`` is the ref of the memory that it duplicates, if the request did not name it itself.
     """
 
     ref: str
@@ -115,9 +116,9 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What an undo came to: ``undone`` memories of a batch were taken back, ``left`` still are to be.
+    """The result of an undo: how many memories of a batch were taken back, and how many are ``left``.
 
-    ``found`` shows the first of those that were, or with a dry run would be.
+    ``found`` shows the first of them, also in a dry run.
     """
 
     batch: str
@@ -129,9 +130,9 @@ class UndoResult:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What one request came to. ``missing`` are refs of nothing here, maybe forgotten before.
+    """The result of a forget request. ``missing`` are refs that name no memory, or one that was forgotten before.
 
-    ``more``: the limit was reached. The same request again goes on; a dry run goes on from ``next_cursor``.
+    ``more`` says that the limit was reached: repeat the request to continue, a dry run from ``next_cursor``.
     """
 
     dry_run: bool
@@ -145,7 +146,7 @@ class ForgetResult:
 
 
 class Forgetter:
-    """Forgets for one home. ``purge`` removes texts from the embedder's caches."""
+    """Forgets memories of one home. ``purge`` removes texts from the embedder's caches."""
 
     def __init__(self, journal: Journal, deliverer: Deliverer, purge: Purge | None = None) -> None:
         self._journal = journal
@@ -153,10 +154,7 @@ class Forgetter:
         self._purge = purge
 
     async def request(self, request: ForgetRequest, recall: Recall) -> ForgetResult:
-        """Forgets what a request means, or with ``dry_run`` shows it; ``recall`` answers its query.
-
-        Raises BadInput, which says what to change.
-        """
+        """Forget what a request names, or show it with ``dry_run``; ``recall`` answers its query. Raises BadInput."""
         names = request.names()
         found, more = await self._found(request, recall)
         refs = [one.ref for one in found]
@@ -168,11 +166,11 @@ class Forgetter:
             return ForgetResult(True, tuple(found), missing=missing, more=more, next_cursor=next_cursor)
         receipts = await self.forget_all(refs, request.scope, "+".join(names))
         pending = sum(not receipt.done for receipt in receipts)
-        outcome_of = tuple(replace(one, text="") for one in found)
-        return ForgetResult(False, outcome_of, tuple(receipts), missing, not pending, pending, more, next_cursor)
+        forgotten = tuple(replace(one, text="") for one in found)
+        return ForgetResult(False, forgotten, tuple(receipts), missing, not pending, pending, more, next_cursor)
 
     async def _found(self, request: ForgetRequest, recall: Recall) -> tuple[list[Preview], bool]:
-        """What is meant, and whether there is more of it than the limit."""
+        """The memories that a request names, and whether there are more than the limit."""
         if request.refs:
             return await self.previews(list(dict.fromkeys(request.refs)), request.scope), False
         if request.query is None:
@@ -182,7 +180,7 @@ class Forgetter:
             return await self._previews(records[:limit]), len(records) > limit
         limit = request.limit or DEFAULT_QUERY_LIMIT
         recalled = list(await recall(request.query, request.scope))
-        if request.criteria.names():  # only of our own memories is it known when and where they came from
+        if request.criteria.names():  # external items have no known source and time
             ours = [one.ref for one in recalled if not is_external(one.ref)]
             kept = await self._journal.matching(request.scope, request.criteria, len(ours), among=ours)
             wanted = {record.ref for record in kept}
@@ -190,7 +188,7 @@ class Forgetter:
         return recalled[:limit], len(recalled) > limit
 
     async def previews(self, refs: Sequence[str], scope: Scope) -> list[Preview]:
-        """What a preview shows of what refs name, of those that are there."""
+        """Previews of the refs that name a memory."""
         found = await self._journal.find_all([ref for ref in refs if not is_external(ref)], scope)
         shown = dict(zip(found, await self._previews(list(found.values())), strict=True))
         previews = []
@@ -204,13 +202,13 @@ class Forgetter:
         return previews
 
     async def _duplicates(self, refs: Sequence[str], scope: Scope) -> list[Preview]:
-        """What goes with memories because it says the same words, and is not among them."""
+        """Previews of duplicates of the refs' memories that are not among them."""
         duplicates = await self._journal.duplicates(refs, scope)
         shown = await self._previews([record for _, record in duplicates])
         return [replace(one, same_as=ref) for one, (ref, _) in zip(shown, duplicates, strict=True)]
 
     async def _previews(self, records: Sequence[Record]) -> list[Preview]:
-        """What a preview shows of our own memories."""
+        """Previews of the journal's own memories."""
         held = await self._journal.outbox.holders([record.ref for record in records])
         return [
             Preview(
@@ -224,32 +222,30 @@ class Forgetter:
         ]
 
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
-        """Forgets one memory by its ref or event id. Raises NotFound."""
+        """Forget one memory by its ref or event id. Raises NotFound."""
         receipts = await self.forget_all([ref], scope)
         if not receipts:
             raise NotFound(f"there is no memory {ref!r} here")
         return receipts[0]
 
     async def forget_matching(self, scope: Scope, criteria: Criteria) -> AsyncIterator[list[ForgetReceipt]]:
-        """Forgets everything in a scope that meets all criteria, however much it is; the receipts, a batch at a time.
+        """Forget everything in a scope that meets all criteria; yields the receipts of each batch.
 
-        Raises BadInput for no criteria: that would be all that a scope has.
+        Raises BadInput without criteria, which would match everything.
         """
         names = ForgetRequest(scope, criteria=criteria).names()
         while records := await self._journal.matching(scope, criteria, BATCH_MEMORIES):
             receipts = await self.forget_all([record.ref for record in records], scope, "+".join(names))
-            if not receipts:  # somebody else was quicker with all of them
+            if not receipts:  # another request forgot them all meanwhile
                 return
             yield receipts
 
     async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
-        """Forgets many; without a receipt for what is not there, or went with an earlier one. ``by`` is audited."""
-        # The caches first as well: after a crash between here and the end nobody knows the texts any more.
+        """Forget memories by ref; no receipt for a ref that names none, or one that went with an earlier ref."""
+        # Purge the caches first: after a crash during the deletion the texts would be unknown.
         rows_to_delete = await self._journal.to_be_deleted(refs, scope)
         await self._purge_caches(rows_to_delete)
-        for (
-            event
-        ) in rows_to_delete:  # before it is due: the deliverer may be the first to ask, and then the text is gone
+        for event in rows_to_delete:  # before the deletion is due, since the deliverer may run it first
             self._deliverer.keep_text(event)
         forgotten = {
             ref: deletions for ref, deletions in (await self._journal.forget(refs, scope, by)).items() if deletions
@@ -268,10 +264,10 @@ class Forgetter:
         return [_receipt(deletions, outcome_of) for deletions in forgotten.values()]
 
     async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> UndoResult:
-        """Takes back up to ``limit`` memories that a run of an ingest added, by default the last run.
+        """Take back up to ``limit`` memories that an ingest run added, by default the last run.
 
-        What was known before stays, and so does what somebody wrote in place of a memory since. The backends delete
-        them in the background; no answer shows them meanwhile. Raises NotFound where there is no such run.
+        Memories from before the run stay, and so do newer versions of its memories. The backends delete them in the
+        background; they are hidden at once. Raises NotFound if there is no such run.
         """
         if batch is None:
             last = await self._journal.batches(scope, 1)
@@ -292,29 +288,29 @@ class Forgetter:
         return UndoResult(batch, False, tuple(replace(one, text="") for one in found), len(undone.records), undone.left)
 
     async def _forget_in(self, name: str, due: Sequence[tuple[int, Event, Sequence[str]]]) -> dict[int, str]:
-        """What became of each event in one backend, by its number; pending once the backend fails as a whole."""
-        outcome_of = {seq: "pending" for seq, *_ in due}
+        """By event number, the outcome in one backend; pending from the moment that the backend fails as a whole."""
+        outcomes = {seq: "pending" for seq, *_ in due}
         if not self._deliverer.has_backend(name):
-            return outcome_of
+            return outcomes
         try:
             async with asyncio.timeout(WAIT_S + WAIT_EACH_S * len(due)):
                 if len(due) > 1 and self._deliverer.forgets_many(name):
                     for seq, outcome in (await self._deliverer.forget_all(name, due)).items():
-                        outcome_of[seq] = "still_there" if isinstance(outcome, StillThere) else outcome
+                        outcomes[seq] = "still_there" if isinstance(outcome, StillThere) else outcome
                         if isinstance(outcome, StillThere):
                             log.warning("%s", outcome)
                             await self._deliverer.retry_later(name, seq, 0, outcome)
-                    return outcome_of
+                    return outcomes
                 for seq, event, native_ids in due:
                     try:
-                        outcome_of[seq] = await self._deliverer.forget(name, seq, event, native_ids)
+                        outcomes[seq] = await self._deliverer.forget(name, seq, event, native_ids)
                     except StillThere as error:
                         log.warning("%s", error)
-                        outcome_of[seq] = "still_there"
+                        outcomes[seq] = "still_there"
                         await self._deliverer.retry_later(name, seq, 0, error)
-        except Exception as error:  # noqa: BLE001 — whatever ails one store, the others are asked and it stays due
+        except Exception as error:  # noqa: BLE001 — the deletion stays due, and other backends are not affected
             log.warning("backend %s has not forgotten an event yet: %s", name, type(error).__name__)
-        return outcome_of
+        return outcomes
 
     async def _purge_caches(self, events: Sequence[Event]) -> None:
         if self._purge is None or not events:
@@ -326,20 +322,20 @@ class Forgetter:
 
 
 def external_preview(item: ExternalItem, ref: str | None = None) -> Preview:
-    """What a preview shows of another's item."""
+    """The preview of an external item."""
     hit = item.hit
     at = hit.at.utc if hit.at else hit.recorded_at
     return Preview(ref or item.ref, shorten(spoken(hit.text, hit.speaker)), (item.backend,), at)
 
 
 def shorten(text: str) -> str:
-    """A text for a list: one line, without secrets and what is invisible."""
+    """A text as one short line, without secrets and invisible characters."""
     line = " ".join(redact(clean(text)[0])[0].split())
     return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
 
 
 def _receipt(deletions: Sequence[Deletion], outcome_of: Mapping[str, Mapping[int, str]]) -> ForgetReceipt:
-    """One memory's, with what went with it."""
+    """The receipt of one memory and what was deleted with it."""
     backends: dict[str, str] = {}
     for deletion in deletions:
         for name, (seq, _) in deletion.due.items():

@@ -1,4 +1,4 @@
-"""The front of the write path: what comes in is checked, redacted, journalled and acknowledged."""
+"""The entry of the write path: checks and redacts new memories, stores them in the journal and acknowledges them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
 
 MAX_TEXT_CHARS = 100_000
-"""of one memory; a longer text is a document, and documents are ingested as files, in sections"""
+"""maximum of one memory; a longer text is a document, to be ingested as a file, in sections"""
 
 MAX_URGENT_MEMORIES = 25
-"""memories of one request: so few are what somebody has just said, and do not wait behind files that are read in"""
+"""maximum of memories in a request that is delivered before files that are being ingested"""
 
-WHY_CLAIMED = "only what read the file or the session, or began the talk, says what stands there"
-"""of a source that another caller named"""
+WHY_CLAIMED = "only the reader of the file or session, or the caller that began the conversation, can name it"
+"""why a source is stored as claimed"""
 
 HEARTBEATS = frozenset({"HEARTBEAT_OK", "NO_REPLY"})
-"""what agents answer when there is nothing to say (seed 000)"""
+"""what agents answer when they have nothing to say (seed 000)"""
 
 
 def not_one_line(text: str) -> str | None:
-    """What keeps a text from being an id or a reference, or None.
+    """Why a text cannot be an id or a reference, or None.
 
-    Those are cited, so recall takes them only as one line in which nothing is invisible; and they are identities, so
-    they are refused and never fixed.
+    Blocks cite references, so each must be one line of visible characters. References are identities, so a wrong one is
+    refused and not corrected.
     """
     if "\n" in text or "\t" in text or clean(text)[1]:
         return "has a line break, a tab or an invisible character; write it as one plain line"
@@ -50,7 +50,7 @@ def not_one_line(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """One thing to remember, as a caller hands it in. With ``source`` or ``place`` a second send of it is a no-op."""
+    """One memory as a caller sends it. With ``source`` or ``place``, sending it twice stores it once."""
 
     text: str
     scope: Scope = field(default_factory=Scope)
@@ -71,9 +71,9 @@ class NewMemory:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What an item would be kept as; ``event`` is None when nothing is left of it.
+    """A checked and redacted memory; ``event`` is None if nothing is left of it.
 
-    ``changes`` says how the text differs from what was sent, empty where it does not.
+    ``changes`` says in words how the text differs from what was sent; empty if it does not.
     """
 
     event: Event | None
@@ -83,30 +83,30 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What became of one memory. stored, superseded (an earlier one at its place) and duplicate are kept.
+    """The reply for one memory. It is kept if it was stored, superseded an earlier one, or is a duplicate.
 
-    ``skipped``: nothing was left to keep. ``blocked``: it was forgotten before; an explicit remember lifts that.
+    ``skipped``: nothing was left to store. ``blocked``: it was forgotten before; an explicit remember lifts that.
     """
 
     ref: str
     event_id: str
     status: Literal["stored", "duplicate", "superseded", "blocked", "skipped"]
     redacted: int = 0
-    """secrets taken out"""
+    """number of masked secrets"""
     reason: str = ""
-    """why it was not kept; of what is kept, how it differs from what was sent"""
+    """why it was not stored, or how the stored text differs from what was sent"""
     supersedes: str | None = None
-    """the ref of the memory that it takes the place of"""
+    """the ref of the memory that it replaces"""
     said: int = 1
-    """how often it was remembered on purpose, this time included"""
+    """how often it was remembered explicitly, this time included"""
 
 
 class Replayed(list[Acknowledged]):
-    """What the first request of an Idempotency-Key was replies, replies again: this one stored nothing."""
+    """The reply to the first request of an Idempotency-Key, repeated: this request stored nothing."""
 
 
 class Intake:
-    """Takes memories in for one home."""
+    """Stores new memories of one home."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Intake:
         self._distiller = distiller
         self._clock = clock
         self._in_flight: dict[tuple[str, str], str] = {}
-        """by tenant and Idempotency-Key, the hash of the request that is being kept now"""
+        """by tenant and Idempotency-Key, the hash of the request in progress"""
 
     async def remember(
         self,
@@ -133,12 +133,11 @@ class Intake:
         batch: str | None = None,
         apart: bool = False,
     ) -> Sequence[Acknowledged]:
-        """Keeps all of ``items`` or, raising, none; what is acknowledged is on the disk.
+        """Store all ``items``, or raise and store none; what is acknowledged is on the disk.
 
-        A second request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of the
-        run of an ingest that they come with; a few that come with none are delivered before all that do. Raises
-        BadInput that names
-        the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
+        A repeated request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of
+        the ingest run; a small request without one is delivered first. With ``apart``, words that were remembered
+        before become another memory. Raises BadInput that names the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
         events = [one.event for one in prepared if one.event is not None]
@@ -148,7 +147,7 @@ class Intake:
 
         guard = None
         if idempotency_key is not None:
-            # The hash is of what was asked, before ids and times of ours were added.
+            # The hash is of the request, before ids and times are added.
             body = sha256(orjson.dumps(list(items), default=str)).hexdigest()
             guard = (tenant, idempotency_key, body)
         with self._exclusive(guard):
@@ -168,19 +167,19 @@ class Intake:
         return _acknowledge(prepared, outcome)
 
     async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
-        """Retires what files do not have any more; by source, how many memories that are."""
+        """Retire the memories that files no longer contain; counts by source."""
         retired = await self._journal.retire(scope, files, dry_run=dry_run)
         if retired and not dry_run:
             self._deliverer.wake()
         return retired
 
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
-        """The sources of a scope's current memories that begin with ``prefix``, by name, after the one named."""
+        """The sources of a scope's current memories that begin with ``prefix``, sorted, after ``after``."""
         return await self._journal.sources(scope, prefix, after, limit)
 
     @contextmanager
     def _exclusive(self, guard: tuple[str, str, str] | None) -> Iterator[None]:
-        """Keeps a second request of a key out while the first is under way; nobody knows its reply yet."""
+        """Refuse a second request of a key while the first, whose reply is not known yet, is in progress."""
         if guard is None:
             yield
             return
@@ -200,12 +199,12 @@ class Intake:
             del self._in_flight[tenant, key]
 
     def prepared(self, item: NewMemory, tenant: str) -> Prepared:
-        """What an item would be kept as."""
+        """The memory as it would be stored."""
         return self._prepare(0, item, tenant)
 
     @staticmethod
     def check(item: NewMemory, name: str = "memories[0]") -> None:
-        """Raises BadInput, by ``name``, for what cannot be kept at all."""
+        """Raises BadInput, which names the memory by ``name``, if it is empty, too long, or has a secret in an id."""
         if not item.text.strip():
             raise BadInput(f"{name}.text is empty: say what to remember")
         if len(item.text) > MAX_TEXT_CHARS:
@@ -216,7 +215,7 @@ class Intake:
         _refuse_secrets(name, item)
 
     def _prepare(self, number: int, item: NewMemory, tenant: str) -> Prepared:
-        """The event that an item is, and what was taken out of it."""
+        """The event of a memory, checked and redacted."""
         self.check(item, f"memories[{number}]")
         text, recalled = _without_recalled(item)
         text, cleaned = clean(text)
@@ -251,7 +250,7 @@ class Intake:
 
 
 def _refuse_secrets(name: str, item: NewMemory) -> None:
-    """Raises BadInput for a secret in what identifies: it is a key, or a file's name, and cannot be masked."""
+    """Raises BadInput for a secret in an id, a key or a file's name, which cannot be masked."""
     identities = (
         ("document", item.place.document if item.place else None),
         ("source", item.source),
@@ -267,27 +266,27 @@ def _refuse_secrets(name: str, item: NewMemory) -> None:
 
 
 def _without_recalled(item: NewMemory) -> tuple[str, int]:
-    """The text without memories that were recalled into it, and how many characters these had.
+    """The text without blocks of recalled memories, and how many characters they had.
 
-    A turn comes from a transcript, where a block may be cut off. Elsewhere only whole blocks are taken out, since
-    somebody may be writing about them.
+    A turn comes from a transcript, where a block may be cut off. In other texts only complete blocks are removed, since
+    the text may be about them.
     """
     text = without_own_block(item.text) if item.kind == "turn" else without_whole_blocks(item.text)[0]
     return text, len(item.text) - len(text)
 
 
 def _changes(recalled: int, cleaned: int, redacted: int) -> str:
-    """How what is kept differs from what was sent, in words; empty where it does not."""
-    replies = []
+    """How the stored text differs from what was sent, in words; empty if it does not."""
+    changes = []
     if recalled:
-        replies.append(f"{_counted(recalled, 'character')} of recalled memories left out")
+        changes.append(f"{_counted(recalled, 'character')} of recalled memories left out")
     if cleaned:
-        replies.append(
+        changes.append(
             f"{_counted(cleaned, 'character')} replaced or removed (line ends, controls, invisible or broken)"
         )
     if redacted:
-        replies.append(f"{_counted(redacted, 'secret')} masked")
-    return "; ".join(replies)
+        changes.append(f"{_counted(redacted, 'secret')} masked")
+    return "; ".join(changes)
 
 
 def _counted(count: int, thing: str) -> str:
@@ -295,7 +294,7 @@ def _counted(count: int, thing: str) -> str:
 
 
 def _nothing_left(text: str, recalled: int) -> str:
-    """Why nothing of a text is kept."""
+    """Why nothing of a text is stored."""
     if text.strip():
         return "nothing to remember: a heartbeat"
     if recalled:

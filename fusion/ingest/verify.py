@@ -1,8 +1,8 @@
-"""A deletion is believed when the backend, asked again, does not return what it deleted.
+"""Verifies deletions: the backend is searched for the deleted memory and must not return it.
 
-It is asked as a reader asks, by the text, in the scope of the memory, and what it answers is looked at before any
-filter of ours: a tombstone must not hide that the memory is still there. Where its text is not known any more (after
-a restart) or has no word to search for, the backend is asked by its ids: to forget once more has to find nothing.
+The search is the read path's, by the text and in the scope of the memory, and its hits are checked before tombstones
+filter them. If the text is unknown (after a restart) or has no searchable word, the backend is asked to delete the ids
+again, which must find nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fusion.lib.bm25 import terms
 from fusion.lib.words import spoken
 
 PROBE_CHARS = 1000
-"""of a text, searched for: enough to find it first"""
+"""characters of the text that are searched for, enough to rank it first"""
 PROBE_LIMIT = 100
 SEARCHED = 5
-"""memories of a batch that are searched for after they were deleted"""
+"""memories of a batch that are searched for after their deletion"""
 
 Ask = Callable[[str, Query], Awaitable[Sequence[Hit]]]
-"""one backend's raw answer, by its name; raises when it gives none"""
+"""searches one backend by its name and returns its raw hits, or raises"""
 Records = Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
 
 
@@ -39,7 +39,7 @@ async def verify_deletion(
     records: Records,
     now: datetime,
 ) -> Forgotten:
-    """``outcome``, if it is true; hidden, where a user's own file says the same. Raises StillThere."""
+    """Check a deletion's outcome: returns it, or "hidden" if a user's own file says the same. Raises StillThere."""
     probe = _probe(event)
     if not terms(probe):
         if isinstance(store, Forgets) and await store.forget(event.event_id, native_ids) == "deleted":
@@ -52,7 +52,7 @@ async def verify_deletion(
     for hit in hits:
         itself = hit.event_id == event.event_id or (hit.event_id is None and hit.native_id in native_ids)
         if hit.event_id is None and any(_is_kept(i, event, known) for i in hit.derived_from):
-            # A fact that other memories say as well is theirs: it goes with the last of them.
+            # A fact that other memories also state is deleted with the last of them.
             outcome = "hidden" if itself else outcome
         elif itself or (hit.event_id is None and event.event_id in hit.derived_from):
             raise StillThere(f"{name} says that it is {outcome}, and still returns it")
@@ -70,12 +70,12 @@ async def verify_deletions(
     records: Records,
     now: datetime,
 ) -> list[Forgotten | StillThere]:
-    """The outcome of each of many deletions (event, native ids, outcome), if it is true; StillThere where it is not.
+    """Check many deletions (event, native ids, outcome); by position the outcome, or StillThere.
 
-    All are verified by their ids: to delete them once more has to find nothing. Every one is also searched for where
-    the store has a user's own files, which may say the same; elsewhere `SEARCHED` of them are, spread evenly.
+    All are verified by deleting their ids again, which must find nothing. If the backend has a user's own files, which
+    may say the same, each is also searched for; otherwise only `SEARCHED` of them, spread evenly.
     """
-    assert isinstance(store, ForgetsMany)  # noqa: S101 — only such a store is asked to forget many
+    assert isinstance(store, ForgetsMany)  # noqa: S101 — checked by the caller
     again = await store.forget_all([(event.event_id, native_ids) for event, native_ids, _ in items])
     every = 1 if store.has_files else -(-len(items) // SEARCHED)
     found: list[Forgotten | StillThere] = []
@@ -94,7 +94,7 @@ async def verify_deletions(
             except BackendError:
                 if store.has_files:
                     raise
-                found.append(outcome)  # it is too busy to be searched, and has said by its ids that it is gone
+                found.append(outcome)  # the search failed, but the ids are verified
     return found
 
 
@@ -103,12 +103,12 @@ def _probe(event: Event) -> str:
 
 
 def _is_kept(event_id: str, forgotten: Event, known: Mapping[str, Record]) -> bool:
-    """Whether a fact's source is still there; one that the journal never knew is another's, and may be."""
+    """Whether a fact's source still exists; an id unknown to the journal may be another gateway's."""
     return event_id != forgotten.event_id and (event_id not in known or known[event_id].live)
 
 
 def _question(probe: str, event: Event, features: Features, now: datetime) -> Query:
-    """What finds it if anything does: in its own scope as far as the backend can filter, and before it expired."""
+    """The query that must find the event if it is there: in its scope, and before it expired."""
     named = {d: features.bound.get(d, getattr(event.scope, d) if d in features.filters else None) for d in DIMENSIONS}
     tenant = event.scope.tenant if features.tenants else features.tenant
     if event.valid_to is not None:

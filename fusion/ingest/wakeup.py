@@ -1,4 +1,4 @@
-"""Waiting for whatever comes first: news, or the time to try again."""
+"""Waiting for a wake-up or the end of a pause, whichever comes first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 
 async def wait_for_news(news: asyncio.Event, pause_s: float | None, sleep: Callable[[float], Awaitable[None]]) -> None:
-    """Returns when there is news, at the latest after a pause; without one it waits for news alone."""
+    """Wait for the event ``news``, at most ``pause_s`` seconds; without limit if that is None."""
     waits: list[asyncio.Future[object]] = [asyncio.ensure_future(news.wait())]
     if pause_s is not None:
         waits.append(asyncio.ensure_future(sleep(pause_s)))

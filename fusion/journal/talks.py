@@ -2,7 +2,7 @@
 
 If the first two turns come from one source, only that source may add turns. If each turn has its own source (message
 ids), any source of that kind may, but not at a taken place. Any other turn is stored as a claim
-(`fusion.contract.CLAIMED`), which is part of no conversation.
+(`fusion.contract.CLAIMED_PREFIX`), which is part of no conversation.
 """
 
 from __future__ import annotations

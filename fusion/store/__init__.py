@@ -1,1 +1,1 @@
-"""Storage on SQLite: one database file with one writer and several readers, and the columns of an event."""
+"""Storage: SQLite databases with one writer and several readers, the columns of an event, and private files."""

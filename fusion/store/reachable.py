@@ -1,8 +1,8 @@
 """Checks that the files a database writes to are still the files at its path.
 
-A process keeps its open files when somebody deletes, moves or replaces them: it goes on writing, commits succeed, and
-nothing of that can be read after a restart. So the journal compares what it has open with what is at its path before
-and after every commit, by device and inode, with a few ``stat`` calls.
+A process keeps its open files when they are deleted, moved or replaced: commits succeed, and nothing of them can be
+read after a restart. So the journal compares its open files with those at the path before and after every commit, by
+device and inode, with a few ``stat`` calls.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _WAL_HEADER_BYTES = 32
 
 
 class Reachable:
-    """One database file, its write-ahead log and its folder, as they were when they were opened.
+    """The identities of a database file, its write-ahead log and its folder at the time they were opened.
 
-    The descriptors that are held here keep the inodes from being used again for other files, so an inode that is still
-    the same is still the same file. They are closed after SQLite's own: closing any descriptor of a database file drops
-    the locks that SQLite has on it.
+    The open descriptors prevent the reuse of the inodes, so an equal inode is the same file. They are closed after
+    SQLite's own, because closing any descriptor of a database file drops SQLite's locks on it.
     """
 
     def __init__(self, file: Path) -> None:
@@ -40,7 +39,7 @@ class Reachable:
         self._gone: str | None = None
 
     def hold(self) -> None:
-        """Takes the files for the right ones. Call it when SQLite has just opened them, log included."""
+        """Record the files' identities; call it when SQLite has just opened them, log included."""
         for path in (self._file.parent, self._file, self._log):
             with suppress(FileNotFoundError):
                 self._held[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -50,24 +49,24 @@ class Reachable:
         self.seal()
 
     def require(self) -> None:
-        """Raises HomeGone when a file is not at its path any more; from then on always."""
+        """Raises HomeGone when a file is no longer at its path, and from then on always."""
         if self._gone is None:
             self._gone = self._missing()
         if self._gone is not None:
             raise HomeGone(self._gone)
 
     def give_up(self, what: str) -> HomeGone:
-        """From now on every check fails with this."""
+        """Make every later check fail with this reason; returns the error."""
         if self._gone is None:
             self._gone = self._explained(what)
         return HomeGone(self._gone)
 
     def seal(self) -> None:
-        """Notes sizes and times of the files as this process leaves them after a commit."""
+        """Record sizes and times of the files after a commit of this process."""
         self._seal = self._sizes()
 
     def unseal(self) -> None:
-        """Has the files count as touched."""
+        """Make `touched` return True."""
         self._seal = None
 
     def touched(self) -> bool:
@@ -75,7 +74,7 @@ class Reachable:
         return self._seal != self._sizes()
 
     def copy_to(self, folder: Path) -> Path:
-        """A copy of the bytes that a new process would find, as one database with its log."""
+        """Copy the database and its log as a new process would find them."""
         for path in (self._file, self._log):
             if path in self._held:
                 _copy(self._held[path], folder / path.name)
@@ -116,7 +115,7 @@ class Reachable:
 
     @property
     def log_is_sound(self) -> bool:
-        """Whether the log begins with a header, or is empty: one that was cut and written on begins with zeros."""
+        """Whether the log is empty or begins with a header; a truncated one begins with zeros."""
         if self._log not in self._held:
             return True
         header = os.pread(self._held[self._log], _WAL_HEADER_BYTES, 0)
@@ -124,9 +123,9 @@ class Reachable:
 
 
 def same_content(reachable: Reachable, counts: str, expected: object) -> str | None:
-    """What differs between a copy of the files and what their connection sees; None where nothing does.
+    """How a copy of the files differs from what their connection sees, in words; None if it does not.
 
-    ``counts`` is a query whose row must be ``expected``. The copy is opened as a new process would open the files.
+    ``counts`` is a query whose row must be ``expected``.
     """
     with TemporaryDirectory(prefix="memory-fusion-") as folder:
         copy = reachable.copy_to(Path(folder))

@@ -1,7 +1,7 @@
-"""The columns of an event: how every store of ours writes an event as a row, and reads an event or a hit from one.
+"""The columns of an event: conversion between events or hits and the rows of SQLite stores.
 
-`_FIELDS` is the only list of them. A store has a table with `EVENT_COLUMNS` and names it when it opens its
-`fusion.store.sqlite.Database`, which adds the columns that an older file does not have.
+`_FIELDS` is the only list of the columns. A store has a table with `EVENT_COLUMNS` and names it when it opens its
+`fusion.store.sqlite.Database`, which adds the columns that an older file lacks.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from typing import Any, NamedTuple
 from fusion.contract import Event, Hit, Moment, Place, Query, Scope
 
 Fields = Row | Mapping[str, Any]
-"""a row of ours, by column"""
+"""a row, by column name"""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(time: datetime) -> int:
-    """Since 1970 UTC; before it, negative."""
+    """Microseconds since 1970 UTC; negative before it."""
     return (time - _EPOCH) // _MICROSECOND
 
 
 def time_of(since_1970: int) -> datetime:
+    """The time of microseconds since 1970 UTC."""
     return _EPOCH + since_1970 * _MICROSECOND
 
 
 def storable(text: str) -> str:
-    """``text`` with lone surrogates, which are no characters and which SQLite refuses, as question marks."""
+    """``text`` with lone surrogates, which SQLite refuses, replaced by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -71,12 +72,11 @@ def _read_ids(written: str) -> tuple[str, ...]:
 
 
 _scope = lru_cache(1024)(Scope)
-"""Memories are many, whose they are is few."""
+"""cached: there are many events of few scopes"""
 
 
 class _Field(NamedTuple):
-    """A field of an event: its columns with their types, and the two ways between them where the value itself is not
-    what is stored."""
+    """A field of an event: its columns with their types, and the conversions if the value is not stored as it is."""
 
     name: str
     columns: Mapping[str, str]
@@ -96,8 +96,8 @@ _SCOPE = {
 _MOMENT = {"at": "integer", "at_precision": "text", "at_zone": "text"}
 _PLACE = {"document": "text", "place_start": "integer", "place_end": "integer", "place_unit": "text"}
 
-# In the order of `Event`. Times are microseconds since 1970 UTC, so that they compare exactly. What is added is added
-# to files that have rows already: its type allows null or has a default.
+# In the order of `Event`. Times are microseconds since 1970 UTC, so that they compare exactly. A new column is added to
+# existing rows, so its type must allow null or have a default.
 _FIELDS = (
     _Field("event_id", {"event_id": "text not null unique"}),
     _Field("text", {"text": "text not null"}),
@@ -121,12 +121,12 @@ _FIELDS = (
 _COLUMNS = {name: kind for field in _FIELDS for name, kind in field.columns.items()}
 EVENT_NAMES = tuple(_COLUMNS)
 EVENT_COLUMNS = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-"""every field of an Event but ``stated``, which only the journal keeps"""
+"""every field of an Event but ``stated``, which only the journal stores"""
 INSERT_EVENT = f"insert into memory ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"
 
 
 def add_missing_columns(db: Connection, table: str) -> None:
-    """Adds the columns to ``table`` that events have gained since it was made."""
+    """Add the event columns that ``table`` lacks."""
     there = {row[1] for row in db.execute(f"pragma table_info({table})")}
     for name in EVENT_NAMES:
         if name not in there:
@@ -153,7 +153,7 @@ def event_of(row: Fields) -> Event:
 
 
 def event_in(columns: Sequence[Any]) -> Event:
-    """The event whose columns these are, in the order of ``EVENT_NAMES``: for a caller that reads a hundred."""
+    """The event of columns in the order of ``EVENT_NAMES``; faster than `event_of` for many rows."""
     return Event(*_values(columns))
 
 
@@ -181,25 +181,27 @@ def scope_of(row: Fields) -> Scope:
 
 
 Kept = tuple[Any, ...]
-"""what a hit has of its event, whatever is asked"""
+"""the fields of a hit that do not depend on the query"""
 
 
 def kept_in(columns: Sequence[Any]) -> Kept:
-    """What the hit of an event has whatever is asked, of the columns in the order of ``EVENT_NAMES``. It never changes,
-    so that a caller may keep it."""
+    """The fields of an event's hit that do not depend on the query, from columns in the order of ``EVENT_NAMES``.
+
+    Immutable, so a caller may cache them.
+    """
     kept: Kept = _KEPT(_values(columns))
     return kept
 
 
 def hit_in(kept: Kept, score: float | None = None, path: tuple[str, ...] = (), graph_score: float | None = None) -> Hit:
-    """The hit that echoes an event; its native id is the event's id."""
-    # By place, which takes a sixth of the time that `replace` takes, a hundred times a question.
+    """The hit of an event, whose native id is the event id."""
+    # Positional arguments take a sixth of the time of `replace`, a hundred times per question.
     values: tuple[Any, ...] = (*kept[:_SCORE_AT], score, *kept[_SCORE_AT:], path, graph_score)
     return Hit(*values)
 
 
 def hit_of(row: Fields, score: float | None = None) -> Hit:
-    """The hit that echoes the event of a row."""
+    """The hit of a row's event."""
     return hit_in(kept_in(_columns_of(row)), score)
 
 
@@ -216,11 +218,12 @@ _KEPT = itemgetter(
 
 
 def visible(query: Query) -> tuple[str, dict[str, object]]:
-    """The condition on a row ``m`` of ``memory`` under which ``query`` may see it, and its parameters.
+    """The SQL condition on a row ``m`` of ``memory`` under which ``query`` may see it, and its parameters.
 
-    Its scope, never what is quarantined, and time: without ``as_of``, what is valid now and not superseded; with it,
-    what had begun (valid_from, else when it happened, else when it was recorded), had not ended and was not yet
-    superseded then; with ``known_at``, as far as it was recorded by then. A memory is superseded only by its owner's.
+    It checks scope, trust (never quarantined) and time. Without ``as_of`` a memory must be valid now and not
+    superseded. With it, it must have begun (valid_from, else when it happened, else when it was recorded), not ended,
+    and not yet been superseded then. With ``known_at`` only what was recorded by then counts. A memory is superseded
+    only by one of the same owner.
     """
     values: dict[str, object] = {"tenant": query.scope.tenant}
     terms = ["m.tenant = :tenant", "m.trust <> 'quarantined'"]

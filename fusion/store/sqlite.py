@@ -1,8 +1,7 @@
-"""SQLite for our own stores: off the event loop, one writer, several readers.
+"""An SQLite database off the event loop, with one writer and several readers.
 
-What is decided here once: WAL with ``synchronous=FULL`` (nothing acknowledged was lost in repeated ``kill -9``),
-waiting writers share one commit, a read sees one snapshot, deleted content is overwritten, and every fault of SQLite
-comes out as one of our own errors with the fix in its text.
+It uses WAL with ``synchronous=FULL``, so acknowledged writes survive ``kill -9``. Waiting writers share one commit, a
+read sees one snapshot, deleted content is overwritten, and SQLite's errors are raised as `fusion.errors` with a fix.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ Connection = sqlite3.Connection
 Row = sqlite3.Row
 
 BUSY_S = 5.0
-"""how long a writer waits for another process's lock, in seconds, before it says so"""
+"""how long a writer waits for another process's lock, in seconds, before StoreBusy"""
 
 WAL_BYTES = 16_000_000
-"""what the write-ahead log of each store is cut back to once it is in its database: a burst of writes lets it grow"""
+"""size to which the write-ahead log is truncated after a checkpoint; a burst of writes lets it grow"""
 
 _COMPARISONS = 3
-"""looks at files that another process writes to, before the caller is asked to try again"""
+"""comparisons of files that another process writes to, before StoreBusy"""
 
 READERS = 2
-"""threads that read: SQLite's work is short and in memory, more would only contend"""
+"""reading threads: queries are short and in memory, so more threads would only contend"""
 
 REFILL = (
     "Stop the gateway, restore its folder from a backup or move that away, and start again: an empty store is made, "
     "and the journal has every memory to fill it from"
 )
-"""how to fix a store that is derived from the journal"""
+"""the default fix, for a store that is derived from the journal"""
 
 _PRAGMAS = """
 pragma foreign_keys = on;
@@ -52,7 +51,7 @@ pragma temp_store = memory;
 
 
 def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
-    """A connection in WAL mode whose transactions are begun and ended by hand; the file is its owner's only (0600)."""
+    """A connection in WAL mode without implicit transactions; a new file gets mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         path.touch(mode=0o600)
@@ -70,7 +69,7 @@ def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
 
 
 def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Cursor:
-    """The rows of a query as plain tuples, which take half the time that rows with names do."""
+    """The rows of a query as tuples, in half the time that `sqlite3.Row` takes."""
     cursor = db.cursor()
     cursor.row_factory = None
     return cursor.execute(sql, values)
@@ -78,8 +77,11 @@ def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, obj
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What protects a database that is the only copy: ``count`` is executed in every transaction and counts it,
-    ``state`` reads that count and whatever else a sound copy of the files must have too."""
+    """Protects a database that is the only copy.
+
+    ``count`` is a statement that counts each transaction; ``state`` is the query for that count and for all else that
+    an intact copy of the files must agree in.
+    """
 
     reachable: Reachable
     count: str
@@ -87,10 +89,9 @@ class Guard:
 
 
 class Database:
-    """One SQLite file. ``write`` and ``read`` take a function of a connection and run it in a thread of their own,
-    ``look`` in the caller's.
+    """One SQLite file. ``write`` and ``read`` run a function of a connection in a thread, ``look`` in the caller's.
 
-    Raises ``StoreBusy`` when another process holds the file, ``StoreFull`` when there is no space (nothing was half
+    Raises ``StoreBusy`` when another process holds the file, ``StoreFull`` when there is no space (nothing is half
     written), ``StoreDamaged`` when the file is corrupt or newer than this program, ``BackendUnreachable`` once closed.
     """
 
@@ -103,7 +104,7 @@ class Database:
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
         self._looks = 0
-        self._beside = threading.Condition()
+        self._looks_changed = threading.Condition()
         self._waiting: list[tuple[Callable[[Connection], Any], Future[Any]]] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
@@ -111,9 +112,9 @@ class Database:
         self._guard: Guard | None = None
         self._wal_bytes = WAL_BYTES
         self.refusal = ""
-        """why nothing is written, where nothing is"""
+        """why writes are refused; empty if they are not"""
         self.refused: type[FusionError] = StoreDamaged
-        """what is raised then"""
+        """the error that a refused write raises"""
 
     @classmethod
     async def open(
@@ -127,13 +128,11 @@ class Database:
         wal_bytes: int = WAL_BYTES,
         events: str = "",
     ) -> Self:
-        """Opens ``path``, checked for damage and brought to the newest schema: ``steps[n]`` is the SQL that leads from
-        version n to n + 1, version 0 being an empty file. ``fix`` says what to do when it is damaged.
+        """Open ``path``, check it for damage and migrate it: ``steps[n]`` is the SQL from version n to n + 1.
 
-        ``events`` is the table of events, if there is one: it gets the columns that events have gained since the file
-        was made.
-
-        With a ``guard`` nothing is read or acknowledged once its files are not at ``path`` any more: HomeGone.
+        Version 0 is an empty file. ``fix`` says what to do if it is damaged. ``events`` names the table of events, if
+        any, which gets missing event columns. With a ``guard`` every call raises HomeGone once the files are no longer
+        at ``path``.
         """
         database = cls(path, busy_s, fix)
         database._guard, database._wal_bytes = guard, wal_bytes
@@ -147,10 +146,7 @@ class Database:
 
     @classmethod
     async def open_damaged(cls, path: Path, steps: Sequence[str], *, fix: str = REFILL) -> Self:
-        """A damaged file, to be read as far as it goes and never written to.
-
-        Raises StoreDamaged where nothing can be read, or where it is not of the newest schema.
-        """
+        """Open a damaged file for reading only. Raises StoreDamaged if it cannot be read, or has another schema."""
         database = cls(path, fix=fix)
         database.refusal = f"{path} is damaged, so it is only read. {fix}"
         try:
@@ -163,8 +159,10 @@ class Database:
         return database
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Runs ``work`` in a transaction; durable when it returns. Works that wait share one commit, not one fate: what
-        one of them raises undoes that one only."""
+        """Run ``work`` in a transaction; durable when it returns.
+
+        Waiting works share one commit, each in its savepoint: an error undoes only the work that raised it.
+        """
         self._refuse_when_closed()
         if self.refusal:
             raise self.refused(self.refusal)
@@ -175,36 +173,36 @@ class Database:
         return await asyncio.wrap_future(done)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Runs ``work`` over one snapshot, beside the writer; it must not write."""
+        """Run ``work``, which must not write, over one snapshot, concurrently with the writer."""
         self._refuse_when_closed()
         self.require_reachable()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
 
     def require_reachable(self) -> None:
-        """Raises HomeGone when a guarded file is not at its path any more; some microseconds."""
+        """Raises HomeGone when a guarded file is no longer at its path; takes some microseconds."""
         if self._guard is not None:
             self._guard.reachable.require()
 
     async def compare_with_files(self) -> None:
-        """Raises HomeGone when another process wrote to a guarded file, and what it holds is not what was kept."""
+        """Raises HomeGone when another process wrote to a guarded file and its content is not what was committed."""
         self._refuse_when_closed()
         if self._guard is not None:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._compare)
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        """As ``read``, in the thread of whoever calls, which may wait; closing waits for it."""
-        with self._beside:
+        """As ``read``, in the caller's thread, which may block; closing waits for it."""
+        with self._looks_changed:
             self._refuse_when_closed()
             self._looks += 1
         try:
             return self._look(work)
         finally:
-            with self._beside:
+            with self._looks_changed:
                 self._looks -= 1
-                self._beside.notify_all()
+                self._looks_changed.notify_all()
 
     async def check(self) -> None:
-        """Reads the whole file beside the writer. Raises StoreDamaged when it is not what was written."""
+        """Check the whole file, concurrently with the writer. Raises StoreDamaged when it is corrupt."""
 
         def look(db: Connection) -> None:
             self._require_sound(db)
@@ -212,12 +210,12 @@ class Database:
         await self.read(look)
 
     async def checkpoint(self) -> None:
-        """Empties the write-ahead log into the file, as far as readers allow: what was overwritten is then gone."""
+        """Move the write-ahead log into the file as far as readers allow, so that overwritten content is gone."""
         self._refuse_when_closed()
         await asyncio.get_running_loop().run_in_executor(self._writer, self._empty_log)
 
     async def close(self) -> None:
-        """Finishes what waits, then closes. May be called twice."""
+        """Finish waiting work, then close. Idempotent."""
         if not self._closed:
             self._closed = True
             await asyncio.to_thread(self._shut)
@@ -271,7 +269,7 @@ class Database:
                 db.execute(self._guard.count)
             db.execute("commit")
             self._require_kept()
-        except Exception as error:  # noqa: BLE001 – nothing of the group is kept, and all of it must hear so
+        except Exception as error:  # noqa: BLE001 – nothing of the group is committed, and every work gets the error
             if db.in_transaction:
                 db.execute("rollback")
             outcomes = [(done, None, error) for _, done in group]
@@ -282,7 +280,7 @@ class Database:
                 done.set_exception(self._translated(failure))
 
     def _compare(self) -> None:
-        """Before a commit: the files are at their path, and hold what was kept, if another process wrote to them."""
+        """Before a commit, check that the files are at their path and, if another process wrote to them, intact."""
         guard, db = self._guard, self._writing
         if guard is None or db is None:
             return
@@ -294,7 +292,7 @@ class Database:
             try:
                 fault = self._difference(db, guard)
             except BaseException:
-                guard.reachable.unseal()  # what could not be compared is compared before the next commit
+                guard.reachable.unseal()  # compare again before the next commit
                 raise
             if fault is not None and not guard.reachable.touched():
                 raise guard.reachable.give_up(f"{self.path} was written to by another process ({fault})")
@@ -303,7 +301,7 @@ class Database:
 
     @staticmethod
     def _difference(db: Connection, guard: Guard) -> str | None:
-        db.execute("begin immediate")  # nobody writes meanwhile who writes as SQLite does
+        db.execute("begin immediate")  # keeps other SQLite writers out meanwhile
         try:
             expected = tuple(db.execute(guard.state).fetchone())
             return same_content(guard.reachable, guard.state, expected)
@@ -311,7 +309,7 @@ class Database:
             db.execute("rollback")
 
     def _require_kept(self) -> None:
-        """After a commit: what was written is at the path, so it may be acknowledged."""
+        """After a commit, check that it is in the files at the path, so it may be acknowledged."""
         if self._guard is not None:
             self._guard.reachable.require()
             if not self._guard.reachable.log_is_sound:
@@ -342,7 +340,7 @@ class Database:
             raise self._translated(error) from error
 
     def _taken(self) -> Connection | None:
-        """The connection that was read by last: what it read is still in its cache, and in the processor's."""
+        """The idle connection that was used last, whose cache is warm."""
         with self._lock:
             return self._idle.pop() if self._idle else None
 
@@ -361,8 +359,8 @@ class Database:
     def _shut(self) -> None:
         self._readers.shutdown(wait=True)
         self._writer.shutdown(wait=True)
-        with self._beside:
-            self._beside.wait_for(lambda: not self._looks)
+        with self._looks_changed:
+            self._looks_changed.wait_for(lambda: not self._looks)
             for db in (*self._reading, self._writing):
                 if db is not None:
                     db.close()
@@ -375,7 +373,7 @@ class Database:
             raise BackendUnreachable(f"{self.path.name} is closed")
 
     def _require_sound(self, db: Connection) -> None:
-        db.execute("pragma shrink_memory")  # the file is to be looked at, not what was read of it before
+        db.execute("pragma shrink_memory")  # check the file rather than its cached pages
         verdict = db.execute("pragma quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise self._damaged(str(verdict).splitlines()[-1])
@@ -384,7 +382,7 @@ class Database:
         return StoreDamaged(f"{self.path} is damaged ({what}). {self._fix}")
 
     def _translated(self, error: Exception) -> Exception:
-        """Our own error for one of SQLite or the file system; any other as it is."""
+        """The `fusion.errors` error for an error of SQLite or the file system; any other unchanged."""
         if isinstance(error, OSError):
             return StoreDamaged(f"{self.path} cannot be opened: {error.strerror}. Check that its folder is yours")
         if isinstance(error, FusionError) or not isinstance(error, sqlite3.Error):

@@ -1,4 +1,4 @@
-"""Probes whether anything can be written into a home."""
+"""Probes whether a home can be written to."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 PROBE_BYTES = 256 * 1024
-"""what a start needs at least: locks, the shared memory of a few databases, a record of the server"""
+"""what a start needs at least: locks, shared memory of a few databases, the server's record"""
 _UNWRITABLE = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM}
 
 
 def unwritable(home: Path) -> str:
-    """Why nothing can be written into a home, in the system's words; empty where something can, or there is none."""
+    """Why a home cannot be written to, in the system's words; empty if it can, or does not exist."""
     if not home.is_dir():
         return ""
     probe = home / f".probe-{os.getpid()}"

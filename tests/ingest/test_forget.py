@@ -655,7 +655,7 @@ async def test_a_query_forgets_what_it_finds_and_criteria_narrow_that(journal):
     ("said", "why"),
     [
         ({}, "Say what to forget"),
-        ({"refs": ("m1",), "source": "mail"}, "refs stand alone"),
+        ({"refs": ("m1",), "source": "mail"}, "refs cannot be combined"),
         ({"query": "x", "cursor": "c1"}, "cursor"),
         ({"source": "mail", "cursor": "7"}, "cursor"),
     ],

@@ -128,7 +128,7 @@ def test_what_is_piped_has_no_blanks_at_the_ends_of_lines(home: Path) -> None:
     ("arguments", "why"),
     [
         (("forget", "--user", "nadia"), "Say what to forget"),
-        (("forget", "m1", "--source", "mail"), "refs stand alone"),
+        (("forget", "m1", "--source", "mail"), "refs cannot be combined"),
         (("forget", "--source", "fax"), "there is nothing like that here"),
         (
             ("forget", "m999"),

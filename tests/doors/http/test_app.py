@@ -715,7 +715,7 @@ class TestForgetting:
         ("body", "why"),
         [
             ({"user_id": "nadia"}, "Say what to forget"),
-            ({"refs": ["m1"], "source": "mail"}, "refs stand alone"),
+            ({"refs": ["m1"], "source": "mail"}, "refs cannot be combined"),
             ({"refs": []}, "refs"),
             ({"refs": ["m1"] * 101}, "refs"),
             ({"query": " "}, "query"),
