@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
-from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.jaccard import guard_words, jaccard
 from fusion.lib.words import words
 
 CONTENT_WORD_LETTERS = 4
@@ -74,7 +74,7 @@ def duplicate_pairs(texts: Sequence[str], threshold: float = 0.6) -> int:
         said = words(text)
         if len(said) <= SHORT_TEXT_WORDS:
             continue
-        entry = (plain(text).casefold(), said, telling(said))
+        entry = (plain(text).casefold(), said, guard_words(said))
         for other, other_said, other_telling in seen:
             within = entry[0] in other or other in entry[0]
             apart = entry[2] != other_telling or (

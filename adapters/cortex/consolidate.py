@@ -25,7 +25,7 @@ from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State,
 from adapters.cortex.retention import from_stated
 from adapters.graph.names import key
 from fusion.contract import Captured, Fact, Kind, LanguageModel
-from fusion.lib.jaccard import telling
+from fusion.lib.jaccard import guard_words
 from fusion.lib.words import stem, word_list, words
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def adds_nothing(new: Memory, old: Memory) -> bool:
     rest = iter(_words(known))
     return (
         all(word in rest for word in _words(text))
-        and telling(words(text)) == telling(words(known))
+        and guard_words(words(text)) == guard_words(words(known))
         and all(any(_states(stated, fact) for stated in old.extraction.facts) for fact in new.extraction.facts)
     )
 

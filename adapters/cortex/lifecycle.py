@@ -25,7 +25,7 @@ from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
 from fusion.contract import Embedder, Scope
 from fusion.errors import FusionError
-from fusion.lib.jaccard import jaccard, telling
+from fusion.lib.jaccard import guard_words, jaccard
 from fusion.lib.words import words
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class NearDuplicates:
         said = words(memory.spoken)
         sketch = MinHash(num_perm=PERMUTATIONS)
         sketch.update_batch([word.encode("utf-8", "replace") for word in said])
-        apart = repr((_apart(memory), sorted(telling(said)))).encode("utf-8", "replace")
+        apart = repr((_apart(memory), sorted(guard_words(said)))).encode("utf-8", "replace")
         salt = int.from_bytes(blake2b(apart, digest_size=4).digest(), "big")
         sketch.hashvalues ^= salt
         return sketch
@@ -287,7 +287,7 @@ class NearDuplicates:
 
 def _may_be_one(a: Memory, b: Memory) -> bool:
     """Whether two memories may be merged; checked on the memories themselves, as buckets may collide."""
-    return _apart(a) == _apart(b) and not telling(words(a.event.text) ^ words(b.event.text))
+    return _apart(a) == _apart(b) and not guard_words(words(a.event.text) ^ words(b.event.text))
 
 
 def _apart(memory: Memory) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from adapters.cortex.recall import Pool
 from fusion.contract import Query
 from fusion.lib.bm25 import terms
-from fusion.lib.jaccard import telling
+from fusion.lib.jaccard import guard_words
 from fusion.lib.words import words
 
 MAX_ENTRIES = 128
@@ -102,5 +102,5 @@ def key_of(query: Query, history: bool) -> bytes | None:
     asked = terms(query.text)
     if query.scope.session_id is None or not asked:
         return None
-    parts = query.scope, history, query.as_of, query.known_at, asked, sorted(telling(words(query.text)))
+    parts = query.scope, history, query.as_of, query.known_at, asked, sorted(guard_words(words(query.text)))
     return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()

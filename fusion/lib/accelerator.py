@@ -1,4 +1,4 @@
-"""numkong, which multiplies int8 on the processor's own instructions for it: optional (`memory-fusion[fast]`)."""
+"""Loads numkong, an optional library for int8 products with SIMD instructions (`memory-fusion[fast]`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=1)
 def numkong() -> ModuleType | None:
-    """The module, if it is installed and can be loaded; where it cannot, one warning says why."""
+    """The module, or None if it is not installed or cannot be loaded; the latter is logged once."""
     if find_spec("numkong") is None:
         return None
     try:
         return import_module("numkong")
-    except Exception as error:  # noqa: BLE001 — of another ABI or processor it raises what it likes, and numpy does
+    except Exception as error:  # noqa: BLE001 — for another ABI or processor it may raise anything, and numpy suffices
         log.warning("numkong does not load, so vectors are multiplied without it: %s: %s", type(error).__name__, error)
         return None

@@ -1,4 +1,4 @@
-"""How long to wait after failures in a row: twice as long after each, up to a cap, with a spread."""
+"""Exponential backoff: the wait doubles after each failure in a row, up to a cap, with a random spread."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def backoff_s(
     """Seconds to wait after ``failures`` failures in a row: ``first_s`` after one, doubled after each more, at most
     ``cap_s``.
 
-    A ``spread`` of .2 makes it up to 20 % shorter or longer, so that clients that failed together do not come back
-    together; ``draw`` is a number from 0 to 1.
+    A ``spread`` of .2 makes it up to 20 % shorter or longer, so that clients that failed together do not retry
+    together; ``draw`` returns a random number from 0 to 1.
     """
     steady_s = min(cap_s, first_s * 2.0 ** min(max(failures - 1, 0), _DOUBLINGS))
     return steady_s * (1 - spread + 2 * spread * draw()) if spread else steady_s

@@ -1,4 +1,4 @@
-"""BM25 over texts at hand, with the document frequencies of the whole scope.
+"""BM25 scores of texts in memory, with the document frequencies of the whole scope.
 
 Robertson and Zaragoza, "The probabilistic relevance framework: BM25 and beyond", 2009; k1 = 1.2, b = 0.75, and
 Lucene's idf = ln(1 + (N - n + 0.5) / (n + 0.5)), which is never negative.
@@ -25,9 +25,9 @@ B = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """How common each term is in a scope: of ``documents`` memories, ``counts[term]`` have it.
+    """The document frequencies of a scope: ``counts[term]`` of its ``documents`` memories have the term.
 
-    ``average_length`` is in terms.
+    ``average_length`` of a memory is in terms.
     """
 
     documents: int = 0
@@ -35,18 +35,19 @@ class Frequencies:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def idf(self, term: str) -> float:
+        """The inverse document frequency of a term, 0 or more."""
         n = min(self.counts.get(term, 0), self.documents)
         return log(1 + (self.documents - n + 0.5) / (n + 0.5))
 
 
 @lru_cache(maxsize=8192)
 def terms(text: str) -> tuple[str, ...]:
-    """`stems`, remembered: the same memories come back query after query."""
+    """`stems` with a cache: the same memories occur in many queries."""
     return tuple(stems(text))
 
 
 class Counted(NamedTuple):
-    """How often each term stands in a text of ``length`` terms."""
+    """A text of ``length`` terms, with the count of each."""
 
     length: int
     counts: Mapping[str, int]
@@ -54,49 +55,49 @@ class Counted(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def counted(text: str) -> Counted:
-    """A text's terms, counted and remembered: a query then looks up its own few terms, not all of the text's."""
+    """Count a text's terms; cached, since a query looks up only its own few terms in each text."""
     found = stems(text)
     return Counted(len(found), Counter(found))
 
 
 class Bm25:
-    """A query, ready to be held against texts: the idf of each of its terms, and the most that they can count."""
+    """A query prepared for scoring: the idf of each of its terms, and the highest possible score."""
 
     def __init__(self, query: Sequence[str], frequencies: Frequencies) -> None:
         self._weights = {term: frequencies.idf(term) for term in query}
-        self._most = sum(self._weights.values()) * (K1 + 1)
+        self._highest = sum(self._weights.values()) * (K1 + 1)
         self._average_length = max(frequencies.average_length, 1.0)
 
     def score(self, *texts: Counted) -> float:
-        """The score of texts read as one, as a share of the highest that the query allows, 0 to 1.
+        """The score of the texts as one, divided by the highest possible score of the query: 0 to 1.
 
-        A term that occurs without end would count k1 + 1 times its idf; that bound makes scores comparable between
-        queries. The more texts, the longer they may be together.
+        A term counts at most k1 + 1 times its idf, however often it occurs; this bound makes scores comparable between
+        queries. The length is compared with the average length times the number of texts.
         """
         length = 0
         for text in texts:
             length += text.length
         scale = K1 * (1 - B + B * length / (self._average_length * len(texts)))
         total = 0.0
-        for term, weight in self._weights.items():  # always in the same order: sums of floats depend on it
+        for term, weight in self._weights.items():  # in a fixed order, since sums of floats depend on it
             count = 0
             for text in texts:
                 count += text.counts.get(term, 0)
             if count:
                 total += weight * count * (K1 + 1) / (count + scale)
-        return total / self._most if total else 0.0
+        return total / self._highest if total else 0.0
 
-    def scores(self, texts: Sequence[Counted], beside: Sequence[Sequence[int | None]] = ()) -> NDArray[np.float64]:
-        """`score` of each text read as one with those beside it: ``beside`` has rows of where among the texts one is.
+    def scores(self, texts: Sequence[Counted], adjacent: Sequence[Sequence[int | None]] = ()) -> NDArray[np.float64]:
+        """`score` of each text together with its adjacent texts, equal to the last digit, in a fifth of the time.
 
-        The same to the last digit, for many texts at a fifth of the time.
+        Each row of ``adjacent`` has, for each text, the index of one adjacent text or None.
         """
         import numpy as np
 
         counts = np.array([[text.counts.get(term, 0) for term in self._weights] for text in texts], dtype=np.float64)
         lengths = np.array([text.length for text in texts], dtype=np.float64)
         read, length, number = counts.copy(), lengths.copy(), np.ones(len(texts))
-        for others in beside:
+        for others in adjacent:
             here, there = pairs(others)
             read[here] += counts[there]
             length[here] += lengths[there]
@@ -105,10 +106,10 @@ class Bm25:
         total = np.zeros(len(texts))
         for weight, count in zip(self._weights.values(), read.T, strict=True):
             total += weight * count * (K1 + 1) / (count + scale)
-        return total / self._most if self._most else total
+        return total / self._highest if self._highest else total
 
 
 def pairs(others: Sequence[int | None]) -> tuple[list[int], list[int]]:
-    """Where there is another one, and where that one is."""
+    """The indices of the texts that have an adjacent text, and the indices of those."""
     here = [i for i, j in enumerate(others) if j is not None]
     return here, [j for j in others if j is not None]

@@ -4,9 +4,9 @@
        │                             ▲                      │
        └──asked to wait: 429, 401 ───┴──the probe fails─────┘  (for twice as long)
 
-M. Nygard, "Release It!", 2007. Four things that none of the published ones does: however many calls wait when the time
-is up, exactly one goes; a Retry-After is honoured; being asked to wait is not a failure; and calls that
-were under way together and end too late are one failure, because in a crowd they are late through one another.
+M. Nygard, "Release It!", 2007. In addition to the published ones: exactly one call is let through as a probe when the
+time is up; a Retry-After is honoured; a request to wait is not a failure; and calls that were under way together and
+time out count as one failure, since they may have delayed one another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNAUTHORIZED_S = 60.0  # a new credential takes somebody a minute
 
 
 class Waits(NamedTuple):
-    """Seconds that a breaker stays open."""
+    """The times that a breaker stays open, in seconds."""
 
     first_s: float = FIRST_S
     cap_s: float = CAP_S
@@ -41,7 +41,7 @@ class Waits(NamedTuple):
 
 
 class Permit:
-    """The right to make one call. Report its outcome once; of a call that the client left, ``abandoned``."""
+    """Permission for one call. The caller reports its outcome once; ``abandoned`` if the client cancelled it."""
 
     __slots__ = ("_breaker", "_era", "_late", "_reported", "probe")
 
@@ -51,7 +51,7 @@ class Permit:
         self._reported = False
 
     def _first_report(self) -> bool:
-        """Whether the outcome still matters: the first one, of a call from before no change of state."""
+        """Whether this is the first report, and the breaker's state has not changed since the call began."""
         first, self._reported = not self._reported, True
         return first and self._era == self._breaker._era
 
@@ -60,12 +60,12 @@ class Permit:
             self._breaker._succeed(self.probe)
 
     def failed(self, *, retry_after_s: float | None = None, last: bool = False) -> None:
-        """``last``: no other backend answers, so this one is not ejected, however often it fails."""
+        """Report a failure. ``last``: no other backend answers, so the breaker stays closed."""
         if self._first_report():
             self._breaker._fail(self.probe, retry_after_s, last)
 
     def late(self, *, last: bool = False) -> None:
-        """It failed by not ending in time. Counted only if it began after the latest one that was counted."""
+        """Report a timeout. It counts only if the call began after the last timeout that was counted."""
         if self._first_report() and self._late == self._breaker._late:
             self._breaker._late += 1
             self._breaker._fail(self.probe, None, last)
@@ -81,13 +81,13 @@ class Permit:
             self._breaker._suspend("unauthorized", self._breaker._waits.unauthorized_s)
 
     def abandoned(self) -> None:
-        """It says nothing about the backend; a probe may be made again at once."""
+        """Report a cancelled call, which says nothing about the backend; a probe may be repeated immediately."""
         if self._first_report() and self.probe:
             self._breaker._open(self._breaker.reason, 0.0)
 
 
 class Breaker:
-    """``clock`` is monotonic seconds; ``draw`` a number from 0 to 1 for the spread."""
+    """A circuit breaker. ``clock`` returns monotonic seconds, ``draw`` a random number from 0 to 1 for the spread."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Breaker:
 
     @property
     def state(self) -> State:
-        """As a call would find it; half-open from the moment that the time is up."""
+        """The state that the next call would find: half-open as soon as the time is up."""
         if self._state == "open" and self._clock() >= self._until:
             return "half_open"
         return self._state
@@ -120,16 +120,16 @@ class Breaker:
 
     @property
     def healthy(self) -> bool:
-        """Closed, and not merely because it was the last: it answered within its latest few calls, or is new."""
+        """Whether it is closed and has fewer failures in a row than the limit."""
         return self._state == "closed" and self._failures < self._limit
 
     @property
     def wait_s(self) -> float:
-        """Seconds until the next call may be made; 0 when it may be made now, or a probe is under way."""
+        """Seconds until the next call is allowed; 0 if it is allowed now, or while a probe is under way."""
         return max(0.0, self._until - self._clock()) if self._state == "open" else 0.0
 
     def admit(self) -> Permit | None:
-        """A permit for one call, or ``None``: then `reason` says why not."""
+        """A permit for one call, or ``None``; `reason` then has the reason."""
         if self._state == "closed":
             return Permit(self, self._era, probe=False)
         if self._state == "half_open" or self._clock() < self._until:
@@ -138,7 +138,7 @@ class Breaker:
         return Permit(self, self._era, probe=True)
 
     def _turn(self, state: State) -> None:
-        # Calls that began in an earlier state report to nobody: their outcome is about the past.
+        # Reports of calls that began in an earlier state are ignored.
         self._state = state
         self._era += 1
 
@@ -146,7 +146,7 @@ class Breaker:
         self._failures = 0
         self._successes = min(self._limit, self._successes + 1)
         if self._successes == self._limit:
-            self._openings = 0  # one good answer from a flapping server does not make it a steady one
+            self._openings = 0  # only after several successes, since the server may be unstable
         if probe:
             self._turn("closed")
 
@@ -174,5 +174,5 @@ class Breaker:
 
 
 def _bounded(seconds: float) -> float:
-    """A time that a server asked for, within what is bearable; nonsense (NaN, the past) is none."""
+    """The seconds that a server asked for, at most the cap; 0 for NaN and negative numbers."""
     return min(RETRY_AFTER_CAP_S, seconds) if seconds > 0 else 0.0

@@ -1,4 +1,4 @@
-"""One budgeter for all that is measured in characters or tokens."""
+"""Estimates tokens, and clips texts to a number of characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def clip(text: str, limit: int, mark: str = " […]") -> str:
-    """At most ``limit`` characters of a text, cut at a blank where one is near, the cut marked."""
+    """At most ``limit`` characters of a text, cut at a space if one is near, and with a mark at the cut."""
     if len(text) <= limit:
         return text
     if limit <= len(mark):

@@ -1,11 +1,10 @@
-"""A Markdown text becomes chunks: whole blocks of one section, with the lines they stand on.
+"""Splits a Markdown text into chunks: whole blocks of one section, with their line numbers.
 
-A chunk never spans two sections, and a block (a paragraph, a list, a table, a fence) is broken only
-when it alone is larger than a chunk: a list then at its items, a table at its rows, anything else at
-its lines, and a line that is still too long between two words. Every line that is not blank is in
-exactly one chunk. Where a section had to be split, a chunk also knows the end of the one before it, so
-that what was said across the cut is found; it is searched and never shown, and so whoever forgets a
-chunk forgets its lines.
+A chunk never spans two sections. A block (paragraph, list, table, code fence) is split only if it is larger than a
+chunk: a list at its items, a table at its rows, any other block at its lines, and a line that is still too long between
+two words. Every line that is not blank is in exactly one chunk. If a section is split, a chunk also has the end of the
+chunk before it (the overlap), so that a text across the cut can be found. The overlap is searched and not shown:
+forgetting a chunk removes exactly its lines.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 PARSING = 0.5
-"""of the time that cutting a text takes, about; the rest is for its sections"""
+"""share of the time that parsing takes, roughly; the rest is for splitting the sections"""
 BYTES_PER_TOKEN = 4
-"""A token is reckoned as four bytes of UTF-8: near the truth for English prose, on the safe side for code and CJK."""
+"""estimate: four bytes of UTF-8 are one token; close for English prose, too high for code and CJK"""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Lines ``start`` to ``end`` (from 1, both included) of a text, under the headings that lead to them.
+    """Lines ``start`` to ``end`` (from 1, both included) of a text, with the headings above them.
 
-    ``part`` is 0 for whole lines; the parts of one line that was too long count from 1. ``lead`` is the end of the
-    chunk before it in a section that had to be split: the overlap, whose lines are that chunk's.
+    ``part`` is 0 for whole lines; the parts of a line that was too long count from 1. ``lead`` is the overlap: the end
+    of the previous chunk of the same section, whose lines belong to that chunk.
     """
 
     text: str
@@ -49,25 +48,24 @@ class Chunk:
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a text has."""
+    """The estimated number of tokens of a text."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 Report = Callable[[float], None]
-"""called with the share of a text that is cut, from 0 to 1"""
+"""called with the share of a text that is done, from 0 to 1"""
 
 
 def chunks(text: str, size: int = 400, overlap: int = 80, report: Report = lambda share: None) -> list[Chunk]:
-    """Cut ``text`` into chunks of at most about ``size`` tokens, in the order of their lines.
+    """Split ``text`` into chunks of at most about ``size`` tokens, in the order of their lines.
 
-    Where a section had to be split, up to ``overlap`` tokens of whole pieces lead over from one chunk to the next and
-    count into its size. Line ends are those of the source with CRLF and CR read as LF. ``report`` is called at each
-    block: a text of megabytes takes a while.
+    Chunks of one section overlap by up to ``overlap`` tokens of whole pieces, which count for the size. CRLF and CR are
+    read as LF. ``report`` is called for each block, since a text of megabytes takes a while.
     """
     lines = unix(text).split("\n")
     cutter = _Cutter(lines, size, overlap)
     found: list[Chunk] = []
-    waiting: list[_Piece] = []  # headings without a text of their own, and front matter: they open what follows
+    waiting: list[_Piece] = []  # headings without text, and front matter: they are put at the start of the next section
     waiting_section = _Section((), 0, [])
     for section in _sections(lines, cutter, report):
         if waiting and section.level <= waiting_section.level:
@@ -83,12 +81,13 @@ def chunks(text: str, size: int = 400, overlap: int = 80, report: Report = lambd
 
 
 def unix(text: str) -> str:
+    """The text with LF as its only line end."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Lines ``start`` to before ``end`` (from 0) that stay together. ``lead``: it only opens what follows."""
+    """Lines ``start`` to ``end`` (from 0, end excluded) that stay together. ``lead``: a heading or front matter."""
 
     start: int
     end: int
@@ -114,22 +113,22 @@ class _Block:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    """Blocks only: the text within them is kept as it is, and parsing it would cost more than all the rest."""
+    """A parser of blocks only; inline markup is not needed, and parsing it would take most of the time."""
     parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
     parser.block.ruler.before("front_matter", "report", _report)
     return parser.disable(["inline", "text_join"])
 
 
 def _report(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-    """A rule of the parser that matches nothing: it reports how far the parser is."""
+    """A parser rule that matches nothing and reports the progress."""
     if state.level == 0:
         state.env["report"](line / end)
     return False
 
 
 def _blocks(stream: Sequence[Token], level: int, start: int, end: int) -> list[_Block]:
-    """The blocks at one level of nesting. Each reaches to the next one's start, so that no line is left out
-    (a link definition leaves no token)."""
+    """The blocks at one level of nesting. Each extends to the start of the next one, so that no line is lost (a link
+    definition has no token)."""
     opened: list[tuple[int, Token, Sequence[Token]]] = []
     i = 0
     while i < len(stream):
@@ -148,7 +147,7 @@ def _blocks(stream: Sequence[Token], level: int, start: int, end: int) -> list[_
 
 
 def _sections(lines: Sequence[str], cutter: _Cutter, report: Report) -> Iterator[_Section]:
-    """The document by its headings; what stands before the first one has level 0."""
+    """The sections of a document; the text before the first heading has level 0."""
     stack: list[tuple[int, str]] = []
     pieces: list[_Piece] = []
     env = {"report": lambda share: report(share * PARSING)}
@@ -199,8 +198,10 @@ class _Cutter:
             yield from self.pieces(child, level + 1)
 
     def lead(self, block: _Block) -> Iterator[_Piece]:
-        """A heading or front matter, which opens what follows, and the lines below it that have no token of their own
-        (link definitions). One too large to open anything is cut like a text."""
+        """A heading or front matter, and the lines below it without a token (link definitions).
+
+        One that is larger than a chunk is split like text.
+        """
         body = block.token.map[1] if block.token.map else block.end
         if self.cost(block.start, body) <= self.size:
             yield _Piece(block.start, body, lead=True)
@@ -246,7 +247,7 @@ class _Cutter:
         return found
 
     def _tail(self, run: Sequence[_Piece], following: _Piece) -> list[_Piece]:
-        """The last pieces of a chunk that lead over to the next one: whole ones, where both limits allow."""
+        """The overlap with the next chunk: the last whole pieces that fit into both limits."""
         tail: list[_Piece] = []
         for piece in reversed(run):
             too_much = self.cost(piece.start, run[-1].end) > self.overlap
@@ -268,7 +269,7 @@ class _Cutter:
 
 
 def _parts(line: str, limit_bytes: int) -> Iterator[str]:
-    """A line cut between words, or within one where a word alone is too long; blanks at the cuts fall away."""
+    """A line split between words, or within a word that is too long itself; spaces at the cuts are dropped."""
     word = re.compile(r"\S+")
     start = last = None
     for match in word.finditer(line):
@@ -287,7 +288,7 @@ def _parts(line: str, limit_bytes: int) -> Iterator[str]:
 
 
 def _is_over(line: str, start: int, end: int, limit_bytes: int) -> bool:
-    """Whether a part of a line is too long. A character has a byte at least: a long part needs no encoding."""
+    """Whether a part of a line is too long. A character has at least one byte, so a long part needs no encoding."""
     return end - start > limit_bytes or _size(line[start:end]) > limit_bytes
 
 

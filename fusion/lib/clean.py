@@ -1,4 +1,4 @@
-"""Invisible, controlling and broken characters are taken out of a text and counted: what nobody sees shall not speak.
+"""Removes invisible characters, controls and broken characters from a text, and counts them.
 
 After Unicode TR 36 and TR 39 (security) and DerivedCoreProperties' Default_Ignorable_Code_Point. Two kinds of invisible
 characters have honest uses and stay where they have them: a joiner between two letters or emoji of other scripts
@@ -30,12 +30,12 @@ _MODIFIERS = re.compile(f"[{JOINERS}{SELECTORS}]+")
 
 
 def clean(text: str) -> tuple[str, int]:
-    """The text as it may be shown, and how many characters were taken out or replaced.
+    """The text in a form that is safe to show, and the number of characters that were removed or replaced.
 
     Lone surrogates become U+FFFD, other line breaks ``\\n``; controls (but ``\\n`` and ``\\t``), direction marks,
     zero-width, tag and stray modifier characters go. Cleaning what is clean changes nothing.
     """
-    # Plain ASCII is most of what comes; the two C loops are several times faster than the search.
+    # Most texts are plain ASCII, and these two checks are several times faster than the search.
     if (text.isascii() and text.isprintable()) or not _SUSPECT.search(text):
         return text, 0
     text, breaks = _CRLF_OR_BREAK.subn("\n", text)

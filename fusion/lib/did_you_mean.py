@@ -1,4 +1,4 @@
-"""The known name that a misspelt one probably stands for."""
+"""Suggests the known name that a misspelt one probably means."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is most like ``name``, or '' where none is like it. Case is ignored."""
+    """The known name most similar to ``name``, or '' if none is similar. Case is ignored."""
     by_lower = {one.lower(): one for one in known}
     return next((by_lower[one] for one in get_close_matches(name.lower(), by_lower, 1, 0.6)), "")
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """'; did you mean NAME?' to put behind an error, or '' where no known name is like this one."""
+    """'; did you mean NAME?' for the end of an error, or '' if no known name is similar."""
     return f"; did you mean {near}?" if (near := nearest(name, known)) else ""

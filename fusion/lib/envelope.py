@@ -1,8 +1,8 @@
-"""What was really said in a turn of a conversation: without what programs wrapped around it.
+"""Extracts the words of a speaker from a turn of a transcript, without the text that programs added.
 
-An agent's transcript has more in a turn than somebody said: metadata of the channel, reminders of the harness, memories
-that were recalled (ours among them: captured again, they would feed on themselves), heartbeats. And what its writer
-marked as private is not for keeping. Every function here is pure and linear in its text.
+Programs add metadata of the channel, reminders of the harness, recalled memories (capturing our own again would
+duplicate them) and heartbeats. Text that its author marked as private is removed as well. All functions are pure and
+take time linear in the text.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Speaker = Literal["user", "assistant"]
 MARKED = "marked as private"
 UNATTENDED = "a heartbeat or a scheduled run, or an answer to one"
 ACK_CHARS = 300
-"""an answer with HEARTBEAT_OK at an end says nothing when the rest is no longer than this (OpenClaw's own bound)"""
+"""an answer with HEARTBEAT_OK at its start or end is empty if the rest is no longer than this (OpenClaw's bound)"""
 
 
 class Said(NamedTuple):
-    """``text`` is what was said, empty when there is nothing to keep; ``reason`` then says why, if a person may care.
+    """The speaker's own text, empty if there is nothing to store; ``reason`` then explains that to the user.
 
-    ``unattended``: no person wrote this prompt, so that what answers it is no conversation either.
+    ``unattended``: no person wrote this prompt, so its answer is not part of a conversation either.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Said(NamedTuple):
 
 
 def said(text: str, speaker: Speaker) -> Said:
-    """What a turn says once everything around it is gone."""
+    """Extract the speaker's own text from a turn."""
     text = without_own_block(text)
     if speaker == "user" and _UNATTENDED.match(text):
         return Said("", UNATTENDED, unattended=True)
@@ -48,7 +48,7 @@ def said(text: str, speaker: Speaker) -> Said:
 
 
 def _cut(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
-    """The text without its spans from an opening to the next closing, or to the end where it was cut off."""
+    """The text without the spans from an opening to the next closing, or to the end if there is none."""
     kept, at = [], 0
     while found := opening.search(text, at):
         kept.append(text[at : found.start()])
@@ -59,7 +59,7 @@ def _cut(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
     return "".join([*kept, text[at:]]) if kept else text
 
 
-# Memories that were recalled ----------------------------------------------------------------------------------------
+# Recalled memories ----------------------------------------------------------------------------------------------------
 
 _TAG = r'<memories nonce="([^"<>\n]{1,80})">'
 _FIRST_LINE = r"(?:Recalled data|\[[mx][0-9a-z]{1,12}\])"
@@ -73,11 +73,11 @@ _CUT_BEGINNING = re.compile(r"^(?:\[[mx][0-9a-z]{1,12}\] |[^\n]{0,60}Cite by \[r
 
 
 def without_whole_blocks(text: str) -> tuple[str, int]:
-    """The text without whole blocks as `recall/pack.py` fences them, and how many there were.
+    """The text without complete blocks in the format of `recall/pack.py`, and the number of them.
 
-    A whole block is an opening tag that ends its line, a first line as ours have it, and the end tag with the same
-    nonce. A text that only mentions the tags is kept as it is, and so is a block that is quoted in a Markdown code
-    fence: then somebody writes about it.
+    A complete block has an opening tag at the end of its line, a first line in our format, and the end tag with the
+    same nonce. A text that only mentions the tags is not changed, nor is a block in a Markdown code fence, which is
+    quoted.
     """
     if "<memories nonce=" not in text:
         return text, 0
@@ -104,7 +104,7 @@ def without_whole_blocks(text: str) -> tuple[str, int]:
 
 
 def without_own_block(text: str) -> str:
-    """A turn of a transcript without our blocks: whole ones, and one that was cut off at either end of the text."""
+    """A turn of a transcript without our blocks, including blocks that are cut off at either end of the text."""
     if "memories nonce=" not in text:
         return text
     text, _ = without_whole_blocks(text)
@@ -128,7 +128,7 @@ def without_own_block(text: str) -> str:
     return text
 
 
-# What a harness puts in ---------------------------------------------------------------------------------------------
+# Text that a harness adds ---------------------------------------------------------------------------------------------
 
 _CUT_OFF_TOO = ("relevant-memories", "active_memory_plugin")
 _WRAPPERS = (
@@ -144,10 +144,10 @@ _CAVEAT = re.compile(r"\s*(?:Caveat: The messages below were generated by|\[Requ
 
 
 def without_wrappers(text: str) -> str:
-    """The text without reminders, local commands and their output, and other people's recalled memories.
+    """The text without reminders, local commands and their output, and memories recalled by other systems.
 
-    A wrapper begins a line: whoever writes *about* ``<system-reminder>`` is not cut. One without its end is cut where
-    it begins the text, and where it holds memories.
+    A wrapper starts at the beginning of a line, so a sentence *about* ``<system-reminder>`` stays. A wrapper without an
+    end is removed if it starts the text or contains memories.
     """
     if _CAVEAT.match(text):
         return ""
@@ -172,7 +172,7 @@ def without_wrappers(text: str) -> str:
     return "".join([*kept, text[at:]])
 
 
-# What a channel puts in ---------------------------------------------------------------------------------------------
+# Text that a channel adds ---------------------------------------------------------------------------------------------
 
 _METADATA = re.compile(r"^[A-Z][^\n]{0,80}\(untrusted[^()\n]{0,40}\):[ \t]*\n```[a-z]*[ \t]*$", re.MULTILINE)
 _FENCE = re.compile(r"^```[ \t]*$\n?", re.MULTILINE)
@@ -209,7 +209,7 @@ def _from_channel(text: str) -> str:
     return text[at:]
 
 
-# Heartbeats, and what is not for keeping ------------------------------------------------------------------------------
+# Heartbeats and private text ------------------------------------------------------------------------------------------
 
 _UNATTENDED = re.compile(
     r"\s*(?:\[OpenClaw heartbeat poll\]|Read HEARTBEAT\.md if it exists|\[cron:|A new session was started via /"
@@ -221,7 +221,7 @@ _ACK = "HEARTBEAT_OK"
 
 
 def is_silent(text: str) -> bool:
-    """Whether an agent says that it has nothing to say: NO_REPLY, or HEARTBEAT_OK with a few words at most."""
+    """Whether an agent's answer is empty: NO_REPLY, or HEARTBEAT_OK with at most `ACK_CHARS` characters of text."""
     if len(text) > ACK_CHARS + 100:
         return False
     if _SILENT.fullmatch(text):
@@ -236,5 +236,5 @@ _PRIVATE_END = re.compile(r"</private>", re.IGNORECASE)
 
 
 def without_private(text: str) -> str:
-    """The text without what stands between ``<private>`` and ``</private>``, or its end."""
+    """The text without the parts between ``<private>`` and ``</private>``, or the end of the text."""
     return _cut(text, _PRIVATE, _PRIVATE_END)

@@ -1,7 +1,7 @@
-"""The fields between the `---` lines that open a Markdown document: YAML, read leniently.
+"""Reads the front matter of a Markdown document (YAML between two `---` lines) leniently.
 
-What is no YAML is read entry by entry, and an entry that is none as the text that stands there: a broken head costs
-neither its other fields nor the note.
+If the front matter is not valid YAML, each entry is read separately, and an invalid entry is taken as plain text: a
+fault in one entry affects neither the other entries nor the note.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 HEAD_CHARS = 8_000
-"""of a head that are read"""
+"""of a front matter that are read"""
 BRACKETS = 100
-"""in a YAML text that is parsed: libyaml takes quadratic time for those that are never closed"""
+"""largest number in a YAML text that is parsed: libyaml takes quadratic time for brackets that are never closed"""
 KEY_CHARS = 80
 
 _FENCE = re.compile(r"-{3,}[ \t]*|\.\.\.[ \t]*")
@@ -21,7 +21,7 @@ _ENTRY = re.compile(r"([^\s:#\-\[{&*!|>'\"%@`][^:]{0,79}?)\s*:(?:\s+(.*))?$")
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """The fields of the head, keys in lower case, a list joined by ``, ``."""
+    """The fields of the front matter, with keys in lower case and lists joined by ``, ``."""
     joined: dict[str, str] = {}
     for key, values in read(text)[0]:
         joined[key.lower()] = ", ".join(values)
@@ -29,9 +29,9 @@ def front_matter(text: str) -> dict[str, str]:
 
 
 def read(text: str) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    """The fields of the head, each with its values (one, or those of a list), and the lines of the body.
+    """The fields of the front matter, each with its value or values, and the lines of the body.
 
-    What is nested deeper is left out. A head that is never closed is none.
+    Nested mappings are left out. A front matter without a closing line is part of the body.
     """
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[0].rstrip() != "---":
@@ -57,7 +57,7 @@ def _fields(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def _entries(lines: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Each line that begins with a key, as key and rest, with the lines below it that do not."""
+    """Each line that begins with a key, as key and rest, with the following lines that have none."""
     entries: list[list[tuple[str, str]]] = []
     for line in lines:
         if begin := _ENTRY.match(line):
@@ -68,8 +68,7 @@ def _entries(lines: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def _parsed(yaml: str) -> dict[Any, Any] | None:
-    """The mapping that a YAML text is, every scalar as its text; empty where it is something else, None where it is no
-    YAML."""
+    """The mapping in a YAML text, with all scalars as text; empty for other types, None for invalid YAML."""
     if yaml.count("[") + yaml.count("{") > BRACKETS:
         return None
     import yaml as library
@@ -82,7 +81,7 @@ def _parsed(yaml: str) -> dict[Any, Any] | None:
 
 
 def _values(value: object) -> Iterator[str]:
-    """The texts of a scalar, or of a list of scalars; a wiki link, which YAML takes for lists, as it was written."""
+    """The texts of a scalar or a list of scalars; a wiki link, which YAML reads as nested lists, is written back."""
     for one in value if isinstance(value, list) and not _is_link(value) else [value]:
         if _is_link(one):
             yield f"[[{', '.join(one[0])}]]"

@@ -1,7 +1,7 @@
-"""Boosted regression trees, read from LightGBM's text: a learned ranking without the library that learned it.
+"""Evaluates gradient-boosted regression trees in LightGBM's text format, without the LightGBM library.
 
-The text is data: nothing in it is run, and what does not hang together is refused before it is asked anything. Ke et
-al., "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017.
+The text is untrusted data: it is never executed, and an inconsistent model is rejected when it is read. Ke et al.,
+"LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BYTES = 4_000_000
-"""of a model's text: 300 trees of 31 leaves take half a million"""
+"""of a model's text; 300 trees of 31 leaves take half a million"""
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING = 1, 2, 12
 _MISSING_IS_NAN = 8
 
 
 def digest(text: str) -> str:
-    """Twelve hex digits that tell one model from another."""
+    """A hash of a model's text, in twelve hexadecimal digits."""
     return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """A sum of trees over named values. Nodes are flat, tree by tree; a leaf's children are itself."""
+    """A model: the sum of trees over named values. Nodes are in flat arrays; a leaf's children are the leaf itself."""
 
     names: tuple[str, ...]
     slope: float
     intercept: float
-    """what makes shares of sums"""
+    """with ``slope``, maps sums to shares by the logistic function (Platt scaling)"""
     depth: int
     roots: NDArray[np.intp]
     feature: NDArray[np.intp]
     threshold: NDArray[np.float64]
-    """left is at most this"""
+    """a value at most this goes left"""
     nan_left: NDArray[np.bool_]
     left: NDArray[np.intp]
     right: NDArray[np.intp]
@@ -47,7 +47,7 @@ class Trees:
 
     @classmethod
     def parse(cls, text: str) -> Trees:
-        """Raises ValueError, which says what is wrong with the text."""
+        """Parse a model. Raises ValueError, which names the fault."""
         head, *parts = text.partition("end of trees")[0].split("\nTree=")
         told = _fields(head)
         names = tuple(told.get("feature_names", "").split())
@@ -80,12 +80,12 @@ class Trees:
         )
 
     def shares(self, rows: Sequence[Mapping[str, float]]) -> list[float]:
-        """The sums as shares, 0 to 1, in the same order: how likely each row is what was learned."""
+        """The sums mapped to 0 to 1, in the same order: the probability that each row is relevant."""
         scaled = (self.slope * self.sums(rows) + self.intercept).clip(-60.0, 60.0).tolist()
         return [1 / (1 + exp(-x)) for x in scaled]
 
     def sums(self, rows: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
-        """What the trees add up to for each row; a value that a row lacks goes where the trees send what is missing."""
+        """The sum of the trees for each row; a missing value takes the branch that each node has for missing values."""
         import numpy as np
 
         nan = float("nan")
@@ -130,7 +130,7 @@ def _finite(text: str) -> float:
 
 
 def _threshold(text: str) -> float:
-    """It may be infinite: so LightGBM writes a node that parts what is there from what is missing."""
+    """A finite or infinite number: an infinite threshold separates present values from missing ones."""
     return float(text) if text in ("inf", "-inf") else _finite(text)
 
 
@@ -151,7 +151,7 @@ def _tree(fields: Mapping[str, str], features: int) -> _Tree:
     kinds = [int(k) for k in numbers("decision_type")]
     if not all(0 <= f < features for f in feature) or any(k & _CATEGORICAL for k in kinds):
         raise ValueError("it splits by what it does not name")
-    # A leaf is written as its number's complement; it stands behind the inner nodes, and leads to itself.
+    # A leaf is written as the complement of its number; here it comes after the inner nodes and leads to itself.
     ends = list(range(inner, inner + len(leaves)))
     left, right = (
         [inner + ~int(n) if int(n) < 0 else int(n) for n in numbers(side)] for side in ("left_child", "right_child")
@@ -169,7 +169,7 @@ def _tree(fields: Mapping[str, str], features: int) -> _Tree:
 
 
 def _nan_left(kind: int, threshold: float) -> bool:
-    """Where what is missing goes: by the node's own default, or as 0 does where nothing was missing in training."""
+    """Whether a missing value goes left: by the node's default, or as 0 would if training had no missing values."""
     if kind & _MISSING == _MISSING_IS_NAN:
         return bool(kind & _DEFAULT_LEFT)
     if kind & _MISSING:
@@ -178,7 +178,7 @@ def _nan_left(kind: int, threshold: float) -> bool:
 
 
 def _depths(left: Sequence[int], right: Sequence[int], leaves: int) -> list[int]:
-    """How deep each node lies. Raises ValueError unless every node but the root has one parent."""
+    """The depth of each node. Raises ValueError unless every node but the root has exactly one parent."""
     inner = len(left)
     depths = [0] * (inner + leaves)
     seen = {0}

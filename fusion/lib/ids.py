@@ -1,4 +1,4 @@
-"""Names of memories: a UUIDv7 for machines, a short ref for prompts."""
+"""Makes identifiers of memories: UUIDv7s for machines, short refs for prompts, cursors for pages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from uuid import UUID
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
-_LONGEST = 13
+_MAX_DIGITS = 13
 """thirteen digits of 5 bits hold every 64-bit sequence number"""
 
 
 class UuidSource:
-    """UUIDs of version 7 (RFC 9562), each greater than the one before, even when the clock goes back.
+    """Generates UUIDs of version 7 (RFC 9562), each greater than the one before, even if the clock goes back.
 
-    The 12 bits behind the millisecond count what falls into the same one (method 1 of section 6.2).
+    The 12 bits after the millisecond count the UUIDs within the same millisecond (method 1 of section 6.2).
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class UuidSource:
         ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         with self._lock:
             if ms > self._ms:
-                # The counter begins low, so that a millisecond has room for two thousand more at least.
+                # The counter starts in the lower half, so that a millisecond has room for 2,048 more at least.
                 self._ms, self._count = ms, secrets.randbits(11)
             else:
                 self._count += 1
@@ -41,7 +41,7 @@ class UuidSource:
 
 
 uuid7 = UuidSource()
-"""the process's one source of event ids"""
+"""the default source of event ids in a process"""
 
 
 def short_ref(seq: int) -> str:
@@ -54,22 +54,22 @@ def short_ref(seq: int) -> str:
 
 
 def cursor(seq: int) -> str:
-    """Where a page of a list ended, for who asks for the next one: `c` and the same digits as in a ref."""
+    """The cursor of a page that ended at a sequence number: `c` and the same digits as in a ref."""
     return "c" + short_ref(seq)[1:]
 
 
 def parse_cursor(text: str) -> int | None:
-    """The sequence number of a cursor, or None when it is none."""
+    """The sequence number of a cursor, or None if it is invalid."""
     return parse_short_ref("m" + text[1:]) if text[:1] == "c" else None
 
 
 def parse_short_ref(ref: str) -> int | None:
-    """The sequence number of a ref, or None when it is none.
+    """The sequence number of a ref, or None if it is invalid.
 
-    As Crockford has it, capitals are small letters, `i` and `l` are 1 and `o` is 0: people copy refs by hand.
+    As Crockford specifies, case is ignored, `i` and `l` are read as 1 and `o` as 0, since people copy refs by hand.
     """
     text = ref.lower()
-    if not 2 <= len(text) <= _LONGEST + 1 or text[0] != "m":
+    if not 2 <= len(text) <= _MAX_DIGITS + 1 or text[0] != "m":
         return None
     seq = 0
     for character in text[1:]:

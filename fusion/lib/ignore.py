@@ -1,8 +1,8 @@
-"""Which files are left out: the patterns of .gitignore, as one regular expression each way.
+"""Decides which files to ignore, by patterns as in .gitignore, compiled to a few regular expressions.
 
-A pattern without a slash is a name anywhere, with one it is a path from the folder's top; a slash at its end means
-folders alone. `*` and `?` stop at a slash, `**` does not. `!` takes back, and the last pattern that fits decides; what
-lies in a folder that is left out cannot be taken back, for nobody looks into it.
+A pattern without a slash matches a name at any depth; one with a slash matches a path from the root; a slash at the end
+restricts it to folders. `*` and `?` do not match a slash, `**` does. `!` negates a pattern, and the last matching
+pattern decides; files in an ignored folder cannot be included again, since the folder is not entered.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 ALWAYS = (".*", "node_modules", "__pycache__")
-"""hidden files and folders, `.obsidian`, `.git` and `.trash` among them, and what programs pile up"""
+"""hidden files and folders (`.obsidian`, `.git`, `.trash`), and folders that programs fill"""
 
 Ignored = Callable[[str, bool], bool]
-"""Whether a path below a root (with `/`) is left out; the second says that it is a folder."""
+"""whether to ignore a path relative to the root (with `/`); the second argument says whether it is a folder"""
 
 
 def matcher(patterns: Sequence[str]) -> Ignored:
-    """What ``patterns`` leave out, of one path; whoever walks does not enter a folder that is."""
+    """A function that says whether ``patterns`` ignore a path; the caller must not enter an ignored folder."""
     return _matcher(tuple(patterns))
 
 
 @lru_cache(maxsize=64)
 def _matcher(patterns: tuple[str, ...]) -> Ignored:
     rules = [(not pattern.startswith("!"), _regex(pattern.removeprefix("!"))) for pattern in patterns if _says(pattern)]
-    # Runs of rules that say the same are one expression; from the last to the first, the first that fits decides.
+    # Consecutive rules with the same verdict are one expression; the list is reversed, so the first match decides.
     runs: list[tuple[bool, list[str]]] = []
     for verdict, regex in reversed(rules):
         if runs and runs[-1][0] == verdict:
@@ -59,11 +59,11 @@ _PLAIN_PIECE = r"(?:^|(?<=/))\*\*/|/\*\*$|\*+|\?|\\.|."
 _PIECE = re.compile(rf"\[!?\]?[^]]*\]|{_PLAIN_PIECE}", re.DOTALL)
 _PIECE_AFTER_CLASSES = re.compile(_PLAIN_PIECE, re.DOTALL)
 _STAR = r"(?!(?<![^/])(?:/|$))[^/]*"
-# Whatever has no slash; but a name has at least one character, so that `a/*` is not the folder `a/` itself.
+# Anything without a slash, but at least one character, so that `a/*` does not match the folder `a/` itself.
 
 
 def _translated(pattern: str) -> str:
-    closed = pattern.rfind("]") + 1  # no class can begin behind it: looking for one at each "[" would be quadratic
+    closed = pattern.rfind("]") + 1  # no class can begin after it; searching from each "[" would take quadratic time
     before, after = _PIECE.finditer(pattern, 0, closed), _PIECE_AFTER_CLASSES.finditer(pattern, closed)
     return "".join(_piece(match[0]) for match in (*before, *after))
 

@@ -1,4 +1,4 @@
-"""Jaccard similarity of word sets, and the guard that keeps apart what only looks alike.
+"""Jaccard similarity of word sets, and the guard words that keep similar texts with different statements apart.
 
 P. Jaccard, "Étude comparative de la distribution florale", 1901: |a ∩ b| / |a ∪ b|.
 """
@@ -9,8 +9,8 @@ import re
 from collections.abc import Set
 
 _NUMBER = re.compile(r"\d")
-# Words that turn a statement round, and words that place it in time: where two texts differ in one of these,
-# they say different things however many words they share.
+# Words that negate a statement or place it in time: two texts that differ in one of these state different things,
+# however many words they share.
 NEGATIONS = frozenset(
     "no not never none nobody nothing neither nor without cannot cant dont doesnt didnt isnt wasnt werent wont "
     "wouldnt shouldnt couldnt hasnt havent hadnt arent stopped quit refuse refused false "
@@ -24,13 +24,13 @@ DATES = frozenset(
 
 
 def jaccard(a: Set[str], b: Set[str]) -> float:
-    """|a ∩ b| / |a ∪ b|, from 0 to 1; two empty sets are the same text, so 1."""
+    """|a ∩ b| / |a ∪ b|, from 0 to 1; it is 1 for two empty sets."""
     if not a or not b:
         return 1.0 if not a and not b else 0.0
     common = len(a & b)
     return common / (len(a) + len(b) - common)
 
 
-def telling(words: Set[str]) -> frozenset[str]:
-    """The words of a text that the guard looks at: negations, dates, and whatever has a digit."""
+def guard_words(words: Set[str]) -> frozenset[str]:
+    """The negations, dates and words with a digit among the words of a text."""
     return frozenset(w for w in words if w in NEGATIONS or w in DATES or _NUMBER.search(w))

@@ -1,4 +1,4 @@
-"""Points in time as people write them, with how precisely they did."""
+"""Parses points in time with their precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ISO = re.compile(
 
 
 def moment(written: str) -> Moment:
-    """ISO 8601, as precise as it is written: ``2026``, ``2026-01``, ``2026-01-31``, or with a time of day.
+    """Parse ISO 8601 with the precision that is written: ``2026``, ``2026-01``, ``2026-01-31``, or with a time of day.
 
     A time without a zone is UTC. Raises ValueError.
     """
@@ -38,9 +38,9 @@ _LENGTH = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour
 
 
 def end_of(moment: Moment) -> datetime:
-    """Where a time ends that is known so precisely: a day has one day, a month its own length, in its own zone.
+    """The end of the period that a moment covers by its precision: of its day, month or year in its own time zone.
 
-    Raises OverflowError, and ValueError for the year after 9999.
+    Raises OverflowError, and ValueError after the year 9999.
     """
     if moment.precision in _LENGTH:
         return moment.utc + _LENGTH[moment.precision]
@@ -54,7 +54,7 @@ def end_of(moment: Moment) -> datetime:
 
 @lru_cache(maxsize=64)
 def zone_of(name: str | None) -> tzinfo:
-    """The zone of an IANA name; UTC for none, and for what is none."""
+    """The time zone of an IANA name; UTC for None and for an unknown name."""
     try:
         return ZoneInfo(name) if name else UTC
     except (KeyError, ValueError, OSError):  # unknown; no name of a zone; a folder of the zone database

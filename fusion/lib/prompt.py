@@ -1,7 +1,7 @@
-"""Texts on their way into a prompt, and answers on their way out: neither is trusted.
+"""Quotes untrusted texts for a prompt, and parses untrusted answers of a model.
 
-What people wrote is data, so it stands between tags that carry a nonce of the call (`tagged`) and can close none of
-them (`quoted`). What a model wrote is held to the form that was asked for (`parsed`).
+A text is put between tags with a nonce of the call (`tagged`), which it cannot close since it is escaped (`quoted`). An
+answer must have the requested form (`parsed`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FENCE = "```"
 
 
 def quoted(text: str) -> str:
-    """A text that can close no tag: cleaned of what is invisible, NFKC (a full-width ``＜`` becomes ``<``), escaped."""
+    """A text that cannot close a tag: without invisible characters, NFKC (full-width ``＜`` becomes ``<``), escaped."""
     return escape(_plain(text), quote=False)
 
 
@@ -29,15 +29,15 @@ def _plain(text: str) -> str:
 
 
 def tagged(name: str, nonce: str, text: str, **attributes: str) -> str:
-    """A text between a pair of tags; ``attributes`` are escaped as well."""
+    """A quoted text between a pair of tags; ``attributes`` are escaped, too."""
     written = "".join(f' {key}="{escape(_plain(value))}"' for key, value in attributes.items())
     return f"<{name}-{nonce}{written}>\n{quoted(text)}\n</{name}-{nonce}>"
 
 
 def parsed(answer: str) -> Any:
-    """The JSON that a model answered with, maybe in a code fence, and nothing else.
+    """Parse a model's answer, which must be JSON, possibly in a code fence.
 
-    Raises InvalidAnswer for prose, half a value and NaN; it never quotes the answer, which may quote a memory.
+    Raises InvalidAnswer for anything else and for NaN. The error does not contain the answer, which may quote a memory.
     """
     answer = answer.strip()
     if len(answer) > MAX_ANSWER_CHARS:
@@ -49,7 +49,7 @@ def parsed(answer: str) -> Any:
 
 
 def _unfenced(answer: str) -> str:
-    """What stands between the marks of a code fence; an answer without one as it is."""
+    """The contents of a code fence; an answer without one is returned unchanged."""
     if len(answer) < 2 * len(_FENCE) or not (answer.startswith(_FENCE) and answer.endswith(_FENCE)):
         return answer
     inside = answer[len(_FENCE) : -len(_FENCE)].strip()

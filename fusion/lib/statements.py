@@ -1,7 +1,7 @@
-"""The statements of a note: its lines, and the sentences of its paragraphs, each known by its words alone.
+"""Splits a note into statements (its lines, and the sentences of its paragraphs), each identified by its words.
 
-Forgetting binds what was said: a statement is the same one wherever it stands in its note by now, with another list
-marker, in other case, or wrapped at other places. Everything here is pure and linear in its text.
+A forgotten statement stays forgotten when it moves within its note or changes its list marker, case or line breaks. All
+functions are pure and take time linear in the text.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from fusion.lib.redact import redact_lines
 from fusion.lib.words import content_hash, words_and_pictures
 
 HEADING_WORDS = 3
-"""a heading of fewer words, without a digit, names a section ("# Notes") and says nothing"""
+"""a heading with fewer words and no digit names a section ("# Notes") and is no statement"""
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
 _BEGINS = re.compile(r"\s*(?:[-*+]\s|1[.)]\s|[>|#]|```|~~~)")
-"""a line that does not go on with the one before it"""
+"""a line that does not continue the one before it"""
 _NUMBERED = re.compile(r"\s*\d{1,9}[.)]\s")
-"""…nor does this one where the line before it is numbered: elsewhere a paragraph is wrapped before a number"""
+"""the same after another numbered line; otherwise a paragraph may be wrapped before a number"""
 _SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]{0,3}\s+")
 _DIGIT = re.compile(r"\d")
 _KEY_HINTS = ("PRIVATE KEY", "Private-Lines:")
-"""in the lines that name a PEM or a PuTTY key; its other lines are plain base64"""
+"""strings in the lines that name a PEM or PuTTY key; the other lines of a key are plain base64"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Statement:
 
 
 CACHED_CHARS = 8_000
-"""of a text whose statements are remembered: pieces of files are asked about again and again, whole files are not"""
+"""largest text whose statements are cached: chunks of files are queried repeatedly, whole files are not"""
 
 
 def statements(text: str) -> tuple[Statement, ...]:
-    """Every statement of a text. They overlap: a line may be part of a sentence, and a sentence part of a line."""
+    """All statements of a text. They may overlap: a line may be part of a sentence, or a sentence part of a line."""
     return _cached(text) if len(text) <= CACHED_CHARS else _found(text)
 
 
@@ -64,9 +64,9 @@ _cached = lru_cache(maxsize=1024)(_found)
 
 
 def without(text: str, forgotten: Callable[[str], bool]) -> str:
-    """The text with every forgotten statement blanked; as many lines as before, so that numbers stay.
+    """The text without its forgotten statements; the number of lines stays the same, so that line numbers hold.
 
-    The same text where nothing was forgotten.
+    ``forgotten`` says whether a statement's key was forgotten.
     """
     gone = [one for one in statements(text) if forgotten(one.key)]
     if not gone:
@@ -89,7 +89,7 @@ def without(text: str, forgotten: Callable[[str], bool]) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Whether a text has more than headings and rules."""
+    """Whether a text has anything but headings and horizontal rules."""
     return any(not _HEADING.match(text[s:e]) and words_and_pictures(text[s:e]) for s, e in _lines(text))
 
 
@@ -105,12 +105,12 @@ def _all_lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Where each line that is not blank begins and ends."""
+    """Start and end of each line that is not blank."""
     return ((start, end) for start, end in _all_lines(text) if text[start:end].strip())
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Where each sentence of a paragraph begins and ends; a list item is a paragraph."""
+    """Start and end of each sentence of a paragraph; a list item counts as a paragraph."""
     for start, end in _paragraphs(text):
         at = start
         for stop in _SENTENCE_END.finditer(text, start, end):
@@ -121,7 +121,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Runs of lines, each of which goes on with the one before it."""
+    """Start and end of each run of lines that continue one another."""
     first = last = -1
     closed, numbered = True, False
     for start, end in _all_lines(text):

@@ -1,7 +1,7 @@
-"""The times that a text names, each with where it begins and ends; what is relative counts from when it was said.
+"""Finds the times that an English text names, as intervals; relative times count from the time of the text.
 
-Rules for English, linear in the text. A weekday, a month or a day without a year is the last one before it was said, or
-the next one after, as the sentence speaks of what was or of what will be.
+By rules, in time linear in the text. A weekday, a month or a day without a year is the last one before the time of the
+text, or the next one after it if the sentence is about the future.
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ async def watch(
     retry_s: float,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncGenerator[Notice, None]:
-    """Watches a folder, or a file, for ever; one that another takes the place of is watched anew.
+    """Watch a folder or file without end; if it is replaced by another one, that is watched.
 
-    The first notice of each watch says that anything may have changed. Where the path cannot be watched, a notice has
-    the error, and ``retry_s`` seconds later it is tried again.
+    The first notice of each watch says that anything may have changed. If the path cannot be watched, a notice has the
+    error, and the next attempt follows after ``retry_s`` seconds.
     """
     while True:
         root = Path(os.path.realpath(path))

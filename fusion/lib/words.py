@@ -1,4 +1,4 @@
-"""What a text is made of: its words for comparing, its stems for searching."""
+"""Splits a text into words for comparing, and into stems for searching."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import lru_cache
 from hashlib import blake2b
 
 _WORD = re.compile(r"\w+")
-# What is in a word and is not of it: soft hyphens, the joiners of Persian, Indic scripts and emoji, the marks that say
-# which way a text runs, and the stroke that stretches an Arabic word.
+# Characters that do not change a word: soft hyphens, the joiners of Persian, Indic scripts and emoji, direction marks,
+# and the stroke that stretches an Arabic word.
 _INVISIBLE = dict.fromkeys(
     [0xAD, 0x640, *range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF]
 )
-# Emoji and other pictures are words of their own, flags are two letters; the colour of a skin says nothing.
+# An emoji or other pictograph is a word; a flag is a pair of regional indicators; skin tones are ignored.
 _PICTURE = (
     "[\U0001f1e6-\U0001f1ff]{2}|"
     "[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b1b\u2b1c\u2b50\u2b55\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
-# Scripts written without blanks between words: a run of them is cut into overlapping pairs, as CJK search does.
+# Scripts without spaces between words: a run is cut into overlapping pairs (bigrams), as usual in CJK search.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 
 STOP_WORDS = frozenset(
@@ -33,24 +33,24 @@ STOP_WORDS = frozenset(
 
 
 def normalise(text: str) -> str:
-    """NFKC, case-folded: the form in which two texts are compared."""
+    """The form in which two texts are compared: NFKC and case-folded."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def find_words(text: str) -> list[str]:
-    """Runs of letters, digits and ``_``, with the marks that belong to them: vowels of Hindi and Arabic are marks."""
+    """Runs of letters, digits, ``_`` and combining marks; vowels of Hindi and Arabic are such marks."""
     return _WORD.findall(text) if text.isascii() else _marked()[0].findall(text.translate(_INVISIBLE))
 
 
 def word_list(text: str) -> list[str]:
-    """The words of a text in order, with repeats: those of its normalised form."""
+    """The words of a text's normalised form, in order, with repeats."""
     return find_words(normalise(text))
 
 
 def words_and_pictures(text: str) -> list[str]:
-    """The words of a text, and its emoji, each a word of its own, in order."""
+    """The words and emoji of a text's normalised form, in order, with repeats."""
     plain = normalise(text)
     return _WORD.findall(plain) if plain.isascii() else _marked()[1].findall(plain.translate(_INVISIBLE))
 
@@ -62,7 +62,7 @@ def words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _marked() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Words of any script, and words or pictures. Python's ``\\w`` has no marks; variation selectors belong to none."""
+    """Patterns of words in any script, and of words or pictographs. Python's ``\\w`` does not match combining marks."""
     kinds = ((n, unicodedata.category(chr(n))) for n in range(0x300, 0x10000))
     marks = "".join(chr(n) for n, kind in kinds if kind[0] == "M" and not 0xFE00 <= n <= 0xFE0F)
     word = rf"\w[\w{marks}]*"
@@ -70,8 +70,10 @@ def _marked() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def accentless(word: str) -> str:
-    """Without accents, vowel points and the hamza; what makes another letter of one stays (classes up to 9: nukta,
-    the voicing of kana, virama)."""
+    """A word without accents, vowel points and hamza.
+
+    Marks that make another letter stay (combining classes up to 9: nukta, the voicing of kana, virama).
+    """
     letters = (c for c in unicodedata.normalize("NFD", word) if unicodedata.combining(c) <= 9)
     return unicodedata.normalize("NFC", "".join(letters))
 
@@ -85,15 +87,15 @@ def _stemmer(language: str) -> object:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Snowball's stem of one normalised word, accents removed: Arabic's in its script, English's elsewhere."""
+    """The Snowball stem of a normalised word without accents: Arabic for Arabic letters, English otherwise."""
     plain = word if word.isascii() else accentless(word)
     language = "arabic" if "\u0600" <= plain[:1] <= "\u06ff" else "english"
     return str(_stemmer(language).stemWord(plain))  # type: ignore[attr-defined]
 
 
 def stems(text: str) -> list[str]:
-    """The searchable terms of a text in order, with repeats: stemmed, without stop words, unspaced scripts in pairs,
-    pictures as they are."""
+    """The search terms of a text, in order, with repeats: stems without stop words, bigrams of scripts without spaces,
+    and emoji."""
     found: list[str] = []
     for word in words_and_pictures(text):
         if word in STOP_WORDS:
@@ -123,10 +125,10 @@ def _pairs(word: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def spoken(text: str, speaker: str | None) -> str:
-    """A text as it was said: ``Speaker: text``. This is what is indexed and what a block shows."""
+    """``Speaker: text``, the form in which a text is indexed and shown in a block."""
     return f"{speaker}: {text}" if speaker else text
 
 
 def content_hash(text: str) -> str:
-    """Names a text for caches only: two people who say "yes" said two things."""
+    """A key of a text for caches. It does not identify a memory: two people may say the same words."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
