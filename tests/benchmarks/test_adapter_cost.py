@@ -12,13 +12,13 @@ if find_spec("mem0") is None:
 from benchmarks.adapter_cost import mem0_latency_ratio, parse_cpu_ms
 
 
-def test_forty_hits_are_read() -> None:
+def test_parsing_forty_hits_is_measured() -> None:
     """A time above zero, of the slowest reader; what it may be the benchmark says, not a test."""
     assert parse_cpu_ms(repeats=3) > 0
 
 
 @pytest.mark.feature("Mem0 through the gateway against its library alone; the reading of forty hits (figures)")
 @pytest.mark.model
-async def test_mem0_beside_its_library() -> None:
+async def test_mem0_is_measured_against_its_library() -> None:
     """Both sides answer the same questions, and their ratio is a number."""
     assert await mem0_latency_ratio(memories=20, questions=2) > 0

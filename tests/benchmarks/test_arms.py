@@ -12,7 +12,7 @@ RECIPES = {"default": Recipe(), "hook": Recipe(name="hook")}
 
 
 @pytest.mark.feature("… arms are written as `fusion compare` takes them", of="benchmarks: a kept home")
-def test_a_name_is_a_recipe_and_backends() -> None:
+def test_an_arm_name_is_a_recipe_and_backends() -> None:
     """Without backends it has all; with some it has them in the configured order; each name is one arm. Without a
     recipe it has the first one's, and `-` takes away, as `fusion compare` reads it."""
     names = ["default", "hook@b+a", "default", "hook@-b", "@b", "-a-b"]
@@ -35,13 +35,13 @@ def test_a_name_is_a_recipe_and_backends() -> None:
         ("-a-b-c", "leaves no backend to ask"),
     ],
 )
-def test_an_unknown_name_is_named(name: str, message: str) -> None:
+def test_an_unknown_recipe_or_backend_is_named(name: str, message: str) -> None:
     """What does not exist is told with what does."""
     with pytest.raises(DataError, match=message):
         parse([name], RECIPES, ("a", "b", "c"))
 
 
-def test_what_is_not_among_them_is_named() -> None:
+def test_check_names_names_an_unknown_one() -> None:
     """As for arms, so for baselines and conversations."""
     assert check_names(["x"], ["x", "y"], "baseline") == ("x",)
     with pytest.raises(DataError, match="no baseline is called 'z'; there are x, y"):

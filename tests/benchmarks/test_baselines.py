@@ -26,7 +26,7 @@ KITCHEN = Corpus(
 )
 
 
-def test_rrf_by_hand() -> None:
+def test_rrf_of_two_rankings_by_hand() -> None:
     """Ranks 1, 2, 3 and 2, 1, 3: 1/61 + 1/62 twice, then 2/63."""
     assert rrf(np.array([3.0, 2.0, 1.0]), np.array([0.2, 0.3, 0.1])) == pytest.approx(
         [1 / 61 + 1 / 62, 1 / 62 + 1 / 61, 2 / 63]
@@ -39,7 +39,7 @@ def test_scores_are_spread_from_0_to_1() -> None:
     assert min_max_scaled(np.array([2.0, 2.0])).tolist() == [0.0, 0.0]
 
 
-def test_ties_go_to_the_earlier() -> None:
+def test_tied_scores_keep_the_order_of_the_corpus() -> None:
     """The same in every run."""
     assert [name for name, _ in best(KITCHEN.memories, np.array([0.0, 1.0, 1.0, 0.0, 2.0]))] == [
         "t5",
@@ -50,7 +50,7 @@ def test_ties_go_to_the_earlier() -> None:
     ]
 
 
-async def test_each_finds_what_shares_the_questions_words() -> None:
+async def test_every_baseline_finds_the_memory_with_the_words_of_the_question() -> None:
     """BM25, cosine, their fusion and the hand-set sum all put the turn with the words first."""
     found = await rankings(("bm25", "dense", "rrf", "handset"), KITCHEN, KITCHEN.questions, FakeEmbedder())
     assert {name: ranking[1][0][0] for name, ranking in found.items()} == dict.fromkeys(found, "t2")
@@ -58,7 +58,7 @@ async def test_each_finds_what_shares_the_questions_words() -> None:
 
 
 @pytest.mark.feature("baselines stand in the same fence")
-def test_they_are_packed_into_the_same_fence() -> None:
+def test_baselines_are_packed_into_the_same_fence() -> None:
     """Plain ones as memories alone, the hand-set as excerpts of their sessions; all within the budget."""
     ranking = {0: [("t1", 1.0), ("t3", 0.9), ("t2", 0.8)]}
     made = rows("own", KITCHEN, {"bm25": ranking, "handset": ranking}, (6000, 250))
@@ -80,7 +80,7 @@ def test_a_passage_of_several_items_is_one_memory_and_counts_as_its_items() -> N
 
 
 @pytest.mark.feature("a baseline that is not installed says how to install it")
-def test_what_is_not_installed_says_how_to_install_it() -> None:
+def test_a_missing_baseline_says_how_to_install_it() -> None:
     """Asked for by name; a baseline of our own needs nothing, and each that needs something is a baseline."""
     assert set(NEEDS) <= set(BASELINES)
     assert installed("handset", lambda module: None)

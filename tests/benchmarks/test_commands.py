@@ -13,8 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.arms import BASELINES
 from benchmarks.memory_libraries import installed
 from fusion.recipe import mark
-from tests.benchmarks.datasets.test_locomo import KITCHEN
-from tests.benchmarks.datasets.test_others import HOPS
+from tests.benchmarks.helpers import HOPS, KITCHEN
 
 FIGURES = {
     "dataset", "n", "recipe", "recipe_hash", "commit", "date", "backends", "eib_frac", "eib_all", "eib_1500_frac",
@@ -51,7 +50,7 @@ def test_locomo_prints_its_figures_and_writes_its_answers(
 @pytest.mark.feature("memories scattered over four stores are found wherever they lie")
 @pytest.mark.model
 @pytest.mark.slow
-def test_scattered_memories_are_found_wherever_they_lie(
+def test_scattered_memories_are_found_in_every_store(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Asking all stores finds more than the best alone, the figures of every arm are there, and rows say the set-up."""
@@ -106,7 +105,7 @@ def _folder(root: Path) -> tuple[str, str]:
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_ones_own_folder_is_measured_with_arms_and_baselines(
+def test_a_folder_of_notes_is_measured_with_arms_and_baselines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both files are found; every arm and baseline has a row a question and budget, and a verdict on the baseline."""
@@ -133,7 +132,7 @@ def test_ones_own_folder_is_measured_with_arms_and_baselines(
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_contribution_of_ones_own_backends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contribution_of_a_folder_of_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The shares sum to what all find together, and each backend has its sentence."""
     data, queries = _folder(tmp_path)
     assert main(["contribution", "--data", data, "--queries", queries, "--json"]) == 0
@@ -158,7 +157,7 @@ def record_anew(file: Path, commit: str) -> None:
 )
 @pytest.mark.model
 @pytest.mark.slow
-def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_notes_is_scattered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three files over four stores: all find what no store has alone; what was recorded serves the contribution. Of
     both recordings the commit is told."""
     data, queries = _folder(tmp_path)
@@ -185,7 +184,9 @@ def test_ones_own_files_are_scattered(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.feature("a recipe with one thing left out at a time: an ablation is an arm")
 @pytest.mark.model
 @pytest.mark.slow
-def test_what_each_part_of_a_recipe_is_worth(tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ablations_measure_each_part_of_a_recipe(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An arm for each part that is left out, each with the verdict beside the whole recipe."""
     assert main(["locomo", "--data", str(file), "--ablate", "--json"]) == 0
     arms = json.loads(capsys.readouterr().out.splitlines()[-1])["arms"]
@@ -227,7 +228,9 @@ def test_musique_prints_the_baselines_of_the_same_run(tmp_path: Path, capsys: py
         (("--joined", "1"), "argument --joined: 1 is less than 2"),
     ],
 )
-def test_a_number_that_is_none_is_named(given: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_that_is_not_a_number_is_named(
+    given: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In words, and not by the name of a function of ours."""
     with pytest.raises(SystemExit) as ended:
         main(["locomo", "--data", "any.json", *given])
@@ -272,7 +275,7 @@ def test_bad_input_is_named_and_ends_with_2(
 
 
 @pytest.mark.parametrize("command", [["contribution"], ["locomo", "--scattered"]])
-def test_stores_are_not_told_apart_without_an_answer(
+def test_scattering_needs_an_answerable_question(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only an unanswerable question: said before anything is stored, exit code 2."""
@@ -305,7 +308,7 @@ def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
     of="`tune` moves a number where it gains more than its error",
 )
 @pytest.mark.parametrize("command", [["locomo", "--arms", "mine"], ["contribution", "--recipe", "mine"]])
-def test_no_figure_is_told_of_what_a_recipe_was_tuned_on(
+def test_benchmarks_refuse_questions_that_a_recipe_was_tuned_on(
     command: list[str], file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One of the conversation's questions chose the recipe's numbers: refused by name, before anything is stored."""

@@ -30,7 +30,7 @@ def test_two_questions_become_one_that_needs_the_evidence_of_both() -> None:
     assert one.gold == tuple(dict.fromkeys(said[first] + said[second]))
 
 
-def test_three_are_a_list_and_names_keep_their_capital() -> None:
+def test_three_questions_become_a_list_and_names_keep_their_capital() -> None:
     """Commas, and "and" before the last; a name within the sentence stays a name."""
     (one,) = join_questions(CORPUS, 3, seed=1).questions
     assert one.text.count(", ") == 1
@@ -39,14 +39,14 @@ def test_three_are_a_list_and_names_keep_their_capital() -> None:
     assert set(one.gold) == {"a", "b", "c"}
 
 
-def test_the_draw_can_be_drawn_again() -> None:
+def test_the_same_seed_joins_the_same_questions() -> None:
     """One seed gives one corpus, whose memories are what they were."""
     assert join_questions(CORPUS, 2, seed=3) == join_questions(CORPUS, 2, seed=3)
     assert join_questions(CORPUS, 2, seed=3).memories == CORPUS.memories
     assert join_questions(CORPUS, 4, seed=3).questions == ()
 
 
-def test_figures_and_rows_say_how_it_was_asked() -> None:
+def test_figures_and_rows_name_the_number_of_joined_questions() -> None:
     """What was stored or asked otherwise is another data set to a report, which never averages two."""
     whole = Run("town", (CORPUS,))
     told = [whole, replace(whole, joined=2), replace(whole, scattered=True, captions=True)]

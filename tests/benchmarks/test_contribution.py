@@ -54,7 +54,7 @@ def test_contribution_by_hand() -> None:
     assert out["verdicts"][1].startswith("dropping b costs 50.0 points and saves 0 ms")
 
 
-def test_sentences_are_plain() -> None:
+def test_a_contribution_in_a_sentence() -> None:
     """Points are hundredths; what gains by going says so, and what was not timed says nothing of time."""
     assert sentence("mem0", 0.004, 0.1, 30.2, 4.3) == (
         "dropping mem0 costs 0.4 points and saves 30 ms; "

@@ -12,7 +12,7 @@ from benchmarks.markdown import Drawn
 from tests.fakes import FakeEmbedder
 
 
-def test_memories_are_the_same_each_time() -> None:
+def test_synthetic_memories_are_the_same_each_time() -> None:
     """Three facts each, hubs among their names, in batches of 200."""
     first, second = (list(bench.batches(500)) for _ in range(2))
     assert first == second

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.figures import arms, cost, quality
 from benchmarks.metrics import texts_in_block
 from benchmarks.scored_rows import Row, write, write_rows
-from tests.benchmarks.datasets.test_locomo import KITCHEN
+from tests.benchmarks.helpers import KITCHEN
 
 REFEREE = os.environ.get("LOCOMO_REFEREE")
 """path of a script that scores LOCOMO.json ANSWERS.jsonl, and prints one JSON object"""
@@ -93,7 +93,7 @@ def test_the_figures_of_an_arm(rows: list[Row]) -> None:
 
 
 @pytest.mark.feature("an arm against another: interval, wins, ties and losses, by category")
-def test_an_arm_beside_another(rows: list[Row]) -> None:
+def test_the_difference_of_two_arms(rows: list[Row]) -> None:
     """The other arm lost its only evidence of question 1: 0.5 less on one of two questions, 0.25 in the mean."""
     worse = [replace(r, arm="hook", found=(False, False), eib=0.0) if r.question == 1 else r for r in rows]
     worse = [replace(r, arm="hook") for r in worse]
@@ -107,7 +107,7 @@ def test_an_arm_beside_another(rows: list[Row]) -> None:
     assert verdict["eib_all"]["difference"] == 0.0
 
 
-def test_the_found_of_a_row_is_what_its_block_says(rows: list[Row]) -> None:
+def test_the_evidence_found_of_a_row_is_in_its_block(rows: list[Row]) -> None:
     """What the figures count is what `texts_in_block` reads in the block that goes to the referee."""
     texts = {t["dia_id"]: f"{t['speaker']}: {t['text']}" for s in ("session_2", "session_10") for t in _session(s)}
     for row in rows:
@@ -135,7 +135,7 @@ def _session(name: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.skipif(not REFEREE, reason="LOCOMO_REFEREE names no referee")
-def test_the_referee_agrees(rows: list[Row], tmp_path: Path) -> None:
+def test_a_referee_finds_the_same_evidence(rows: list[Row], tmp_path: Path) -> None:
     """A script that is not ours reads the same answers and comes to the same figures."""
     data, answers = tmp_path / "kitchen.json", tmp_path / "answers.jsonl"
     data.write_text(json.dumps([KITCHEN]), encoding="utf-8")

@@ -37,7 +37,7 @@ class Stores:
 
 
 @pytest.mark.feature("a bar moves while memories are stored, too, as far as the slowest backend is")
-async def test_a_bar_follows_the_slowest_backend() -> None:
+async def test_progress_follows_the_slowest_backend() -> None:
     """Of ten, 4 are not told and 6 have no vector: none is there; then 7; one fewer moves nothing back; then all."""
     steps: list[int] = []
     stores = Stores([(4, 6), (0, 3), (0, 4), (0, 0)])
@@ -45,7 +45,7 @@ async def test_a_bar_follows_the_slowest_backend() -> None:
     assert [step for step in steps if step] == [7, 3]
 
 
-async def test_what_a_store_lacks_is_an_error() -> None:
+async def test_a_memory_that_a_store_lacks_is_an_error() -> None:
     """Figures of a store that does not answer would mean nothing."""
     with pytest.raises(RuntimeError, match="not everything is stored"):
         await wait_until_stored(cast(Gateway, cast(Any, Stores([(0, 0)], status="open"))), 1, poll_s=0.0)

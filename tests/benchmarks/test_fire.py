@@ -25,7 +25,7 @@ def test_fire_names_the_figures_that_miss_their_bound() -> None:
     assert figures["counts"]["lies"] == {"pairs": 200}
 
 
-def test_fire_runs_the_named_parts_alone_and_hands_the_length_down() -> None:
+def test_fire_runs_only_the_named_parts() -> None:
     asked: list[tuple[str, bool]] = []
     parts = {
         "a": lambda full: asked.append(("a", full)) or {},
@@ -35,7 +35,7 @@ def test_fire_runs_the_named_parts_alone_and_hands_the_length_down() -> None:
     assert asked == [("b", False)]
 
 
-def test_fire_refuses_a_part_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fire_refuses_an_unknown_part(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DataError, match="there is no part 'c'"):
         run(["c"], parts={"a": lambda full: {}})
     assert main(["fire", "no-such-part", "--json"]) == 2

@@ -18,12 +18,12 @@ from benchmarks.datasets import DataError
 from benchmarks.datasets.load import load
 from benchmarks.graph import Sizes, large_graph, run, sentences_per_s
 from benchmarks.options import Run
-from tests.benchmarks.datasets.test_others import HOPS
+from tests.benchmarks.helpers import HOPS
 
 TINY = Sizes(entities=20, relations=40, hub=10, asked=3, sentences=4, mem0=10, mem0_asked=2)
 
 
-def test_the_command_takes_what_it_needs(tmp_path: Path) -> None:
+def test_graph_takes_the_options_of_a_data_set(tmp_path: Path) -> None:
     """`--data` alone is enough: it names the set, and nothing that another command has is missed."""
     file = tmp_path / "hops.json"
     file.write_text(json.dumps(HOPS), encoding="utf-8")
@@ -31,7 +31,7 @@ def test_the_command_takes_what_it_needs(tmp_path: Path) -> None:
     assert (options.dataset, options.rows, len(options.corpora)) == ("hops", None, 1)
 
 
-def test_input_is_checked_before_anything_is_built(tmp_path: Path) -> None:
+def test_graph_checks_its_input_first(tmp_path: Path) -> None:
     """A graph of minutes is not drawn for a recipe that does not exist; one without edges cannot be drawn at all."""
     file = tmp_path / "hops.json"
     file.write_text(json.dumps(HOPS), encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import markdown
 from benchmarks.__main__ import main
 from benchmarks.datasets import Corpus, Item
-from tests.benchmarks.datasets.test_others import HOPS
+from tests.benchmarks.helpers import HOPS
 
 
 @pytest.mark.feature(
@@ -68,7 +68,7 @@ async def test_musique_is_measured_as_a_vault(tmp_path: Path) -> None:
     assert figures["musique_hybrid_over_dense"]["n"] == len(HOPS)
 
 
-def test_data_that_is_none_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_names_data_that_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is built."""
     assert main(["markdown", "--json", "--data", str(tmp_path / "none.json")]) == 2
     assert "none.json" in capsys.readouterr().err

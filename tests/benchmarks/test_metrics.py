@@ -9,14 +9,14 @@ import pytest
 from benchmarks.metrics import by_group, duplicate_pairs, mean, percentile, ranking, texts_in_block
 
 
-def test_found_undoes_what_packing_does() -> None:
+def test_evidence_is_found_despite_escaping_and_whitespace() -> None:
     """Escaping and line breaks are not the agent's loss; a missing word is."""
     gold = ["Per: Then we eat salad <for a week> & bread.", "Ida: The oven broke on Sunday."]
     block = "[m1] Per: Then we eat salad &lt;for\n a week&gt; &amp; bread.\n[m2] Ida: The oven broke"
     assert texts_in_block(gold, block) == [True, False]
 
 
-def test_rankings_by_hand() -> None:
+def test_recall_and_ndcg_by_hand() -> None:
     """Gold a and b at ranks 1 and 3, c and d at 6 and nowhere; nothing ranked is nothing found.
 
     First: R@5 2/2, nDCG (1/log2 2 + 1/log2 4) / (1/log2 2 + 1/log2 3), reciprocal rank 1. Second: R@5 0, R@10 1/2,
@@ -31,7 +31,7 @@ def test_rankings_by_hand() -> None:
     assert set(third.values()) == {0.0}
 
 
-def test_duplicates_are_pairs_that_say_the_same() -> None:
+def test_duplicates_are_pairs_with_the_same_content() -> None:
     """Alike at Jaccard 0.6 counts, a negation or a date apart does not, nor do very short texts."""
     oven = "Ida: the oven in the kitchen broke again"
     assert duplicate_pairs([oven, "Ida: The oven in the kitchen broke again!"]) == 1
@@ -54,7 +54,7 @@ def test_percentiles_are_values_that_occurred() -> None:
     assert percentile(0.5, []) is None
 
 
-def test_means() -> None:
+def test_mean_rounds_and_is_none_without_values() -> None:
     """Nothing has no mean; groups keep their size."""
     assert mean([1, 2, 2]) == 1.6667
     assert mean([]) is None

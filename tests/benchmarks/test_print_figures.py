@@ -21,7 +21,7 @@ def shown(figures: dict[str, object]) -> str:
     "… backends and arms stand side by side for people, the sentences below",
     of="what each backend is worth sums to what all",
 )
-def test_backends_stand_side_by_side() -> None:
+def test_backends_are_printed_as_columns() -> None:
     """One line a backend with what it is worth and costs, what was not timed as a dash, and the sentence by itself."""
     text = shown(
         {
@@ -39,7 +39,7 @@ def test_backends_stand_side_by_side() -> None:
     assert text.splitlines()[-1] == "dropping b costs 50.0 points [of 100]"
 
 
-def test_arms_stand_side_by_side_with_the_verdict() -> None:
+def test_arms_are_printed_with_their_difference() -> None:
     """One line an arm; the one that the others are compared with has no verdict, and parts of figures a line each."""
     verdict = {"difference": -0.1, "low": -0.2, "high": 0.05, "win": 1, "tie": 7, "loss": 2}
     text = shown(

@@ -137,7 +137,7 @@ def test_graph_scores_of_earlier_recordings_are_read() -> None:
 
 @pytest.mark.feature("a recording of other memories or another model is refused")
 @pytest.mark.model
-async def test_a_recording_of_something_else_is_refused(
+async def test_a_recording_of_other_memories_is_refused(
     kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path
 ) -> None:
     """Another model, other memories, an earlier form, other bytes: named. Deeper, or more questions: recorded again."""
@@ -187,7 +187,7 @@ async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, Cor
 
 
 @pytest.mark.model
-async def test_a_recording_is_private_and_says_where_it_cannot_be(
+async def test_a_recording_is_private_and_names_a_folder_that_cannot_be_written(
     kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path
 ) -> None:
     """For its owner only, also in a folder that others may read; a file for a folder is a clear error."""

@@ -144,7 +144,7 @@ class TestFindings:
         lost = found_in([row("default", 0, [False]), row("bm25", 0, [True])], tmp_path)
         assert "default finds 0.0 % of the evidence in 6,000 characters, 100.0 points fewer than bm25" in headline(lost)
 
-    def test_where_all_are_even_no_points_are_told(self, tmp_path: Path) -> None:
+    def test_the_headline_has_no_points_where_all_are_even(self, tmp_path: Path) -> None:
         """Neither wins a question: as much, and nothing of chance."""
         one = found_in([row("default", 0, [True]), row("bm25", 0, [True])], tmp_path)
         assert headline(one).endswith(" characters, as much as bm25, question by question.")
@@ -170,7 +170,7 @@ class TestFindings:
         told = headline(found_in(apart, tmp_path))
         assert told.endswith(": default shares none that counts with the baseline bm25.")
 
-    def test_losses_come_first_with_what_was_missed_and_where_it_stood(self, tmp_path: Path) -> None:
+    def test_losses_come_first_with_the_missed_evidence_and_its_rank(self, tmp_path: Path) -> None:
         """default lost question 2 by half: D1:2 stood at rank 3, and the baseline had it."""
         case = found_in(kitchen(), tmp_path).cases[0]
         assert (case.arm, case.question, case.over, case.outcome) == ("default", 2, -0.5, "lost")
@@ -200,13 +200,13 @@ class TestCharts:
 
     @pytest.mark.feature("… says one thing with a mark, and names every arm whole", of="losses are searched")
     @given(st.text(), st.integers(1, 30))
-    def test_a_name_is_whole(self, name: str, most: int) -> None:
+    def test_a_wrapped_name_is_whole(self, name: str, most: int) -> None:
         """In lines of at most so many characters; only spaces are lost between them."""
         lines = wrapped(name, most)
         assert all(len(line) <= most for line in lines)
         assert "".join("".join(lines).split()) == "".join(name.split())
 
-    def test_a_name_is_parted_where_its_parts_begin(self) -> None:
+    def test_a_name_is_wrapped_before_its_parts(self) -> None:
         """Where an arm names its backends or its run."""
         assert wrapped("default@markdown+cortex+mem0", 20) == ["default@markdown", "+cortex+mem0"]
         assert wrapped("default (before the change)", 20) == ["default (before the", "change)"]
@@ -252,7 +252,7 @@ class TestCharts:
         assert {DARK["s0"], DARK["quiet"], DARK["zero"]} <= dark <= set(DARK.values())
         assert ">שלום 电</text>" in categories.svg().decode()
 
-    def test_colours_can_be_told_from_the_background(self) -> None:
+    def test_colours_contrast_with_the_background(self) -> None:
         """Text has a contrast of 4.5 to its background (WCAG 2.2, 1.4.3), in the light and in the dark."""
         for colours in (LIGHT, DARK):
             for name in ("text", "quiet", "link", "good", "bad", "plain", *(f"s{n}" for n in range(6))):
@@ -289,7 +289,7 @@ class TestFiles:
             assert content.startswith(b"\x89PNG\r\n")
             assert b"Description" in content
 
-    def test_it_asks_for_nothing_and_runs_only_its_own(self, report: Report) -> None:
+    def test_the_page_requests_nothing_and_runs_only_its_own_script(self, report: Report) -> None:
         """No address in it at all; nothing but one hashed script and style sheet may run."""
         text = report(kitchen()).read_text(encoding="utf-8")
         assert not re.search(r"https?://|//cdn|@import|url\(", text)
@@ -315,7 +315,7 @@ class TestFiles:
         assert data["blocks"] == [NASTY]
         assert data["cases"][0]["evidence"][0]["text"] == NASTY
 
-    def test_the_backends_are_shown_beside(self, report: Report, tmp_path: Path) -> None:
+    def test_a_contribution_is_shown_with_the_arms(self, report: Report, tmp_path: Path) -> None:
         """What `contribution` printed, its table before the line of JSON or not."""
         file = tmp_path / "contribution.json"
         file.write_text(f"│ figure │\n{json.dumps({**TOLD, 'recipe': 'default'})}\n", encoding="utf-8")
@@ -365,7 +365,7 @@ class TestFiles:
         rows = [row("default", q, [], category="unanswerable", abstained=True) for q in range(2)]
         assert "No question of these rows counts for recall" in report(rows).read_text(encoding="utf-8")
 
-    def test_rows_that_do_not_say_what_the_evidence_is(self, report: Report) -> None:
+    def test_rows_without_the_text_of_the_evidence(self, report: Report) -> None:
         """Rows of before there was a field for it: the ids are shown."""
         rows = [{k: v for k, v in r.items() if k not in {"evidence", "best"}} for r in kitchen()]
         assert '"id":"D1:2","text":""' in report(rows).read_text(encoding="utf-8")
@@ -419,7 +419,7 @@ class TestMistakes:
             (ONE, ("--contribution", "missing.json"), "missing.json cannot be read"),
         ],
     )
-    def test_what_cannot_be_reported_is_told(
+    def test_rows_that_cannot_be_reported_are_named(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, more: tuple[str, ...], complaint: str
     ) -> None:
         """Exit code 2, and no folder is made."""
@@ -430,7 +430,7 @@ class TestMistakes:
         assert not (tmp_path / "out").exists()
 
     @pytest.mark.parametrize("content", ["", "{}", json.dumps({**TOLD, "alone": {}}), "no JSON"])
-    def test_a_contribution_that_is_none(
+    def test_a_file_that_is_no_contribution_is_named(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
     ) -> None:
         file, told = tmp_path / "rows.jsonl", tmp_path / "contribution.json"
@@ -439,7 +439,7 @@ class TestMistakes:
         assert main(["report", str(file), "--out", str(tmp_path / "out"), "--contribution", str(told)]) == 2
         assert str(told) in capsys.readouterr().err
 
-    def test_a_folder_that_is_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_output_folder_that_is_a_file_is_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         file = tmp_path / "rows.jsonl"
         file.write_text(json.dumps(row("default", 0, [True])), encoding="utf-8")
         assert main(["report", str(file), "--out", str(file)]) == 2
@@ -484,7 +484,7 @@ class TestInABrowser:
     @pytest.mark.feature(
         "… that opens from the disk without a complaint of the browser", of="rows become one page to look at"
     )
-    def test_it_opens_from_a_file_without_complaint(self, report: Report, tmp_path: Path) -> None:
+    def test_the_page_opens_from_a_file_without_an_error(self, report: Report, tmp_path: Path) -> None:
         """Nothing in the console; the list of questions is there, those that were lost first."""
         document, console = browse(report(kitchen()), tmp_path / "profile")
         assert console == []
@@ -494,7 +494,7 @@ class TestInABrowser:
     @pytest.mark.feature(
         "… asks for nothing over the network, and runs nothing but its own script", of="rows become one page to look at"
     )
-    def test_nothing_but_its_own_script_runs(self, report: Report, tmp_path: Path) -> None:
+    def test_the_page_runs_no_other_script(self, report: Report, tmp_path: Path) -> None:
         """A script that got into the page all the same is refused; and the console is where we hear of it."""
         page = report(kitchen())
         text = page.read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ def test_the_same_seed_scatters_alike() -> None:
     assert scatter(TURNS, STORES, "1") != scatter(TURNS, STORES, "2")
 
 
-def test_every_turn_is_somewhere_once_verbatim() -> None:
+def test_every_turn_is_stored_once_verbatim() -> None:
     """Nothing is lost by scattering: one copy of each turn has its own words."""
     verbatim = [copy.turn for copy in scatter(TURNS, STORES, "1") if copy.verbatim]
     assert sorted(t.id for t in verbatim) == sorted(t.id for t in TURNS)
@@ -57,7 +57,7 @@ def test_second_copies_are_edited_a_little() -> None:
         assert len(words(text) & words(turn.text)) >= 0.7 * len(words(turn.text))
 
 
-def test_who_holds_a_turn_alone() -> None:
+def test_the_only_store_of_a_turn() -> None:
     """A turn with a second copy is held by nobody alone."""
     copies = scatter(TURNS, STORES, "1")
     alone = held_alone(copies)
@@ -67,7 +67,7 @@ def test_who_holds_a_turn_alone() -> None:
     assert alone[first.turn.id] == first.store
 
 
-def test_who_holds_a_document_alone() -> None:
+def test_the_only_store_of_a_document() -> None:
     """A file of which another store has a part is held by nobody alone; of 30 about a third are in one store only."""
     copies = scatter(TURNS, STORES, "1")
     alone = held_alone(copies, by_document=True)

@@ -20,7 +20,7 @@ def test_shapley_of_two_by_hand() -> None:
     assert shapley("ab", worth) == pytest.approx({"a": 0.5, "b": 0.3})
 
 
-def test_what_nobody_needs_is_worth_nothing() -> None:
+def test_a_backend_that_adds_nothing_has_no_share() -> None:
     """c adds nothing to any set, so its share is 0 and the others' are as without it."""
     base = {frozenset(): 0.0, frozenset("a"): 0.6, frozenset("b"): 0.4, frozenset("ab"): 0.8}
     worth = {**base, **{s | {"c"}: v for s, v in base.items()}}

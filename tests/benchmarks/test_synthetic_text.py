@@ -13,7 +13,7 @@ from benchmarks.synthetic_text import question, sentence
 
 
 @pytest.mark.parametrize("characters", [1, 40, 500])
-def test_a_text_has_just_the_length_asked_for(characters: int) -> None:
+def test_a_synthetic_text_has_the_requested_length(characters: int) -> None:
     """Costs are stated for so many characters, so they are so many."""
     assert len(sentence(Random(1), characters)) == characters
 

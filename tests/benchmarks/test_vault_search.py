@@ -26,13 +26,13 @@ def test_the_vault_that_comes_with_the_project() -> None:
     assert all(unicodedata.is_normalized("NFC", name) for name in files)
 
 
-def test_the_figures() -> None:
+def test_hit_rate_and_reciprocal_rank_by_hand() -> None:
     """Ranks 1, 2, none and 6: two of four within five; (1 + 1/2 + 0 + 1/6)/4 = .4167."""
     assert figures([1, 2, None, 6]) == {"hit_at_5": 0.5, "mrr": 0.4167}
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '[{"query": "x"}]', "not JSON"])
-def test_questions_that_are_none(tmp_path: Path, text: str) -> None:
+def test_a_file_without_questions_is_refused(tmp_path: Path, text: str) -> None:
     """…are refused, with what is wrong."""
     (tmp_path / "q.json").write_text(text)
     with pytest.raises(DataError):

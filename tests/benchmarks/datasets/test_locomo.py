@@ -15,27 +15,7 @@ from benchmarks.datasets.locomo import evidence, load, session_date
 from benchmarks.options import Run
 from benchmarks.run_dataset import heading
 from fusion.recipe import Recipe
-
-KITCHEN = {
-    "sample_id": "kitchen",
-    "conversation": {
-        "speaker_a": "Ida",
-        "speaker_b": "Per",
-        "session_10_date_time": "9:05 am on 2 March, 2024",
-        "session_10": [{"speaker": "Per", "dia_id": "D10:1", "text": "The oven is repaired."}],
-        "session_2_date_time": "12:30 pm on 14 January, 2024",
-        "session_2": [
-            {"speaker": "Ida", "dia_id": "D2:1", "text": "The oven broke on Sunday.", "blip_caption": "a dark oven"},
-            {"speaker": "Per", "dia_id": "D2:2", "text": "Then we eat salad <for a week> & bread."},
-        ],
-    },
-    "qa": [
-        {"question": "What broke?", "answer": "the oven", "evidence": ["D2:01"], "category": 4},
-        {"question": "Is the oven repaired, and what was eaten?", "evidence": ["D:10:1; D2:2"], "category": 1},
-        {"question": "What did the cat eat?", "evidence": ["D2:2"], "category": 5},
-        {"question": "When?", "answer": "", "evidence": ["D", "D9:9"], "category": 2},
-    ],
-}
+from tests.benchmarks.helpers import KITCHEN
 
 
 @pytest.fixture
@@ -60,7 +40,7 @@ def test_turns_come_in_the_order_they_were_said(file: Path) -> None:
     assert conversation.memories[2].spoken == "Per: The oven is repaired."
 
 
-def test_questions_know_whether_they_count(file: Path) -> None:
+def test_a_question_without_evidence_does_not_count(file: Path) -> None:
     """Category 5 has no answer, and a question whose evidence names no turn cannot be scored."""
     (conversation,) = load(file)
     assert [q.gold for q in conversation.questions] == [("D2:1",), ("D10:1", "D2:2"), ("D2:2",), ()]
@@ -141,7 +121,9 @@ def test_broken_ids_are_named(tmp_path: Path) -> None:
         (("qa", 1, "evidence"), 3, "question 1: 'evidence' must be list"),
     ],
 )
-def test_what_cannot_be_is_named(tmp_path: Path, place: tuple[str | int, ...], value: object, message: str) -> None:
+def test_locomo_names_an_invalid_entry(
+    tmp_path: Path, place: tuple[str | int, ...], value: object, message: str
+) -> None:
     """Days that there are not, empty texts, and evidence that would be read letter by letter: by file and entry."""
     broken: Any = json.loads(json.dumps([KITCHEN]))
     *path, last = place

@@ -11,18 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.datasets import UNANSWERABLE, Corpus, DataError, beam, beir, folder, longmemeval, musique
+from tests.benchmarks.helpers import HOPS
 
-OVEN = {"idx": 0, "title": "Oven", "paragraph_text": "The oven was built in Oslo.", "is_supporting": True}
-OSLO = {"idx": 1, "title": "Oslo", "paragraph_text": "Oslo lies on a fjord.", "is_supporting": True}
-SALAD = {"idx": 2, "title": "Salad", "paragraph_text": "Salad is eaten cold.", "is_supporting": False}
-HOPS = [
-    {"id": "2hop__1_2", "question": "On what does the oven's city lie?", "paragraphs": [OVEN, OSLO, SALAD]},
-    {
-        "id": "2hop__3_4",
-        "question": "Where was the oven built?",
-        "paragraphs": [OVEN, {**OSLO, "is_supporting": False}],
-    },
-]
 HAYSTACK = {
     "question_id": "q1",
     "question_type": "single-session-user",
@@ -46,7 +36,7 @@ def _lines(*entries: object) -> str:
     return "".join(json.dumps(entry) + "\n" for entry in entries)
 
 
-def test_a_line_of_json_may_hold_what_other_programs_split_at(tmp_path: Path) -> None:
+def test_json_lines_may_hold_unicode_line_separators(tmp_path: Path) -> None:
     """U+2028 and U+0085 end no line of a JSONL file."""
     file = tmp_path / "hops.jsonl"
     question = "Where was\u2028the oven\u0085built?"
@@ -137,7 +127,7 @@ def _beir(root: Path, qrels: str = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td
     return root
 
 
-def test_beir_asks_what_is_judged(tmp_path: Path) -> None:
+def test_beir_asks_the_judged_queries(tmp_path: Path) -> None:
     """A score of 0 is no answer, and a query without judgements is not asked."""
     (corpus,) = beir.load(_beir(tmp_path / "kitchen"))
     assert [item.text for item in corpus.memories] == ["Oven. It broke.", "Salad."]
@@ -156,7 +146,7 @@ def _own(root: Path, queries: object) -> tuple[Corpus, ...]:
 
 
 @pytest.mark.feature("one's own memory is measured: a folder of Markdown and a list of queries")
-def test_a_folder_of_ones_own(tmp_path: Path) -> None:
+def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     """Chunks of each file as `fusion ingest` cuts them; gold is the file; no files means no answer."""
     (corpus,) = _own(tmp_path, [{"query": "What broke?", "files": ["notes/oven.md"]}, {"query": "Moon?", "files": []}])
     assert {item.document for item in corpus.memories} == {"notes/oven.md", "salad.md"}
@@ -271,7 +261,7 @@ BROKEN: Sequence[tuple[Callable[[Path], Any], str]] = [
 
 @pytest.mark.feature("a broken data set is refused with the line or entry that is wrong")
 @pytest.mark.parametrize(("load", "message"), BROKEN)
-def test_what_is_broken_is_named(load: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+def test_every_format_names_a_broken_entry(load: Callable[[Path], object], message: str, tmp_path: Path) -> None:
     """Every complaint says where: the file, and the line or the entry."""
     with pytest.raises(DataError, match=message):
         load(tmp_path)

@@ -27,7 +27,7 @@ async def test_scattered_stores_get_a_long_message_in_pieces(tmp_path: Path) -> 
 
 @pytest.mark.feature("what cannot be stored is found before anything is stored, scattered or not")
 @pytest.mark.parametrize("over", [False, True])
-def test_what_cannot_be_stored_is_found_before_anything_is(over: bool, tmp_path: Path) -> None:
+def test_a_message_that_cannot_be_stored_is_found_before_anything_is_stored(over: bool, tmp_path: Path) -> None:
     """A message without words is named, and no home is made."""
     bad = Item("7", " \n", "s", 1)
     corpus = Corpus("c", (bad,), (Question(0, "When is tea?", "single", ("7",)),))
