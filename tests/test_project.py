@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Collection
+from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -108,6 +110,48 @@ def test_every_import_is_a_declared_dependency() -> None:
     # What an extra brings need not be installed here; its distribution then is taken to have the module's name.
     strays = {name for name in others if not declared & {normalised(d) for d in distributions.get(name, (name,))}}
     assert strays == set()
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the checkout, by its dotted name."""
+    files = [
+        file for package in ("fusion", "adapters", "benchmarks", "tests") for file in (ROOT / package).rglob("*.py")
+    ]
+    names = (".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files)
+    return dict(zip(names, files, strict=True))
+
+
+def imports_of(source: str, known: Collection[str]) -> set[str]:
+    """The known modules that a source imports by name anywhere: in functions and under TYPE_CHECKING, too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            full = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {name if name in known else node.module or "" for name in full}
+    return found & set(known)
+
+
+@pytest.mark.feature("no module imports itself through others")
+def test_imports_have_no_cycle() -> None:
+    """No two modules import each other, neither directly nor through others: not in a function, not for types alone."""
+    files = modules()
+    imports = {name: imports_of(file.read_text(encoding="utf-8"), files) - {name} for name, file in files.items()}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
+
+
+def test_imports_of_finds_every_kind_of_import() -> None:
+    """Modules and names of modules, at the top, for types and in functions."""
+    source = """
+import a.b
+from a import c, something
+if TYPE_CHECKING:
+    from a.d import Type
+def f():
+    from e import Value
+"""
+    assert imports_of(source, ["a", "a.b", "a.c", "a.d", "e", "f"]) == {"a", "a.b", "a.c", "a.d", "e"}
 
 
 def test_the_extra_all_names_every_other_extra() -> None:

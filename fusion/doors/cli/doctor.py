@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,7 @@ import fusion as package
 from fusion.client import LOG, Client
 from fusion.contract import NAME_PLACEHOLDER, Scope, VerifiesOptions
 from fusion.doors.cli import render
+from fusion.doors.cli.finding import Finding
 from fusion.doors.cli.plural import counted
 from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
 from fusion.gateway.bootstrap import checked
@@ -59,16 +60,6 @@ REFUSED = "fusion: "
 _SQLITE = b"SQLite format 3\0"
 _WAL = b"\2\2"
 """bytes 18 and 19 of a database in WAL mode: who reads it holds up nobody"""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. ``fix`` is a command, or what to do; empty where nothing is to be fixed."""
-
-    check: str
-    status: Literal["ok", "warn", "fail"]
-    detail: str
-    fix: str = ""
 
 
 def examine(

@@ -20,7 +20,8 @@ import fusion as package
 from adapters.inmemory import InMemory
 from fusion.contract import Place, Scope
 from fusion.doors.cli import app, render
-from fusion.doors.cli.doctor import Finding, _configured, examine, healthy
+from fusion.doors.cli.doctor import _configured, examine, healthy
+from fusion.doors.cli.finding import Finding
 from fusion.doors.http.openapi import examples
 from fusion.errors import PackageMissing, SettingsError
 from fusion.gateway.gateway import Gateway

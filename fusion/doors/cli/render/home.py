@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fusion import wire
     from fusion.discover import Discovery
-    from fusion.doors.cli.doctor import Finding
+    from fusion.doors.cli.finding import Finding
     from fusion.gateway.repair import Repair
 
 LABELS = {
