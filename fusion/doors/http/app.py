@@ -22,7 +22,7 @@ import fusion as package
 from fusion import problem
 from fusion.contract import Scope
 from fusion.doors.http import schemas
-from fusion.doors.http.middleware import PUBLIC, Gate, Problem, Rules
+from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, docs_page, document
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, reply, while_connected
@@ -106,19 +106,19 @@ class Mcp:
 async def on_error(request: Request, error: Exception) -> Response:
     """The reply to an error: problem details."""
     if isinstance(error, FusionError):
-        return Problem.of(error)
+        return ProblemResponse.of(error)
     if isinstance(error, RequestValidationError):  # each location begins with body, query or header
         errors = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
-        return Problem.of(BadInput(schemas.summary(errors)))
+        return ProblemResponse.of(BadInput(schemas.summary(errors)))
     if isinstance(error, HTTPException):
         detail = _HTTP_DETAIL.get(error.status_code, error.detail)
         headers = {"allow": allowed(request)} if error.status_code == 405 else error.headers
-        return Problem(problem.http_problem(error.status_code, detail), headers)
+        return ProblemResponse(problem.http_problem(error.status_code, detail), headers)
     if isinstance(error, ClientGone):
         return Response(status_code=499)  # nginx's status for a closed connection, for logs
     # Only internal errors come here. The log has the traceback under the id that the caller gets.
     detail = f"The gateway made a mistake. Its log says more, under request {request.scope.get('request_id')}."
-    return Problem(problem.http_problem(500, detail))
+    return ProblemResponse(problem.http_problem(500, detail))
 
 
 def allowed(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Values of ours → JSON that every client can read."""
+"""Encodes the gateway's values as JSON that every client can parse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 
 
 def encode(content: object) -> bytes:
-    """JSON of dataclasses, dictionaries and times: NaN becomes null, a lone surrogate U+FFFD."""
+    """The JSON of dataclasses, dictionaries and times; NaN becomes null, and a lone surrogate U+FFFD."""
     try:
         return orjson.dumps(content, default=_default, option=orjson.OPT_UTC_Z)
     except TypeError:
@@ -18,7 +18,7 @@ def encode(content: object) -> bytes:
 
 
 def _default(value: object) -> object:
-    """What orjson does not know by itself."""
+    """The types that orjson does not encode itself."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, set | frozenset | Sequence):
@@ -27,7 +27,7 @@ def _default(value: object) -> object:
 
 
 def _json_safe(value: Any) -> Any:
-    """The slow way, for what `orjson.dumps` refuses: lone surrogates, integers beyond 64 bits, strange types."""
+    """A copy of a value that `orjson.dumps` refused: with lone surrogates, integers over 64 bits, or other types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _json_safe(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, str):

@@ -1,11 +1,11 @@
-"""What every request passes before a route sees it, as one ASGI layer.
+"""The ASGI middleware that checks and limits every request before a route.
 
-In this order, so that the cheapest refusal comes first and nothing of a refused body is read:
+The order puts the cheapest refusal first, and no byte of a refused body is parsed:
 Host (421) and Origin (403) against DNS rebinding and cross-site posts → token or API key (401), which names the tenant
-→ media type (415) → announced size (413) → the body itself, bounded in bytes (413) and time (408) → a place among the
-requests in flight (503; `fusion.gateway.admission` then gives each question a slot). Every reply carries a
-request id, its timing and the security headers; while the server drains, also ``Connection: close``, so that no client
-sends its next request into a connection that is about to end.
+→ media type (415) → announced size (413) → the body, limited in bytes (413) and time (408) → a place among the requests
+in flight (503; `fusion.gateway.admission` then gives each question a slot). Every reply has a request id, its timing
+and the security headers; while the server drains also ``Connection: close``, so that no client sends its next request
+on a connection that is about to close.
 """
 
 from __future__ import annotations
@@ -33,50 +33,50 @@ from fusion.settings import Settings
 from fusion.trust.token import is_nonce, proof
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
-"""No token: these say nothing of memories."""
+"""routes without a token: they reveal nothing about memories"""
 COMPAT = "/compat/"
-"""the routes of other systems, whose clients send a key in their own ways"""
+"""the prefix of drop-in routes, whose clients send a key in the way of the other system"""
 WAITING = frozenset({"/v1/settle"})
-"""These wait for work that goes on anyway and do none, so they hold no place; as many as there are places may wait."""
+"""routes that only wait for work in the background: they hold no place, and up to ``max_in_flight`` of them may wait"""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-SWALLOWED_BYTES = 10_000_000
-"""A refused body up to this size is read and dropped, so that its sender sees the refusal; beyond it we hang up."""
+MAX_DISCARDED_BYTES = 10_000_000
+"""a refused body up to this size is read and discarded, so that its sender sees the refusal; a larger one is cut off"""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r"(?P<name>\[[^\[\]@/]+\]|[^:\[\]@/]+)(?::[0-9]{0,5})?")
-"""RFC 9110, 7.2: a host and digits. "127.0.0.1:1@evil" has neither user nor path, whatever a URL parser makes of it."""
+"""RFC 9110, 7.2: a host and digits. A URL parser would read a user and a host in "127.0.0.1:1@evil"."""
 _SECURITY = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 )
-_LAST = ((b"connection", b"close"),)
+_CLOSE = ((b"connection", b"close"),)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Who is let in, and how much at once."""
+    """The rules of the gate: which hosts, origins and keys are allowed, and the limits on requests."""
 
     hosts: frozenset[str]
     """names that the Host header may have, without the port"""
     origins: frozenset[str] = frozenset()
-    """origins of other sites whose pages may call us, "https://notes.example"; our own always may"""
+    """origins of other sites whose pages may call this server, "https://notes.example"; its own origin always may"""
     keys: tuple[tuple[str, str], ...] = ()
-    """(SHA-256 in hex, tenant) of the token and each API key; none: open, tenant `default`"""
+    """(SHA-256 in hex, tenant) of the token and of each API key; empty: every request has the tenant `default`"""
     token: str | None = field(default=None, repr=False)
-    """what `proof_of` proves to be known; it opens the server only where it is one of ``keys``"""
+    """the token that `proof_of` proves to know; it opens the server only if it is in ``keys``"""
     max_body_bytes: int = 262_144
     max_in_flight: int = 64
     max_queued: int = 128
     body_timeout_s: float = 10.0
     queued_s: float = 2.5
-    """the longest wait for a place. A question may wait for its turn then, for as long as it may take: with 1.5 s, the
-    default, 4 s in all, and with what it takes when its turn has come about three times its 1.5 s"""
+    """the longest wait for a place. A question may then wait as long as its own timeout for a slot: with the default
+    of 1.5 s, 4 s in all before it runs"""
 
     @classmethod
     def of(cls, settings: Settings, *, local_token: str | None = None) -> Rules:
-        """``local_token`` is the home's: one more key, of the tenant `default`."""
+        """The rules of the settings; ``local_token``, the home's, is one more key of the tenant `default`."""
         server = settings.server
         keys = [(key.sha256, key.tenant) for key in settings.keys]
         if local_token is not None and not server.open_to_local_users:
@@ -93,12 +93,12 @@ class Rules:
         )
 
     def proof_of(self, challenge: bytes, address: Sequence[object]) -> str | None:
-        """What shows a client of this address that the server knows its home's token; None for what is no challenge."""
+        """The proof for a client of this address that the server knows the token; None without a valid challenge."""
         return proof(self.token, challenge, address) if self.token is not None and is_nonce(challenge) else None
 
 
-class Problem(Response):
-    """A response that says what is wrong, as RFC 9457 wants it."""
+class ProblemResponse(Response):
+    """An error response with problem details (RFC 9457)."""
 
     media_type = problem.MEDIA_TYPE
 
@@ -106,8 +106,8 @@ class Problem(Response):
         super().__init__(orjson.dumps(body, default=str), body["status"], headers)
 
     @classmethod
-    def of(cls, error: FusionError, **headers: str) -> Problem:
-        """An error of ours; one that knows when it is worth coming back says so in ``Retry-After``, whole seconds."""
+    def of(cls, error: FusionError, **headers: str) -> ProblemResponse:
+        """The response to an error, with ``Retry-After`` in whole seconds if the error says when to retry."""
         wait_s = problem.retry_after_s(error)
         if wait_s is not None:
             headers["retry-after"] = str(max(1, math.ceil(wait_s)))
@@ -115,21 +115,21 @@ class Problem(Response):
 
 
 class Refused(Exception):
-    """A request that gets no further; ``reply`` says why."""
+    """The gate refuses a request; ``reply`` is the response."""
 
     def __init__(self, why: int | FusionError, detail: str = "", **headers: str) -> None:
-        """``why``: an HTTP status with its ``detail``, or an error of ours, which has both."""
+        """``why`` is an HTTP status with its ``detail``, or an error, which has both."""
         super().__init__(detail)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if isinstance(why, FusionError):
-            self.reply = Problem.of(why, **named)
+            self.reply = ProblemResponse.of(why, **named)
         else:
-            self.reply = Problem(problem.http_problem(why, detail), named)
+            self.reply = ProblemResponse(problem.http_problem(why, detail), named)
 
 
 class Gate:
-    """The ASGI layer. It sets ``scope["tenant"]``, ``scope["request_id"]``, and ``scope["admitted"]``: whether the
-    request has the token or a key, without which only the public routes are reached."""
+    """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]`` and ``scope["admitted"]``: whether the
+    request has the token or a key. Without one it reaches the public routes only."""
 
     def __init__(
         self,
@@ -139,9 +139,9 @@ class Gate:
         probes: Collection[str] = PUBLIC,
         require: Callable[[], None] = lambda: None,
     ) -> None:
-        """``probes`` are paths that take no place in the queue: they must get through when nothing else does.
+        """``probes`` are paths that need no place, so that they are answered under overload.
 
-        ``require`` raises the FusionError for which nothing but probes is answered: the home is gone.
+        ``require`` raises a FusionError when the home is gone; then only probes are answered.
         """
         self._app = app
         self._require = require
@@ -154,37 +154,37 @@ class Gate:
         self.in_flight = 0
         """requests that a route is working on"""
         self.waiting = 0
-        """requests that wait for something, without a place"""
+        """requests that wait without a place"""
         self._last_active = time.monotonic()
         self.draining = False
-        """about to stop: `/readyz` says so, requests are still served"""
-        self._patience: set[asyncio.Timeout] = set()
+        """whether the server is about to stop: `/readyz` reports it, and requests are still served"""
+        self._wait_limits: set[asyncio.Timeout] = set()
 
     def drain(self) -> None:
-        """From now on: not ready, the last reply of each connection, and no more patience with what only waits."""
+        """Report not ready, close each connection after its next reply, and end the requests that only wait."""
         self.draining = True
-        for limit in self._patience:
+        for limit in self._wait_limits:
             if not limit.expired():
                 limit.reschedule(0)
 
     @asynccontextmanager
-    async def patience(self, timeout_s: float) -> AsyncIterator[None]:
-        """A time limit that is over when the server drains. Raises TimeoutError."""
+    async def wait_limit(self, timeout_s: float) -> AsyncIterator[None]:
+        """A time limit that ends early when the server drains. Raises TimeoutError."""
         async with asyncio.timeout(0 if self.draining else timeout_s) as limit:
-            self._patience.add(limit)
+            self._wait_limits.add(limit)
             try:
                 yield
             finally:
-                self._patience.discard(limit)
+                self._wait_limits.discard(limit)
 
     def load(self, tenant: str) -> dict[str, int]:
-        """How much is asked at once, for `/v1/status`: of a tenant its own, of the owner everybody's."""
+        """The other requests in flight and queued, for `/v1/status`: of this tenant, or of all for `default`."""
         if tenant == "default":
             return {"in_flight": self.in_flight - 1, "queued": self.queued}
         return {"in_flight": self._in_flight_of[tenant] - 1, "queued": self._queued_of[tenant]}
 
-    def quiet_s(self) -> float:
-        """For how long nobody has asked anything; probes do not count."""
+    def idle_s(self) -> float:
+        """Seconds since the last request; probes do not count."""
         return 0.0 if self.in_flight or self.queued or self.waiting else time.monotonic() - self._last_active
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -202,12 +202,12 @@ class Gate:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()
         scope["request_id"] = request_id.decode()
-        begun = False
+        started_reply = False
 
-        async def stamped(message: Message) -> None:
-            nonlocal begun
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started_reply
             if message["type"] == "http.response.start":
-                begun = True
+                started_reply = True
                 took = b"total;dur=%.2f" % ((time.perf_counter() - started) * 1000)
                 headers = message.get("headers", ())
                 timings = [value for name, value in headers if name == b"server-timing"]
@@ -216,7 +216,7 @@ class Gate:
                     (b"x-request-id", request_id),
                     (b"server-timing", b", ".join([*timings, took])),
                     *_SECURITY,
-                    *(_LAST if self.draining else ()),
+                    *(_CLOSE if self.draining else ()),
                 ]
             await send(message)
 
@@ -224,7 +224,7 @@ class Gate:
             self._check_names(scope, head)
             tenant = self._tenant(head, compat=scope["path"].startswith(COMPAT))
             if tenant is None and scope["path"] not in PUBLIC:
-                raise _unknown()
+                raise _unauthorized()
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
             if scope["path"] not in self._probes:
                 self._require_home()
@@ -232,24 +232,24 @@ class Gate:
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._read(receive)
             if scope["path"] in self._probes:
-                await self._app(scope, receive, stamped)
+                await self._app(scope, receive, send_with_headers)
                 return
             if scope["path"] in WAITING:
-                await self._beside(scope, receive, stamped)
+                await self._serve_waiting(scope, receive, send_with_headers)
                 return
             await self._take_place(scope["tenant"])
             try:
-                await self._app(scope, receive, stamped)
+                await self._app(scope, receive, send_with_headers)
             finally:
                 self._leave_place(scope["tenant"])
         except Refused as refused:
-            await refused.reply(scope, receive, stamped)
+            await refused.reply(scope, receive, send_with_headers)
         except asyncio.CancelledError:
-            if begun or not self.draining:
+            if started_reply or not self.draining:
                 raise
-            # The drain's time is up. A reset would leave the client guessing; this tells it to ask the next server.
+            # The drain time is over. A reset would give no reason; this reply says to ask the next server.
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
-            await Problem.of(late)(scope, receive, stamped)
+            await ProblemResponse.of(late)(scope, receive, send_with_headers)
 
     def _require_home(self) -> None:
         try:
@@ -273,12 +273,12 @@ class Gate:
                 )
 
     def _tenant(self, head: Mapping[bytes, bytes], *, compat: bool) -> str | None:
-        """Whose memories a request may see; None: nobody's."""
+        """The tenant of the request's key; None for a missing or unknown key."""
         if not self.rules.keys:
             return "default"
         digest = sha256(_key(head, compat=compat)).hexdigest()
         found = None
-        for known, tenant in self.rules.keys:  # every key is compared, so that time tells nothing
+        for known, tenant in self.rules.keys:  # every key is compared: the time reveals nothing
             if hmac.compare_digest(digest, known):
                 found = tenant
         return found
@@ -292,11 +292,11 @@ class Gate:
                 raise Refused(415, "Send the body as it is, without Content-Encoding.")
         announced = head.get(b"content-length", b"0")
         if not announced.isdigit() or int(announced) > self.rules.max_body_bytes:
-            huge = not announced.isdigit() or int(announced) > SWALLOWED_BYTES
+            huge = not announced.isdigit() or int(announced) > MAX_DISCARDED_BYTES
             raise self._too_large(hang_up=huge)
 
     async def _read(self, receive: Receive) -> Receive:
-        """The whole body, then whatever the server has to say after it: that the client has gone, above all."""
+        """Read the whole body; the result replays it and then passes on later messages, such as a disconnect."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -308,7 +308,7 @@ class Gate:
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
                     if size > self.rules.max_body_bytes:
-                        raise self._too_large(hang_up=True)  # sent in chunks: there is no telling how much follows
+                        raise self._too_large(hang_up=True)  # sent in chunks: the rest has no known size
                     if not message.get("more_body"):
                         break
         except TimeoutError:
@@ -331,7 +331,7 @@ class Gate:
         return Refused(error, **({"connection": "close"} if hang_up else {}))
 
     async def _take_place(self, tenant: str) -> None:
-        """Takes a place among the requests in flight, after a wait in the queue where there is room in it."""
+        """Take a place among the requests in flight, or wait in the queue for one. Raises Refused when it is full."""
         if self._places.locked():
             if self.queued >= self.rules.max_queued:
                 raise Refused(Overloaded("Too many requests at once. Try again in a second."))
@@ -351,8 +351,8 @@ class Gate:
         self.in_flight += 1
         self._in_flight_of[tenant] += 1
 
-    async def _beside(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a request that only waits: it takes no place from one that works."""
+    async def _serve_waiting(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that only waits, without a place."""
         if self.waiting >= self.rules.max_in_flight:
             raise Refused(Overloaded("Too many are waiting already. Try again in a second."))
         self.waiting += 1
@@ -370,10 +370,10 @@ class Gate:
 
 
 def _key(head: Mapping[bytes, bytes], *, compat: bool) -> bytes:
-    """The token or key that a request carries, b"" for none.
+    """The token or API key of a request, b"" for none.
 
-    ``Authorization: Bearer`` everywhere; what mimics another system takes that system's ways as well: mem0's clients
-    send ``Authorization: Token`` or ``X-API-Key``.
+    Every route reads ``Authorization: Bearer``; drop-in routes also read ``Authorization: Token`` and ``X-API-Key``,
+    which mem0's clients send.
     """
     scheme, _, key = head.get(b"authorization", b"").partition(b" ")
     if scheme.lower() == b"bearer" or (compat and scheme.lower() == b"token"):
@@ -381,17 +381,17 @@ def _key(head: Mapping[bytes, bytes], *, compat: bool) -> bytes:
     return head.get(b"x-api-key", b"").strip() if compat else b""
 
 
-def _unknown() -> Refused:
+def _unauthorized() -> Refused:
     return Refused(
         401,
-        "This server wants its token: `fusion token` prints it, send it as Authorization: Bearer <token>. The command "
+        "This server needs its token: `fusion token` prints it, send it as Authorization: Bearer <token>. The command "
         "line, hooks, `fusion mcp` and Client.of_home send it by themselves. An API key opens the server as well: our "
-        "clients take one from FUSION_API_KEY.",
+        "clients read it from FUSION_API_KEY.",
         www_authenticate='Bearer realm="memory-fusion"',
     )
 
 
 def without_port(host: str) -> str:
-    """ "[::1]:8765" → "[::1]", "localhost:8765" → "localhost"; empty for what is no host with an optional port."""
+    """ "[::1]:8765" → "[::1]", "localhost:8765" → "localhost"; "" for an invalid Host."""
     found = _HOST.fullmatch(host)
     return found["name"] if found is not None else ""

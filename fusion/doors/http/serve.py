@@ -1,4 +1,4 @@
-"""`fusion serve`: one process opens a home and answers for it until it is told to stop, or nobody asks any more."""
+"""`fusion serve`: one process opens a home and serves it until a signal stops it or it has been idle too long."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from fusion.gateway.gateway import Gateway
 
 OWN_FILES = 256
-"""file descriptors that the stores and connections to backends need beside those of clients"""
+"""file descriptors of the stores and of connections to backends, in addition to those of clients"""
 
-HOME_S = 1.0
-"""between two looks at the home of a server that nobody asks anything"""
+HOME_CHECK_S = 1.0
+"""between two checks that the home of an idle server still exists"""
 GONE_STATUS = 3
 """exit status of a server whose home is gone"""
 OPEN = (
@@ -54,14 +54,14 @@ log = logging.getLogger("fusion.serve")
 
 
 def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: None) -> None:
-    """Serves a home until SIGTERM, SIGINT or the end of its idle time; ``on_ready`` gets the URL when it answers.
+    """Serve a home until SIGTERM, SIGINT or the end of its idle time; ``on_ready`` gets the URL when it answers.
 
     Raises SettingsError when the address is taken or must not be bound, HomeLocked when the home has another owner.
     """
-    # Four backends that each start a BLAS pool on every core cost 10 ms a query; before numpy is imported.
+    # BLAS pools of four backends on every core cost 10 ms a query. Set before numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _bound_arenas()
-    os.umask(0o077)  # whatever a backend writes is the owner's alone
+    os.umask(0o077)  # only the owner may read the files that a backend writes
     _log_to_stderr(settings.log_level)
     refuse_open_door(settings)
     if settings.server.open_to_local_users:
@@ -72,20 +72,20 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
 
 
 def _bound_arenas() -> None:
-    """Has glibc share two heaps among all threads: one a thread took 230 MB more with four backends open."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library has no such thing
+    """Make glibc share two heaps among all threads: one for each thread took 230 MB more with four backends."""
+    with contextlib.suppress(OSError, AttributeError):  # not with another C library
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
 
 
 def _log_to_stderr(level: str) -> None:
-    """Our own packages at the level that is set, everybody else's warnings."""
+    """Log our packages at the configured level, and warnings of all others, to stderr."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     for name in ("fusion", "adapters"):
         logging.getLogger(name).setLevel(level.upper())
 
 
 def refuse_open_door(settings: Settings) -> None:
-    """Raises SettingsError when other machines could reach the server and nothing asks them for a key."""
+    """Raise SettingsError if other machines could reach the server without a key."""
     host = settings.server.host
     if settings.server.open_to_local_users and host not in LOOPBACK:
         raise SettingsError(
@@ -93,7 +93,7 @@ def refuse_open_door(settings: Settings) -> None:
             "--no-token and server.open_to_local_users, or serve on 127.0.0.1."
         )
     if settings.server.open_to_local_users and settings.keys:
-        raise SettingsError("--no-token lets everyone in without a key: leave it or the API keys out.")
+        raise SettingsError("--no-token lets everyone in without a key: remove it, or the API keys.")
     if host not in LOOPBACK and not settings.keys:
         raise SettingsError(
             f"{host} is reachable from other machines, so the server wants an API key first: set FUSION_API_KEY or add "
@@ -102,7 +102,7 @@ def refuse_open_door(settings: Settings) -> None:
 
 
 def listen(host: str, port: int, fix: str = "Choose another with --port (0 takes a free one)") -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises SettingsError, with the ``fix``, where it cannot be had."""
+    """A listening socket; port 0 chooses a free one. Raises SettingsError, with the ``fix``, where it cannot be had."""
     try:
         # The protocol is named (IPPROTO_TCP), because asyncio sets TCP_NODELAY only then: 40 ms a reply otherwise.
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -150,7 +150,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
 
 def abandon(error: HomeGone) -> NoReturn:
-    """Ends this process without closing its stores: to close them would write by path into what is there now.
+    """End this process without closing its stores: closing would write to the files that are at these paths now.
 
     The stores are as safe as after ``kill -9``.
     """
@@ -160,7 +160,7 @@ def abandon(error: HomeGone) -> NoReturn:
 
 
 async def _leave_when_gone(server: Server, fusion: Gateway) -> None:
-    """Stops the server when its home is gone, also when nobody asks anything."""
+    """Stop the server when its home is gone, also while it is idle."""
     while True:
         try:
             await fusion.look_at_home()
@@ -171,12 +171,11 @@ async def _leave_when_gone(server: Server, fusion: Gateway) -> None:
         except FusionError as error:
             log.warning("the home could not be looked at: %s", error)
         bound_log(fusion.settings.home / LOG, server.log_bytes)
-        await asyncio.sleep(HOME_S)
+        await asyncio.sleep(HOME_CHECK_S)
 
 
 def bound_log(log_file: Path, max_bytes: float, descriptor: int = 2) -> None:
-    """Begins a new log where this process writes its errors into ``log_file`` and that is full; the full one is kept
-    next to it as ``.1``, in place of the one before."""
+    """Rotate ``log_file`` if this process logs to it and it is full; the full one replaces the last ``.1``."""
     with contextlib.suppress(OSError):
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode) or about.st_size <= max_bytes:
@@ -196,21 +195,21 @@ async def serve_on(
     on_ready: Callable[[str], None] = lambda url: None,
     drop_ins: Mapping[socket.socket, str] | None = None,
 ) -> None:
-    """Answers on ``door`` for an open ``fusion``, and lets the home's clients find it.
+    """Serve an open ``fusion`` on the socket ``door``, and record its address in the home for clients.
 
-    ``drop_ins`` are further doors, each with the backend whose drop-in routes are at its root.
+    ``drop_ins`` are further sockets, each with the backend whose drop-in routes it serves at its root.
     """
     drop_ins = drop_ins or {}
     token = token_of(settings.home)
     gate = create_app(fusion, settings, local_token=token)
-    rooted = Rooted(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
-    server = Server(gate, settings, app=rooted)
+    app = PortPrefix(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
+    server = Server(gate, settings, app=app)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     try:
         write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
-    except OSError as error:  # a full or read-only disk: who knows the address is answered
+    except OSError as error:  # a full or read-only disk: clients need the address
         log.warning("clients cannot find this server by its home: %s", error)
     idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
     watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
@@ -226,8 +225,10 @@ async def serve_on(
 
 
 def token_of(home: Path) -> str:
-    """The home's token; one that nobody has where there is none and the disk takes none: then API keys alone open the
-    server. Raises SettingsError for one that may not be believed."""
+    """The home's token, or a random one if none can be written: then only API keys open the server.
+
+    Raises SettingsError for a token file that is not to be trusted.
+    """
     try:
         return home_token(home)
     except OSError as error:
@@ -236,30 +237,30 @@ def token_of(home: Path) -> str:
 
 
 def url_of(door: socket.socket) -> str:
-    """Where this machine's own clients reach a socket that may listen on every address."""
+    """The URL at which clients on this machine reach a socket, also one that listens on every address."""
     host, port = door.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 — compared, not bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _leave_when_idle(server: Server, gate: Gate, fusion: Gateway, idle_exit_s: float) -> None:
-    """Stops a server that was started for a client, when none came for a while and nothing is left to deliver."""
+    """Stop a server that a client started, after ``idle_exit_s`` without requests and with nothing left to deliver."""
     while idle_exit_s > 0:
-        if gate.quiet_s() < idle_exit_s:
-            await asyncio.sleep(max(0.05, idle_exit_s - gate.quiet_s()))
+        if gate.idle_s() < idle_exit_s:
+            await asyncio.sleep(max(0.05, idle_exit_s - gate.idle_s()))
             continue
         await fusion.settle()
-        if gate.quiet_s() >= idle_exit_s:
-            log.info("nobody asked for %g s: leaving", idle_exit_s)
+        if gate.idle_s() >= idle_exit_s:
+            log.info("no request for %g s: stopping", idle_exit_s)
             server.stop()
             return
 
 
-class Rooted:
-    """What stands before the gate: a request that came in by a backend's own port is one for its drop-in routes."""
+class PortPrefix:
+    """Middleware before the gate: a request on a backend's own port gets the path of its drop-in routes."""
 
     def __init__(self, app: ASGIApp, prefixes: Mapping[int, str]) -> None:
-        """``prefixes`` are those routes' paths, by port."""
+        """``prefixes`` are the path prefixes of these routes, by port."""
         self._app = app
         self._prefixes = prefixes
 
@@ -271,7 +272,7 @@ class Rooted:
 
 
 class Server(uvicorn.Server):
-    """uvicorn with our own signals: its own would end the process before the home is closed."""
+    """uvicorn without its signal handlers, which would end the process before the home is closed."""
 
     def __init__(
         self,
@@ -281,7 +282,7 @@ class Server(uvicorn.Server):
         protocol: type[PatientProtocol] | None = None,
         app: ASGIApp | None = None,
     ) -> None:
-        """``app``, if it is another, stands before the gate."""
+        """``app`` is served instead of the gate; it wraps the gate."""
         self._gate = gate
         self._stopping = False
         self._home = settings.home
@@ -296,7 +297,7 @@ class Server(uvicorn.Server):
                 log_level=settings.log_level,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # who asked is told by the key alone
+                proxy_headers=False,  # only the key identifies a client
                 limit_concurrency=connections_that_fit(settings.server.max_connections),
                 timeout_graceful_shutdown=math.ceil(settings.server.drain_s),
                 timeout_keep_alive=30,
@@ -308,7 +309,7 @@ class Server(uvicorn.Server):
         yield
 
     def stop(self) -> None:
-        """Says "not ready", then lets what is under way finish. A second call does not wait for it."""
+        """Report not ready, then finish the requests in flight. A second call does not wait for them."""
         if self._stopping:
             self.force_exit = self.should_exit = True
             return
@@ -318,16 +319,16 @@ class Server(uvicorn.Server):
         asyncio.get_running_loop().call_later(self.notice_s, self.close_door)
 
     def close_door(self) -> None:
-        """Takes no new connections, and ends when the requests under way have ended."""
+        """Accept no new connections, and end after the requests in flight."""
         self.should_exit = True
 
 
 def connections_that_fit(wanted: int) -> int:
-    """As many as the system lets this process have files for, whose limit is raised first as far as it may be."""
+    """The number of connections that the limit on open files allows; the limit is raised first as far as possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted + OWN_FILES:
         highest = wanted + OWN_FILES if hard == resource.RLIM_INFINITY else min(hard, wanted + OWN_FILES)
-        with contextlib.suppress(OSError, ValueError):  # a system that knows better keeps its own limit
+        with contextlib.suppress(OSError, ValueError):  # the system refuses a higher limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
             soft = highest
         if soft < wanted + OWN_FILES:

@@ -1,6 +1,6 @@
-"""A verb's reply as it comes: lines of JSON, each with one member, ``progress`` or ``line``, and last the ``result``.
+"""Streams a verb's reply as lines of JSON, each with one member: ``progress``, ``line``, or last ``result``.
 
-What fails before the first of them is an HTTP error like any other; what fails later is the last line, ``problem``.
+A failure before the first line is an HTTP error; a later failure is the last line, ``problem``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fusion.problem import http_problem, problem_of
 log = logging.getLogger(__name__)
 
 NDJSON = "application/x-ndjson"
-AHEAD = 256
-"""lines that wait for a slow reader before whoever makes them waits"""
+MAX_BUFFERED_LINES = 256
+"""lines that wait for a slow reader before the verb waits"""
 
 Line = Callable[[str], Awaitable[None]]
 Progress = Callable[[int, int | None], None]
@@ -28,16 +28,16 @@ Work = Callable[[Line, Progress], Awaitable[object]]
 
 
 async def no_lines(line: str) -> None:
-    """For a reply that is one JSON document."""
+    """The ``line`` callback for a reply that is one JSON document. Raises BadInput."""
     raise BadInput(f"That answers line by line: ask for it with Accept: {NDJSON}.")
 
 
 def no_progress(done: int, total: int | None) -> None:
-    """Nobody looks."""
+    """The ``progress`` callback for a reply without progress."""
 
 
 async def streamed(work: Work) -> Response:
-    """The reply of ``work``, which is cancelled when nobody reads it any more. Raises what fails before it begins."""
+    """A streamed reply of ``work``, which is cancelled when the client hangs up. Raises early errors."""
     parts = _parts(work)
     first = await anext(parts)
     if isinstance(first, Exception):
@@ -53,25 +53,25 @@ async def streamed(work: Work) -> Response:
 
 
 async def _parts(work: Work) -> AsyncGenerator[dict[str, object] | Exception]:
-    """What work says, in its order; the last is its result, or what it raised."""
-    said: asyncio.Queue[dict[str, object]] = asyncio.Queue(AHEAD)
+    """The lines and progress of ``work`` in order, then its result or its exception."""
+    queue: asyncio.Queue[dict[str, object]] = asyncio.Queue(MAX_BUFFERED_LINES)
 
     async def line(text: str) -> None:
-        await said.put({"line": text})
+        await queue.put({"line": text})
 
     def progress(done: int, total: int | None) -> None:
-        if not said.full():  # a later one says as much
-            said.put_nowait({"progress": {"done": done, "total": total}})
+        if not queue.full():  # a later progress replaces it
+            queue.put_nowait({"progress": {"done": done, "total": total}})
 
     task = asyncio.ensure_future(work(line, progress))
     try:
-        while not (task.done() and said.empty()):
-            saying = asyncio.ensure_future(said.get())
-            await asyncio.wait((task, saying), return_when=asyncio.FIRST_COMPLETED)
-            if saying.done():
-                yield saying.result()
+        while not (task.done() and queue.empty()):
+            receiving = asyncio.ensure_future(queue.get())
+            await asyncio.wait((task, receiving), return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                yield receiving.result()
             else:
-                saying.cancel()
+                receiving.cancel()
         error = task.exception()
         if isinstance(error, Exception):
             yield error

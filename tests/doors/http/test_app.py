@@ -453,7 +453,7 @@ class TestOtherRoutes:
             fusion.hold = hold
             settling = asyncio.create_task(client.post("/v1/settle", json={"timeout_s": 60}))
             await until(lambda: app.waiting == 1)
-            assert app.quiet_s() == 0
+            assert app.idle_s() == 0
             fusion.hold = None
             assert (await client.post("/fuse", json={"query": "q"})).status_code == 200
             problem = await client.post("/v1/settle", json={"timeout_s": 60})

@@ -36,16 +36,16 @@ async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Re
 
 @router.post("/v1/compare", response_model=wire.Compared)
 async def compare(request: Request, context: Context, body: schemas.CompareBody) -> Response:
-    """Ask once, answer by two arms, and say what differs and why"""
-    asked = body.request(context.tenant)
-    return reply(await while_connected(request, context.fusion.compare(asked, body.a, body.b)))
+    """Ask once, answer by two arms, and show what differs and why"""
+    question = body.request(context.tenant)
+    return reply(await while_connected(request, context.fusion.compare(question, body.a, body.b)))
 
 
 @router.post("/v1/search", response_model=wire.Found)
 async def search(request: Request, context: Context, body: schemas.SearchBody) -> Response:
     """Ask one backend; get its raw hits"""
-    asked = context.fusion.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)
-    answer = await while_connected(request, asked)
+    search_backend = context.fusion.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)
+    answer = await while_connected(request, search_backend)
     if answer.status not in ("ok", "empty", "skipped"):
         raise no_answer(answer, await context.fusion.worth_asking_s([answer.backend], context.tenant))
     return reply(search_reply(answer, await context.fusion.refs(answer, context.tenant)))
@@ -53,7 +53,7 @@ async def search(request: Request, context: Context, body: schemas.SearchBody) -
 
 @router.get("/v1/documents", response_model=wire.Document, responses=problems(404))
 async def document(context: Context, query: Annotated[schemas.DocumentQuery, InQuery]) -> Response:
-    """Read a page of a document that a hit named"""
+    """Read a page of a document that a hit names"""
     scope = query.scope(context.tenant)
     return reply(await context.fusion.document(query.path, scope, start=query.start, lines=query.lines))
 

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 async def memories(context: Context, query: Annotated[schemas.Listed, InQuery]) -> Response:
     """List what is remembered, newest first, page by page"""
     scope = query.scope(context.tenant)
-    found = context.fusion.memories(
+    page = context.fusion.memories(
         scope, query.limit, cursor=query.cursor, document=query.document, source=query.source
     )
-    return reply(await found)
+    return reply(await page)
 
 
 _REPLAYED = {
     "Idempotent-Replayed": {
-        "description": "true: an earlier request's reply, given again",
+        "description": "true: this is the reply of an earlier request with the same key",
         "schema": {"const": "true"},
     }
 }
@@ -49,7 +49,7 @@ _REPLAYED = {
 @router.post(
     "/v1/memories",
     response_model=wire.Remembered,
-    response_description="All were there already",
+    response_description="All were stored before",
     responses={
         200: {"headers": _REPLAYED},
         201: {"description": "Stored", "model": wire.Remembered, "headers": _REPLAYED},
@@ -73,8 +73,7 @@ async def remember(
         schemas.Batch | None,
         Header(
             alias="Ingest-Batch",
-            description="An id of yours for the run that these memories come with: POST /v1/undo takes back what it "
-            "added.",
+            description="Your id for the ingest of these memories: POST /v1/undo takes back what it added.",
         ),
     ] = None,
     reader: Annotated[str | None, Header(alias=READER_HEADER, include_in_schema=False)] = None,
@@ -109,38 +108,38 @@ async def forget(context: Context, ref: Reference, query: Annotated[schemas.Scop
 
 @router.post("/v1/forget", response_model=wire.Forgetting, responses=problems(507))
 async def forget_many(context: Context, body: schemas.ForgetBody) -> Response:
-    """Forget by refs, query, source, document or time; or show what that would be"""
+    """Forget by refs, query, source, document or time; or show what would be forgotten"""
     return reply(await context.fusion.forget_many(body.request(context.tenant)))
 
 
 @router.post("/v1/undo", response_model=wire.Undone, responses=problems(404, 507))
 async def undo(context: Context, body: schemas.UndoBody) -> Response:
-    """Take back what one ingest added; its files can be read in again"""
+    """Undo one ingest; its files can be ingested again"""
     scope = body.scope(context.tenant)
     return reply(await context.fusion.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
 
 
 @router.get("/v1/batches", response_model=wire.Batches)
 async def batches(context: Context, query: Annotated[schemas.BatchesQuery, InQuery]) -> Response:
-    """The ingests that can be undone, the latest first"""
+    """List the ingests that can be undone, latest first"""
     return reply({"batches": await context.fusion.batches(query.scope(context.tenant), query.limit)})
 
 
 @router.get("/v1/forgotten", response_model=wire.ForgottenPage)
 async def forgotten(context: Context, query: Annotated[schemas.ForgottenQuery, InQuery]) -> Response:
-    """What was forgotten when, and what became of it where; newest first"""
+    """List what was forgotten, newest first: when, and what each backend did"""
     return reply(await context.fusion.forgotten(query.scope(context.tenant), query.limit, cursor=query.cursor))
 
 
 @router.get("/v1/sources", response_model=wire.Sources)
 async def sources(context: Context, query: Annotated[schemas.SourcesQuery, InQuery]) -> Response:
-    """Where memories came from, by name"""
+    """List the sources of memories, by name"""
     scope = query.scope(context.tenant)
     return reply({"sources": await context.fusion.origins(scope, query.prefix or "", query.after or "", query.limit)})
 
 
 @router.post("/v1/retire", response_model=wire.Retired, responses=problems(507))
 async def retire(context: Context, body: schemas.RetireBody) -> Response:
-    """Say what files have now; what else came from them is not current any more"""
+    """Retire the memories that files no longer contain"""
     sources = await context.fusion.retire(body.scope(context.tenant), body.whole(), dry_run=body.dry_run)
     return reply({"retired": sum(sources.values()), "sources": sources, "dry_run": body.dry_run})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @router.get("/v1/backends", response_model=wire.Backends)
 async def backends(context: Context) -> Response:
-    """Every backend, how it is, and what it holds"""
+    """List the backends, with their state and what they hold"""
     return reply({"backends": await context.fusion.backends(context.tenant)})
 
 
@@ -46,9 +46,9 @@ _VERB = {"type": "object", "description": "a scope (user_id, …), and the verb'
     openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _VERB}}}},
 )
 async def do(request: Request, context: Context, backend: Name, verb: Name) -> Response:
-    """Tell one backend to do what it can do beyond remembering and searching
+    """Run a verb of one backend
 
-    Each adapter has its own verbs: `fusion <backend> <verb> --help` says what one takes.
+    Each adapter has its own verbs: `fusion <backend> <verb> --help` shows the arguments of one.
     """
     work, sent = schemas.verb(context.fusion.verb(backend, verb), await request.body())
     run = partial(context.fusion.do, backend, work, sent.scope(context.tenant))
@@ -59,16 +59,16 @@ async def do(request: Request, context: Context, backend: Name, verb: Name) -> R
 
 @router.get("/v1/status", response_model=wire.Status)
 async def status(context: Context) -> Response:
-    """The home at a glance: stores, breakers, backlog, sizes"""
+    """The state of the home: backends, breakers, backlog, sizes"""
     return reply({**(await context.fusion.status(context.tenant)), "requests": context.gate.load(context.tenant)})
 
 
 @router.post("/v1/settle", response_model=wire.Settled)
 async def settle(request: Request, context: Context, body: schemas.SettleBody) -> Response:
-    """Wait until everything remembered is delivered and its vectors are there"""
+    """Wait until everything remembered is delivered and has its vectors"""
     settled = False
     with contextlib.suppress(TimeoutError):
-        async with context.gate.patience(body.timeout_s):
+        async with context.gate.wait_limit(body.timeout_s):
             await while_connected(request, context.fusion.settle(context.tenant))
             settled = True
     return reply({"settled": settled, "backends": await context.fusion.backends(context.tenant)})
@@ -76,7 +76,7 @@ async def settle(request: Request, context: Context, body: schemas.SettleBody) -
 
 @router.get("/healthz", response_model=wire.Health, openapi_extra={"security": []})
 async def healthz(request: Request, context: Context) -> Response:
-    """That the server runs"""
+    """Liveness of the server"""
     address = request.scope.get("server") or ("", 0)
     proof = context.gate.rules.proof_of(request.headers.get(CHALLENGE, "").encode("latin-1"), address)
     response = reply({"status": "ok", "version": package.__version__, "pid": os.getpid()})
@@ -92,9 +92,9 @@ async def healthz(request: Request, context: Context) -> Response:
     openapi_extra={"security": []},
 )
 async def readyz(request: Request, context: Context) -> Response:
-    """Whether it can answer; 503 while it starts or stops"""
+    """Readiness of the server; 503 while it starts or stops"""
     state = {"ready": True, **(await context.fusion.ready(context.tenant))}
-    if not request.scope["admitted"]:  # a probe needs no names of backends, and no paths
+    if not request.scope["admitted"]:  # without a key no names of backends and no paths
         state = {"ready": state["ready"]}
     if context.gate.draining:
         state |= {"ready": False, "reason": "the server is stopping"}

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @router.post("/v1/tools/memory_search", response_model=wire.ToolFound)
 async def memory_search(request: Request, context: Context, body: schemas.SearchToolBody) -> Response:
-    """An agent's tool: single memories with path, lines and citation; never an error for want of memory"""
+    """An agent's tool: single memories with path, lines and citation; an empty list when no backend answers"""
     try:
         fused = await while_connected(request, context.fusion.fuse(body.request(context.tenant)))
     except NobodyAnswered as error:
         return reply(openclaw.unavailable_result(error))
-    found = openclaw.search_result(
+    result = openclaw.search_result(
         fused,
         limit=body.max_results,
         min_score=body.min_score,
@@ -44,12 +44,12 @@ async def memory_search(request: Request, context: Context, body: schemas.Search
         audience=body.audience,
         embedder=context.fusion.embedding_model,
     )
-    return reply(found)
+    return reply(result)
 
 
 @router.post("/v1/tools/memory_get", response_model=wire.ToolRead)
 async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
-    """An agent's tool: lines of a document, or a memory; an empty text for what is not there"""
+    """An agent's tool: lines of a document, or a memory; an empty text for an unknown path"""
     scope = body.scope(context.tenant)
     try:
         page = await context.fusion.document(body.path, scope, start=body.start, lines=body.lines)
@@ -65,13 +65,13 @@ async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
 
 @router.post("/v1/tools/memory_append", response_model=wire.Appended, responses=problems(507))
 async def memory_append(context: Context, body: schemas.AppendToolBody) -> Response:
-    """An agent's tool: append to today's log, and to nothing else"""
+    """An agent's tool: append to today's log"""
     return reply(await context.fusion.append(body.text, body.scope(context.tenant)))
 
 
 @router.post("/v1/flush/plan", response_model=wire.FlushPlan)
 async def flush_plan(context: Context, body: schemas.FlushBody) -> Response:
-    """Whether an agent should save now what it knows, before its context is compacted, and with which words"""
+    """Whether an agent should save what it knows before its context is compacted, and with which prompt"""
     chosen = context.settings.flush
     rules = memory_flush.Rules(**chosen.model_dump(include={field.name for field in fields(memory_flush.Rules)}))
     zone = chosen.zone if body.zone is None else body.zone
