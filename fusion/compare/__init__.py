@@ -1,1 +1,1 @@
-"""COMPARE: two arms over one gather, and what a pair of them says over many questions."""
+"""Comparison of two arms on the same input, and tuning of recipes by it."""

@@ -1,10 +1,10 @@
-"""An arm: a recipe, and which backends it asks. What a person writes for one is read here, and nowhere else.
+"""Arms of a comparison: a recipe and the backends it asks, read from what a user writes.
 
     arm      = recipe ["@" backends] | "@" backends | "all" | ("-" name)+
     backends = "all" | name ("+" name)* | ("-" name)+
 
-`default`, `seed003@markdown+cortex`, `hook@-mem0`, `@markdown`, `all`, `-mem0-triples`: without a recipe it is the
-home's own, without backends it is all of them, and `-` takes away from all.
+Examples: `default`, `seed003@markdown+cortex`, `hook@-mem0`, `@markdown`, `all`, `-mem0-triples`. Without a recipe the
+arm has the home's own, without backends all of them; `-` removes backends from all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALL_BACKENDS = "all"
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One side of a comparison; ``text`` is how it was written."""
+    """One side of a comparison; ``text`` is what the user wrote."""
 
     text: str
     recipe: Recipe
@@ -29,14 +29,14 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class ArmReader:
-    """What arms can be made of: a home's recipes and backends, and the recipe of an arm that names none."""
+    """Reads arms for a home with these recipes and backends; ``recipe`` is the one of an arm that names none."""
 
     recipes: Mapping[str, Recipe]
     backends: Sequence[str]
     recipe: str
 
     def arms(self, a: str, b: str) -> tuple[Arm, Arm]:
-        """Both arms of a comparison. Raises BadInput as `arm`, and where the two are one, however it is written."""
+        """Both arms of a comparison. Raises BadInput as `arm` does, and if both are the same."""
         one, other = self.arm("a", a), self.arm("b", b)
         if (one.recipe, one.backends) == (other.recipe, other.backends):
             recipe = next((name for name in sorted(self.recipes) if name != one.recipe.name), "")
@@ -46,7 +46,7 @@ class ArmReader:
         return one, other
 
     def arm(self, side: str, text: str) -> Arm:
-        """The arm that ``text`` means. Raises BadInput, which names the arm ("a", "b") and what there is."""
+        """The arm of this text. Raises BadInput, which names the side ("a", "b") and the possible values."""
         text = text.strip()
         if not text:
             raise BadInput(f"arm {side} is empty: write a recipe, @backends, all, or -backend")
@@ -66,7 +66,7 @@ class ArmReader:
         return found
 
     def _chosen(self, side: str, text: str) -> tuple[str, ...]:
-        """The backends meant, in the home's order, so that two ways to write a choice are one arm."""
+        """The chosen backends in the home's order, so that two spellings of a choice are equal."""
         if text == ALL_BACKENDS:
             return tuple(self.backends)
         if text.startswith("-"):
@@ -82,7 +82,7 @@ class ArmReader:
         return tuple(name for name in self.backends if name in named)
 
     def _taken_away(self, side: str, text: str) -> set[str]:
-        """The names behind each `-`; a name may itself have hyphens, so the longest that fits is meant."""
+        """The names after each `-`; names may contain hyphens, so the longest match counts."""
         gone: set[str] = set()
         while text:
             rest = text.removeprefix("-")

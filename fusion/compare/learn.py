@@ -1,8 +1,8 @@
-"""Boosted trees over the named signals, learned from one's own labels; checked, as `tune` is, on what had no say.
+"""Trains boosted trees over the signals on the user's own labels, and cross-validates them as `tune` does.
 
-LambdaMART (Burges, "From RankNet to LambdaRank to LambdaMART", 2010) by LightGBM, which is an extra and only needed to
-learn. Its sums say nothing but an order, so they are made shares: Platt's sigmoid, fitted to the sums of memories that
-the trees had not seen (Platt, 1999). Floors hold for these.
+LambdaMART (Burges, "From RankNet to LambdaRank to LambdaMART", 2010) by LightGBM, an optional package that only
+training needs. The trees' sums only give an order; Platt's sigmoid, fitted to sums of memories outside of the training
+data, turns them into probabilities (Platt, 1999). Floors apply to these.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NAMES = (*SIGNALS, *CONTEXT)
 TREES = 150
 SETTINGS: Mapping[str, Any] = {
     "objective": "lambdarank",
-    "lambdarank_truncation_level": 60,  # about as many memories as a block can hold
-    "num_leaves": 7,  # three signals deep: own labels are few
+    "lambdarank_truncation_level": 60,  # about the number of memories in a block
+    "num_leaves": 7,  # about three levels: a user has few labels
     "learning_rate": 0.05,
     "min_data_in_leaf": 50,
     "lambda_l2": 5.0,
@@ -44,63 +44,63 @@ SETTINGS: Mapping[str, Any] = {
     "verbose": -1,
 }
 MIN_ANSWERS = 20
-"""answers with votes of both kinds: fewer teach nothing but chance"""
+"""fewest answers with votes of both kinds"""
 ABSTAIN = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 MAX_EMPTIED_SHARE = 0.01
-"""share of answerable questions that ``abstain`` may leave without a block"""
+"""largest share of answerable questions that ``abstain`` may leave without a block"""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """What one answer teaches: its memories' signals, and which of them were of use."""
+    """The training data of one answer: the signals of its memories, and which of them were useful."""
 
     signals: Sequence[Mapping[str, float]]
     useful: Sequence[bool]
     local: Sequence[float] = ()
-    """what the recipe of that time made of each"""
+    """the local scores under the recipe of that time"""
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A model's text, the recipe that scores by it (its ``file`` is for the caller to write), and what it is worth."""
+    """A trained model's text, the recipe that uses it (the caller writes ``file``), and its cross-validated scores."""
 
     text: str
     recipe: Recipe
     validated: Mapping[str, Any]
     held_out: Mapping[int, Recipe] = field(default_factory=dict)
-    """by case, the recipe that was made without its fold"""
+    """by case, the recipe made without its fold"""
 
     def as_json(self) -> dict[str, Any]:
         return {"recipe_hash": self.recipe.hash, "model_hash": digest(self.text), **self.validated}
 
 
 def steps(cases: Sequence[Case]) -> int:
-    """How many answers `learn` needs of a case, for a bar."""
+    """The number of answers that `learn` computes, for a progress bar."""
     return 3 * len(cases)
 
 
 def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lambda n: None) -> Trained:
-    """A model of all cases. Raises BadInput for too few, and SettingsError without LightGBM."""
+    """Trains a model on all cases. Raises BadInput for too few, and SettingsError without LightGBM."""
     _lightgbm()
-    parts = folds(cases)
+    by_name = folds(cases)
     every = [i for i, case in enumerate(cases) if case.answerable]
-    seen = asyncio.run(_answers(cases, asking(base, file), advance))
-    models = {name: train([seen[i] for i in every if i not in set(fold)]) for name, fold in parts.items()}
-    sums = {i: Trees.parse(models[name]).sums(seen[i].signals).tolist() for name, fold in parts.items() for i in fold}
+    seen = asyncio.run(_answers(cases, with_all_features(base, file), advance))
+    models = {name: train([seen[i] for i in every if i not in set(fold)]) for name, fold in by_name.items()}
+    sums = {i: Trees.parse(models[name]).sums(seen[i].signals).tolist() for name, fold in by_name.items() for i in fold}
     slope, intercept = platt([s for i in every for s in sums[i]], [u for i in every for u in seen[i].useful])
-    best = sorted(max((_share(slope * s + intercept) for s in sums[i]), default=0.0) for i in every)
+    best = sorted(max((_sigmoid(slope * s + intercept) for s in sums[i]), default=0.0) for i in every)
     abstain = next((a for a in ABSTAIN if mean(b < a for b in best) <= MAX_EMPTIED_SHARE), 0.0)
     numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=abstain))
 
     without = {name: with_model(numbers, file, calibrated(text, slope, intercept)) for name, text in models.items()}
-    told = validated(Scores(cases, advance), base, without, parts)
+    report = validated(Scores(cases, advance), base, without, by_name)
     text = calibrated(train([seen[i] for i in every]), slope, intercept)
-    held_out = {i: without[name] for name, fold in parts.items() for i in fold}
-    return Trained(text, with_model(numbers, file, text), told, held_out)
+    held_out = {i: without[name] for name, fold in by_name.items() for i in fold}
+    return Trained(text, with_model(numbers, file, text), report, held_out)
 
 
-def asking(base: Recipe, file: str) -> Recipe:
-    """A recipe that orders as ``base`` does and has every signal computed."""
+def with_all_features(base: Recipe, file: str) -> Recipe:
+    """A recipe that orders as ``base`` does and computes every feature."""
     return replace(base, rerank=replace(base.rerank, model=Learned(file, "", None, "it is being learned")))
 
 
@@ -162,7 +162,7 @@ def _wrong(row: object) -> str | None:
 
 
 def learn_from_votes(answers: Sequence[LabelledAnswer], base: Recipe, file: str) -> Trained:
-    """A model of votes alone: no answer can be replayed, so what is told is how often it orders a pair rightly.
+    """Trains a model on votes alone. Answers cannot be replayed, so its score is the share of correctly ordered pairs.
 
     Raises BadInput for too few answers with votes of both kinds, and SettingsError without LightGBM.
     """
@@ -185,7 +185,7 @@ def learn_from_votes(answers: Sequence[LabelledAnswer], base: Recipe, file: str)
             useful += answer.useful
     slope, intercept = platt(sums, useful)
     text = calibrated(train(both), slope, intercept)
-    told = {
+    report = {
         "base": base.name,
         "base_hash": base.hash,
         "answers": len(both),
@@ -194,11 +194,11 @@ def learn_from_votes(answers: Sequence[LabelledAnswer], base: Recipe, file: str)
         "cross_validated_pairs_right": round(mean(right["learned"]), 4),
     }
     numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=0.0))
-    return Trained(text, with_model(numbers, file, text), told)
+    return Trained(text, with_model(numbers, file, text), report)
 
 
 def pairs_right(scores: Sequence[float], useful: Sequence[bool]) -> float:
-    """The share of (useful, useless) pairs that the scores order so; a tie is half a pair."""
+    """The share of (useful, useless) pairs in the right order; a tie counts half."""
     good = [s for s, u in zip(scores, useful, strict=True) if u]
     bad = [s for s, u in zip(scores, useful, strict=True) if not u]
     return mean((g > b) + 0.5 * (g == b) for g in good for b in bad)
@@ -208,7 +208,7 @@ def pairs_right(scores: Sequence[float], useful: Sequence[bool]) -> float:
 
 
 def train(answers: Iterable[LabelledAnswer]) -> str:
-    """The text of a model that ranks what is useful first."""
+    """Trains LightGBM to rank useful memories first; returns the model's text."""
     lightgbm = _lightgbm()
     import numpy as np
 
@@ -230,17 +230,17 @@ def _lightgbm() -> Any:
 
 
 def calibrated(text: str, slope: float, intercept: float) -> str:
-    """The model with what makes shares of its sums: a line of its head that LightGBM itself passes over."""
+    """The model's text with a calibration line in its head, which LightGBM ignores."""
     head, line, rest = text.partition("feature_names=")
     return f"{head}calibration={slope:.6g} {intercept:.6g}\n{line}{rest}"
 
 
 def platt(sums: Sequence[float], useful: Sequence[bool]) -> tuple[float, float]:
-    """Slope and intercept of the sigmoid that says best how likely each is useful: Newton's method."""
+    """Slope and intercept of the sigmoid that fits the probability of being useful best, by Newton's method."""
     import numpy as np
 
     x = np.stack([np.asarray(sums, dtype=np.float64), np.ones(len(sums))], axis=1)
-    # Platt's targets: no certainty from finitely many examples.
+    # Platt's targets: finitely many examples give no certainty.
     good = sum(useful)
     y = np.where(np.asarray(useful), (good + 1) / (good + 2), 1 / (len(useful) - good + 2))
     theta = np.array([1.0, np.log((good + 1) / (len(useful) - good + 1))])
@@ -251,9 +251,9 @@ def platt(sums: Sequence[float], useful: Sequence[bool]) -> tuple[float, float]:
         theta += np.clip(step, -2.0, 2.0)
         if abs(step).max() < 1e-6:
             break
-    # An order that had to be turned round was no order: what is more must never count for less.
+    # A negative slope would reverse the trees' order.
     return max(float(theta[0]), 1e-3), float(theta[1])
 
 
-def _share(x: float) -> float:
+def _sigmoid(x: float) -> float:
     return 1 / (1 + exp(-max(-60.0, min(60.0, x))))

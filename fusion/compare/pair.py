@@ -1,9 +1,9 @@
-"""One question, two arms, one gather: what differs between the answers is the arms' doing, and nothing else's.
+"""Compares two arms on one question over one recording, so that only the arms can cause a difference.
 
-Everything that comes from outside is asked once, for both: the union of their backends, the deeper pool, the wider
-neighbourhood, and one verdict of the judge on whatever either would show it. Then each arm is played over that record.
-An arm still gets no more than it would have got alone: a shallower one sees the head of each backend's list, and one
-in more of a hurry counts a backend that took too long as late. Nothing is marked as used.
+The input is read once for both: the union of their backends, the deeper pool, the wider neighbourhood, and one verdict
+of the judge on the passages of either. Each arm is then replayed. It gets no more than it would have got alone: with a
+smaller depth it sees the head of each backend's list, and with a shorter deadline a slow backend has timed out. No
+memory is reported as used.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fusion.recipe import DedupSettings, GatherSettings, Recipe, RerankSettings,
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One arm's answer; the fields are those of `Fused`.
+    """One arm's answer, with the fields of `Fused`.
 
-    ``waited_ms`` is how long the slowest of its own backends took; ``took_ms`` its ranking and packing alone.
+    ``waited_ms`` is the time of its slowest backend; ``took_ms`` that of ranking and packing only.
     """
 
     arm: str
@@ -45,7 +45,7 @@ class Side:
     took_ms: float
     abstained: str | None
     tuned_on: bool
-    """whether this very question chose numbers of the arm's recipe: then what it finds does not speak for it"""
+    """whether the arm's recipe was tuned on this question, which then overstates it"""
 
     @classmethod
     def of(cls, arm: Arm, query: str, fused: Fused) -> Side:
@@ -69,9 +69,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two answers to one question, and what only one of them has in its block, by ref.
+    """Two answers to one question, and the refs that only one of their blocks has.
 
-    ``why`` has a row for each memory in either block: what each arm's receipt says of it. ``took_ms`` is for all of it.
+    ``why`` has a row for each memory in either block, with its line of both receipts. ``took_ms`` is the total.
     """
 
     a: Side
@@ -79,17 +79,17 @@ class Comparison:
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     both: tuple[str, ...]
-    """by the ref that a cites it by"""
+    """refs as a cites them"""
     why: tuple[Mapping[str, Any], ...]
     took_ms: float
     query_truncated: bool = False
     notes: tuple[str, ...] = ()
-    """what is degraded for the whole home, in words with the fix"""
+    """degradations of the whole home, in words, with the fix"""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison, what came of each arm, and how each backend that was asked did."""
+    """The comparison, each arm's outcome, and the status of each backend."""
 
     comparison: Comparison
     outcomes: tuple[Outcome, Outcome]
@@ -97,10 +97,10 @@ class Compared:
 
 
 async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compared:
-    """Asks once, answers twice. The request's own ``backends`` and ``recipe`` give way to those of the arms.
+    """Reads the input once and answers with both arms, whose backends and recipes replace those of the request.
 
-    Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend of one arm failed: what
-    then differs would be the outage.
+    Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend of one arm failed: the
+    outage would be the only difference.
     """
     started = time.perf_counter()
     both = tuple(dict.fromkeys((*a.backends, *b.backends)))
@@ -114,7 +114,7 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compare
     outcomes = [await run.play() for run in runs]
     shown = {text: passage for run in runs for text, passage in run.io.shown.items()}
     if shown:
-        # One call scores whatever either shows: the same passage has the same score in both.
+        # One call scores the passages of both arms, so that the same passage has the same score.
         left_s = timeout_ms / 1000 - (time.perf_counter() - started) - JUDGE_MARGIN_S
         asked = next(run.io.asked for run in runs if run.io.shown)
         verdict = await io.verdict(asked, list(shown.values()), max(0.0, left_s))
@@ -146,7 +146,7 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compare
 
 
 def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
-    """A recipe whose I/O is enough for both. Of what it makes of it only that is used: which hits are one memory."""
+    """A recipe that reads enough input for both. Of its result only the merging of hits is used."""
     depth = max(a.gather.depth, b.gather.depth)
     return Recipe(
         name="compare",
@@ -159,13 +159,13 @@ def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
 
 @dataclass(slots=True)
 class _ArmReplay(Replay):
-    """The record as one arm alone would have had it. Before there is a verdict it notes what a judge would be shown."""
+    """Replays the recording as one arm alone would have had it; collects the passages until there is a verdict."""
 
     id: str
     judge: bool
     hurried: bool
     shown: dict[str, Passage] = field(default_factory=dict)
-    """by their texts, the passages that this arm wants judged"""
+    """by text, the passages that this arm sends to the judge"""
     said: list[str] = field(default_factory=list)
 
     def receipt_id(self) -> str:
@@ -177,7 +177,7 @@ class _ArmReplay(Replay):
 
     @property
     def asked(self) -> str:
-        """The question as the judge is to read it."""
+        """The query for the judge."""
         return self.said[0]
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
@@ -200,7 +200,7 @@ class _ArmReplay(Replay):
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One arm over the record; it can be played again when the verdict is there."""
+    """One arm over the recording; it is played again once there is a verdict."""
 
     side: str
     arm: Arm
@@ -222,35 +222,35 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _ArmBlock:
-    """What stands in one arm's block, and what its receipt says of every candidate."""
+    """One arm's block, and its receipt's line on every candidate."""
 
     arm: Arm
     packed: tuple[str, ...]
     rows: Mapping[str, Mapping[str, Any]]
-    """by the ref that cites it"""
+    """by ref"""
     memories: Mapping[str, frozenset[str]]
-    """by ref, which memories a candidate is; several where this arm's recipe takes for one what are two"""
+    """by ref, the memories of a candidate; several if this arm's recipe merges them into one"""
 
     @classmethod
     def of(cls, arm: Arm, outcome: Outcome, same: Mapping[str, str]) -> _ArmBlock:
-        """``same`` has one ref for all that cite one memory, whichever backends are asked."""
+        """``same`` maps all refs of one memory to one of them, for any choice of backends."""
         rows = {row["ref"]: row for row in outcome.receipt.body["candidates"]}
         memories = {ref: frozenset(same.get(one, one) for one in _refs(row)) for ref, row in rows.items()}
         return cls(arm, tuple(m.ref for memory in outcome.fused.memories for m in memory.members), rows, memories)
 
     def lacking_in(self, other: _ArmBlock) -> tuple[str, ...]:
-        """The refs in this block whose memory is in no form in the other one."""
+        """The refs in this block whose memory is not in the other block."""
         there = frozenset().union(*(other.memories[ref] for ref in other.packed))
         return tuple(ref for ref in self.packed if there.isdisjoint(self.memories[ref]))
 
     def reason(self, ref: str) -> Mapping[str, Any]:
-        """What the receipt says of a candidate of this arm."""
+        """The receipt's line on a candidate of this arm."""
         (row,) = explain({"candidates": [self.rows[ref]]})["candidates"]
         found_by = {source_hit["backend"]: source_hit["rank"] for source_hit in reversed(row["source_hits"])}
         return {**{name: row[name] for name in _ROW_FIELDS}, "found_by": found_by}
 
     def reason_for(self, ref: str, other: _ArmBlock) -> Mapping[str, Any]:
-        """…of the memory that the other arm cites as ``ref``; or why this arm has it not."""
+        """This arm's line on the memory that the other arm cites as ``ref``, or the reason why it has none."""
         met = [mine for mine, memories in self.memories.items() if not memories.isdisjoint(other.memories[ref])]
         if met:
             return self.reason(max(met, key=lambda mine: (mine in self.packed, mine == ref)))
@@ -268,9 +268,9 @@ class _ArmBlock:
 
 
 def _refs(row: Mapping[str, Any]) -> list[str]:
-    """Every ref that may cite a candidate: its own, and those of its sightings."""
+    """Every ref of a candidate: its own, and those of its source hits."""
     return [row["ref"], *(source_hit[1] for source_hit in row["source_hits"])]
 
 
 _ROW_FIELDS = ("ref", "decision", "reason", "local", "judge", "rrf", "neighbour_of", "signals")
-"""of a receipt's row, what a comparison repeats"""
+"""the fields of a receipt's row that a comparison repeats"""

@@ -1,9 +1,9 @@
-"""A file of questions, and what their answers should have: one question a line, JSON lines, or one JSON list.
+"""Reads a file of questions with expected answers: text lines, JSON lines, or a JSON list.
 
     {"query": "why did we leave SQLite?", "expected": ["m1k", "projects/database.md", "writers block each other"]}
     {"query": "…", "expected": {"refs": ["m1k"], "texts": ["…"], "files": ["database.md"]}, "user_id": "ada"}
 
-What stands in a plain list may be any of the three. Files are matched by their end, texts by their words in order.
+Items of a plain list may be any of the three. Files are matched by their end, texts by their words in order.
 The lists of ``{"query", "files", "category"}`` of the benchmarks are read here, too.
 """
 
@@ -25,7 +25,7 @@ _FIELDS = frozenset({"query", "expected", "files", "category", "user_id", "agent
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a good block has: memories by ref, passages by their words, documents by their end, or any of the three."""
+    """What a block should contain: memories by ref, passages by their words, documents by their end, or any."""
 
     refs: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Expected:
     any: tuple[str, ...] = ()
 
     def found_in(self, memories: Sequence[Mapping[str, Any]]) -> float:
-        """The share of what is expected that these excerpts have, 0 to 1."""
+        """The share of the expected items that these excerpts contain, 0 to 1."""
         members = [member for memory in memories for member in memory["members"]]
         refs = {member["ref"] for member in members}
         texts = [_words(f"{member['speaker'] or ''} {member['text']}") for member in members]
@@ -41,7 +41,7 @@ class Expected:
 
         def has_text(wanted: str) -> bool:
             words = _words(wanted)
-            # Scripts without blanks have no word to begin or end at.
+            # Scripts without blanks have no word boundaries.
             return any(words in text or (not wanted.isascii() and words.strip() in text) for text in texts)
 
         def has_file(wanted: str) -> bool:
@@ -56,7 +56,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question of a file, with its other fields; ``expected`` is None where the file says nothing of it."""
+    """One question of a file; ``given`` has its other fields; ``expected`` is None if the file has none."""
 
     query: str
     expected: Expected | None
@@ -117,7 +117,7 @@ def _asked(row: dict[str, Any], where: str) -> Asked:
 
 
 def _expected(value: object, where: str) -> Expected | None:
-    """None for an empty list: nothing was said. Whether a question ought to have no answer is not asked here."""
+    """The expected items; None for an empty list, which does not mean that the answer should be empty."""
     if isinstance(value, str):
         value = [value]
     if isinstance(value, list):
@@ -135,5 +135,5 @@ def _expected(value: object, where: str) -> Expected | None:
 
 
 def _words(text: str) -> str:
-    """The words alone, in their order, each between blanks: case, punctuation and line breaks make no difference."""
+    """The words between blanks, so that case, punctuation and line breaks do not matter."""
     return f" {' '.join(word_list(text))} "

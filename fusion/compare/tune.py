@@ -1,10 +1,9 @@
-"""A recipe's numbers, chosen by what they do for one's own questions, and checked on questions that had no say.
+"""Tunes a recipe's numbers on the user's own questions, and cross-validates the choice.
 
-Every number is varied alone, over a few round values, on recorded answers; one moves only where it gains more than its
-standard error, because the best of many values is otherwise the luckiest; a floor, which gains nothing here, rises as
-far as it costs nothing. To know what that is worth, each fold (a
-conversation, or a fifth of the questions) is answered by the recipe that the other folds would have chosen: that is
-the only figure told of a choice. What the recipe of all folds gets on those same questions is not computed.
+Each number is varied alone, over a few round values, on recorded input. It changes only if it gains more than its
+standard error, since the best of many values is otherwise mostly luck. A floor, which gains no evidence, rises as far
+as it costs none. Each fold (a conversation, or a fifth of the questions) is answered by the recipe chosen on the
+other folds: only that score is reported, never the final recipe's score on the questions that chose it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from fusion.recall.engine import FuseRequest, Outcome, RecallIO, fuse
 from fusion.recipe import Recipe, mark
 
 FOLDS = 5
-"""where all questions are of one conversation or folder"""
+"""number of folds if all questions are of one conversation or folder"""
 TOLERATED_LOSS = 0.001
-"""share of evidence: a number that saves something may cost this much"""
+"""share of evidence that a higher floor may cost"""
 MIN_QUESTIONS_TO_RAISE_FLOOR = 150
-"""questions from which on a floor may rise: where none of so many lost anything, at most 2 % do, at 95 % confidence
+"""fewest questions for raising a floor: if none of these loses evidence, at most 2 % of all do, at 95 % confidence
 (the rule of three, Hanley and Lippman-Hand, JAMA 1983: 3/n)"""
 FULL_SHARE = 1 - 1e-9
 Advance = Callable[[int], None]
@@ -33,7 +32,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question whose I/O was recorded. ``found`` gives the share of its evidence that an answer's block has."""
+    """A question with recorded input. ``found`` returns the share of its evidence in an answer's block."""
 
     fold: str
     request: FuseRequest
@@ -43,7 +42,7 @@ class Case:
     useful: Callable[[str], bool]
     """whether the memory of this ref is evidence"""
     answer: Callable[[Outcome, int], Mapping[str, Any]] = lambda outcome, budget: {"block": outcome.fused.block}
-    """an answer of so many characters at most, as a referee is to see it"""
+    """an answer within this many characters, as a referee sees it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ a data set needs stores of its own, which are outside this package."""
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A number by its path in a recipe file, and the values worth trying.
+    """A number of a recipe, by its path in the file, and the values to try.
 
     A ``thrifty`` number leaves memories out: its best value is the highest that costs at most `TOLERATED_LOSS`. It
     rises only with `MIN_QUESTIONS_TO_RAISE_FLOOR` questions or more, because a few that lose nothing prove nothing.
@@ -96,7 +95,7 @@ class Knob:
 
 WEIGHTS = (0, 1, 2, 3, 4)
 SIMILARITY_WEIGHTS = (0, 2, 4, 6, 8)
-"""for a memory that stands alone, in place of two windows"""
+"""twice those of a window, since a memory without windows has the similarity in place of two"""
 KNOBS = (
     *(
         Knob(f"rerank.signals.{name}", WEIGHTS)
@@ -126,14 +125,14 @@ def largest_span(knobs: Sequence[Knob]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of one number, all others as in the base: mean share of evidence in the block, by fold and of all.
+    """The result of one value of one number, others as in the base: mean share of evidence, by fold and overall.
 
-    ``gain`` is over the base, question by question, ``error`` its standard error.
+    ``gain`` is the mean paired gain over the base, ``error`` its standard error.
     """
 
     value: float
     base: bool
-    """whether it is the base's own"""
+    """whether the base has this value"""
     eib: float
     gain: float
     error: float
@@ -144,14 +143,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What was chosen of all folds, and what choosing so is worth on questions that had no say in it."""
+    """The recipe chosen on all folds, and the cross-validated score of choosing that way."""
 
     recipe: Recipe
     changed: Mapping[str, float]
     curves: Mapping[str, Sequence[Point]]
     validated: Mapping[str, Any]
     held_out: Mapping[int, Recipe]
-    """by case, the recipe that was made without its fold"""
+    """by case, the recipe chosen without its fold"""
 
     def as_json(self) -> dict[str, Any]:
         curves = {name: [asdict(point) for point in points] for name, points in self.curves.items()}
@@ -159,14 +158,14 @@ class Tuned:
 
 
 class Scores:
-    """Answers cases from their recordings, each with each recipe once."""
+    """Answers cases from their recordings; each pair of case and recipe once."""
 
     def __init__(self, cases: Sequence[Case], advance: Advance) -> None:
         self.cases, self._advance = cases, advance
         self._known: dict[tuple[str, int], tuple[float, bool]] = {}
 
     def of(self, recipe: Recipe, indices: Sequence[int]) -> list[float]:
-        """The share of evidence that each of these cases' blocks has under ``recipe``."""
+        """The share of evidence in the block of each of these cases under ``recipe``."""
         return [found for found, _ in self._evaluated(recipe, indices)]
 
     def empty(self, recipe: Recipe, indices: Sequence[int]) -> list[bool]:
@@ -188,9 +187,9 @@ class Scores:
 
 
 def folds(cases: Sequence[Case]) -> dict[str, list[int]]:
-    """The cases of each fold, by its name; of one conversation alone, every fifth question each.
+    """The cases of each fold, by its name; for a single conversation each fold is every fifth question.
 
-    Raises BadInput where there is too little to hold anything back.
+    Raises BadInput if there are too few questions to hold some back.
     """
     found: dict[str, list[int]] = {}
     for i, case in enumerate(cases):
@@ -204,7 +203,7 @@ def folds(cases: Sequence[Case]) -> dict[str, list[int]]:
 
 
 def steps(cases: Sequence[Case], knobs: Sequence[Knob]) -> int:
-    """How many answers `tune` needs of a case, at most: for a bar."""
+    """The largest number of answers that `tune` computes, for a progress bar."""
     answerable = sum(case.answerable for case in cases)
     return answerable * sum(len(knob.values) + 1 for knob in knobs) + 2 * len(cases)
 
@@ -212,8 +211,8 @@ def steps(cases: Sequence[Case], knobs: Sequence[Knob]) -> int:
 def tune(
     cases: Sequence[Case], base: Recipe, knobs: Sequence[Knob] = KNOBS, advance: Advance = lambda n: None
 ) -> Tuned:
-    """Chooses, and validates the choosing. Raises BadInput for too few cases."""
-    parts = folds(cases)
+    """Chooses each number on all cases and cross-validates the choice. Raises BadInput for too few cases."""
+    by_name = folds(cases)
     every = [i for i, case in enumerate(cases) if case.answerable]
     scores = Scores(cases, advance)
     plain = dict(zip(every, scores.of(base, every), strict=True))
@@ -225,7 +224,7 @@ def tune(
         for value in sorted({*knob.values, own}):
             got = dict(zip(every, scores.of(knob.set(base, value) if value != own else base, every), strict=True))
             gains[knob.name][value] = {i: got[i] - plain[i] for i in every}
-            curves[knob.name].append(_point(value, value == own, got, gains[knob.name][value], parts))
+            curves[knob.name].append(_point(value, value == own, got, gains[knob.name][value], by_name))
 
     def chosen(indices: Sequence[int]) -> Recipe:
         recipe = base
@@ -238,17 +237,17 @@ def tune(
     def changes(recipe: Recipe) -> dict[str, float]:
         return {knob.name: knob.of(recipe) for knob in knobs if knob.of(recipe) != knob.of(base)}
 
-    without = {name: chosen([i for i in every if i not in set(fold)]) for name, fold in parts.items()}
-    told = validated(scores, base, without, parts)
+    without = {name: chosen([i for i in every if i not in set(fold)]) for name, fold in by_name.items()}
+    report = validated(scores, base, without, by_name)
     for name, recipe in without.items():
-        told["folds"][name]["chosen_without_it"] = changes(recipe)
+        report["folds"][name]["chosen_without_it"] = changes(recipe)
     final = chosen(every)
-    held_out = {i: without[name] for name, fold in parts.items() for i in fold}
-    return Tuned(final, changes(final), curves, told, held_out)
+    held_out = {i: without[name] for name, fold in by_name.items() for i in fold}
+    return Tuned(final, changes(final), curves, report, held_out)
 
 
 def choose(knob: Knob, own: float, gains: Mapping[float, Mapping[int, float]], indices: Sequence[int]) -> float:
-    """The value that these cases speak for; the base's own where none gains more than its standard error."""
+    """The best value on these cases; the base's own if none gains more than its standard error."""
     mine = {value: [by_case[i] for i in indices] for value, by_case in gains.items()}
     if knob.thrifty:
         highest = own if len(indices) < MIN_QUESTIONS_TO_RAISE_FLOOR else max(mine)
@@ -263,7 +262,7 @@ def choose(knob: Knob, own: float, gains: Mapping[float, Mapping[int, float]], i
 def validated(
     scores: Scores, base: Recipe, without: Mapping[str, Recipe], parts: Mapping[str, Sequence[int]]
 ) -> dict[str, Any]:
-    """What each fold gets by the recipe made ``without`` it, beside the base's own, and the verdict over all."""
+    """The scores of each fold under the recipe made ``without`` it and under the base, and the paired verdict."""
     ours: list[float] = []
     theirs: list[float] = []
     ours_empty: list[bool] = []
@@ -298,7 +297,7 @@ def validated(
 def answers(
     cases: Sequence[Case], held_out: Mapping[int, Recipe], budgets: Sequence[int], advance: Advance = lambda n: None
 ) -> list[Mapping[str, Any]]:
-    """What each case got by the recipe that was made without it, in blocks of these characters, for a referee."""
+    """The held-out answer of each case within each of these budgets in characters, for a referee."""
 
     async def given() -> list[Mapping[str, Any]]:
         rows = []

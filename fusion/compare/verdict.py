@@ -1,7 +1,7 @@
-"""What a pair of arms says over many questions: who finds more of what was expected, and how sure that is.
+"""Statistics of two arms over many questions: the paired difference with its interval, agreement, and costs.
 
-Each question is its own control, so what is resampled are the differences. Without expectations there is nothing to
-judge by: then there is only how much the arms agree, and what they cost.
+Each question is its own control, so the bootstrap resamples the differences. Without expected answers there are only
+the agreement of the arms and their costs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import Any
 
 RESAMPLES = 10_000
 CONFIDENCE_LEVEL = 0.95
-
-
 TIE_WITHIN = 1e-9
 """differences within this are ties"""
 
@@ -23,7 +21,7 @@ TIE_WITHIN = 1e-9
 class Paired:
     """b against a over the same ``n`` questions: the means, their difference b - a, and its 95 % interval.
 
-    To four digits, so that what is said of the interval is said of what is printed.
+    Rounded to four digits, so that statements about the interval are true of the printed numbers.
     """
 
     n: int
@@ -38,12 +36,12 @@ class Paired:
 
     @property
     def better(self) -> str | None:
-        """The arm that is better beyond chance at the 95 % level; None where this does not show one."""
+        """The arm that is better at the 95 % level; None if the interval includes 0."""
         return "b" if self.low > 0 else "a" if self.high < 0 else None
 
 
 def paired(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Paired:
-    """What b has more than a, question by question. The same seed gives the same interval.
+    """The paired comparison of b with a, question by question. The same seed gives the same interval.
 
     Raises ValueError for lists of different length, or empty ones.
     """
@@ -67,14 +65,14 @@ def paired(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Paired:
 
 
 def interval(differences: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """The 95 % interval of the mean: the middle of the means of so many draws with replacement.
+    """The 95 % interval of the mean, by a percentile bootstrap.
 
-    The percentile bootstrap of Efron and Tibshirani, "An introduction to the bootstrap", 1993.
+    Efron and Tibshirani, "An introduction to the bootstrap", 1993.
     """
     import numpy as np
 
     values, draw = np.asarray(differences, np.float64), np.random.default_rng(seed)
-    step = max(1, 1_000_000 // len(values))  # a million draws at a time: memory does not grow with the questions
+    step = max(1, 1_000_000 // len(values))  # a million draws at a time, to limit memory
     means = [
         values[draw.integers(0, len(values), (min(step, resamples - done), len(values)))].mean(axis=1)
         for done in range(0, resamples, step)
@@ -84,10 +82,10 @@ def interval(differences: Sequence[float], *, seed: int = 0, resamples: int = RE
 
 
 def agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How alike two arms answer, and what each costs: no judgement of quality. ``rows``: one a question.
+    """The agreement of two arms and the costs of each; it says nothing of quality. ``rows`` has one per question.
 
-    ``overlap`` is the mean of what both have over what either has, 1 where both have nothing. ``alone`` counts, by
-    backend, the memories that only one arm's block has.
+    ``overlap`` is the mean Jaccard of the two blocks' memories, 1 if both are empty. ``alone`` counts, by backend, the
+    memories that only one arm's block has.
     """
     shares = [len(r["both"]) / total if (total := _either(r)) else 1.0 for r in rows]
     return {

@@ -1,4 +1,4 @@
-"""Which pairs of many texts may be alike: a question asked of all pairs at once, before any two are compared."""
+"""Finds the pairs among many texts that can reach a Jaccard threshold, by bit sketches, before exact comparison."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from functools import lru_cache
 from fusion.lib.words import words
 
 SKETCH_BITS = 512
-"""of a text's sketch, 64 times a power of two; more would separate longer texts better and cost more to compare"""
+"""bits of a sketch, 64 times a power of two; more bits separate longer texts better and take longer to compare"""
 
 FOLDED_BITS_PER_WORD = 4
-"""of a sketch folded onto itself, in the mean: they tell nearly all pairs apart, and only the others are held side by
-side as a whole"""
+"""mean bits per word of a folded sketch: they exclude nearly all pairs; the rest is compared by whole sketches"""
 
 BATCH_TEXTS = 64
-"""texts that are held beside all before them at a time: 64 by 500 sketches stay in the processor's cache"""
+"""texts compared with all before them at a time: 64 by 500 sketches fit in the processor's cache"""
 
 
 def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> dict[int, list[int]]:
-    """By index, the texts before it that may be as alike as ``threshold``; every pair that is, is in it.
+    """For each text from ``since`` on, the earlier texts whose Jaccard with it may reach ``threshold``, by index.
 
-    Asked for those from ``since`` on, each beside all before it.
-    A sketch has a bit for each word, which words may share. Two texts cannot have more words in common than their
-    sketches have bits in common, plus the words that the one with fewer collisions loses to them; and a Jaccard of t
-    takes t / (1 + t) · (n + m) words in common. Half of both's lost words is no less than the fewer of them.
+    No pair that reaches it is missed. A sketch has one bit per word, which several words may share. Two texts have at
+    most as many words in common as their sketches have bits in common, plus the words that the text with fewer
+    collisions loses to them. A Jaccard of t needs t / (1 + t) · (n + m) words in common. In the folded sketches the
+    mean of both texts' lost words replaces the smaller number, which it is never below.
     """
     import numpy as np
 
@@ -37,14 +36,14 @@ def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> di
     folded = chunks
     while len(folded) > 1 and len(folded) * 32 >= sizes.mean() * FOLDED_BITS_PER_WORD:
         folded = folded[: len(folded) // 2] | folded[len(folded) // 2 :]
-    # A hair less than the product: 0.375 × 8 must not become 3.0000002 and shut out three words of five.
+    # Slightly less than the product: 0.375 × 8 must not become 3.0000002 and exclude three common words.
     needed = threshold / (1 + threshold) * sizes - 1e-3
     lost = sizes - np.bitwise_count(chunks).sum(axis=0, dtype=np.uint16)
     needed_folded = needed - (sizes - np.bitwise_count(folded).sum(axis=0, dtype=np.uint16)) / 2
     found: dict[int, list[int]] = defaultdict(list)
     for low in range(since, len(texts), BATCH_TEXTS):
         high = min(low + BATCH_TEXTS, len(texts))
-        common = np.zeros((high - low, high), dtype=np.uint16)  # a byte is not enough for the bits of long texts
+        common = np.zeros((high - low, high), dtype=np.uint16)  # a byte would overflow for long texts
         for chunk in folded:
             common += np.bitwise_count(chunk[low:high, None] & chunk[:high])
         met = np.flatnonzero(common >= needed_folded[low:high, None] + needed_folded[:high])
@@ -59,9 +58,9 @@ def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> di
 
 @lru_cache(maxsize=16_384)
 def sketch(text: str) -> tuple[int, bytes]:
-    """How many words a text has, and their bits; remembered, because the same memories come back query after query.
+    """The number of a text's words, and their bits; cached, since queries return the same memories again and again.
 
-    Python's own hash will do, though processes differ in it: it decides what is compared, not what is found.
+    Python's hash differs between processes, which is harmless: it decides which pairs are compared, not the result.
     """
     distinct = words(text)
     bits = 0

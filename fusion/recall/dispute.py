@@ -1,7 +1,8 @@
-"""Judged → Judged: memories that dispute each other stand next to each other, the better founded one first.
+"""Orders memories that contradict each other next to each other, the more credible one first, and reports them.
 
-A block that has room for one of two rival statements must not show the planted one alone. The better founded one is
-ours rather than a backend's alone, from no tool and no untrusted source, and stands in a talk or file that was read.
+A block with room for one of two rival statements must not show only a planted one. More credible is a memory of the
+journal than one that only a backend vouches for; then one that is from no tool and no untrusted source; then one of a
+conversation or file that was read.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Scored
 
 NAME_CHARS = 60
-"""of the document or backend that a dispute names"""
+"""of a document or backend in the line on a dispute"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """Two memories that share most words and cannot both be true. ``kind`` says in what they differ.
+    """Two memories that share most words and contradict each other. ``kind`` says in what they differ.
 
-    ``newer`` is the ref of the one that happened or was recorded later, None where that is not known; ``at`` is its
-    day. ``sources`` say where each of ``refs`` comes from.
+    ``newer`` is the ref of the later one, None if that is unknown; ``at`` is its day. ``sources`` has the origin of
+    each of ``refs``.
     """
 
     refs: tuple[str, str]
@@ -37,7 +38,7 @@ class Dispute:
 
     @property
     def line(self) -> str:
-        """What a block says of it. No memory's text can begin a line so: `fence.cited` escapes it."""
+        """The line in the block. A memory's text cannot imitate it: `fence.cited` escapes such a beginning."""
         one, other = self.refs
         if self.newer is None:
             return f"[{one}, {other}] disagree: {one} is from {self.sources[0]}, {other} from {self.sources[1]}.\n"
@@ -46,7 +47,7 @@ class Dispute:
 
 
 def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
-    """The order with each memory's rivals right after it; of a pair, the better founded one is first."""
+    """The order with each memory's rivals right after it; of a pair, the more credible one is first."""
     rivals = rivals_of(order)
     if not rivals:
         return order
@@ -55,13 +56,13 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
     placed: dict[str, Scored] = {}
     for scored in order:
         refs = [scored.ref, *sorted(rivals.get(scored.ref, ()), key=at.__getitem__)]
-        for ref in sorted(refs, key=lambda ref: _doubt(by_ref[ref].pooled.candidate.hit)):
+        for ref in sorted(refs, key=lambda ref: _credibility_key(by_ref[ref].pooled.candidate.hit)):
             placed.setdefault(ref, by_ref[ref])
     return tuple(placed.values())
 
 
 def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
-    """By ref, the rivals of each memory that are in the order, with what they differ in."""
+    """The rivals of each memory that are in the order, by ref, with the kind of difference."""
     found: dict[str, dict[str, Kind]] = {}
     if not any(scored.pooled.candidate.rivals for scored in order):
         return found
@@ -75,24 +76,24 @@ def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
 
 
 def dispute(one: Scored, other: Scored, kind: Kind) -> Dispute:
-    """What there is to say of two memories that disagree."""
+    """The dispute between two memories: which is newer, and the origin of each."""
     hits = one.pooled.candidate.hit, other.pooled.candidate.hit
-    times = _when(one.pooled.candidate), _when(other.pooled.candidate)
+    times = _latest(one.pooled.candidate), _latest(other.pooled.candidate)
     newer, at = None, None
     if times[0] is not None and times[1] is not None and times[0] != times[1]:
         later = int(times[1] > times[0])
         newer, at = (one.ref, other.ref)[later], (times[later] or times[0]).date().isoformat()
-    return Dispute((one.ref, other.ref), kind, newer, at, (_source(hits[0]), _source(hits[1])))
+    return Dispute((one.ref, other.ref), kind, newer, at, (_origin(hits[0]), _origin(hits[1])))
 
 
-def _when(candidate: Candidate) -> datetime | None:
-    """When a memory was said for the last time, as far as is known."""
+def _latest(candidate: Candidate) -> datetime | None:
+    """The date of a memory's latest copy, or None if it is unknown."""
     hit = candidate.hit
     return candidate.last or (hit.at.utc if hit.at else hit.recorded_at)
 
 
-def _source(hit: Hit) -> str:
-    """Where a memory comes from, in a word or a name."""
+def _origin(hit: Hit) -> str:
+    """The origin of a memory: its backend, document or sender."""
     if hit.external:
         name = (hit.stated_by or "").removeprefix(BACKEND_PREFIX)
     else:
@@ -100,6 +101,6 @@ def _source(hit: Hit) -> str:
     return clip(" ".join(escape(name).split()), NAME_CHARS)
 
 
-def _doubt(hit: Hit) -> tuple[bool, bool, bool]:
-    """Less is better founded."""
+def _credibility_key(hit: Hit) -> tuple[bool, bool, bool]:
+    """The sort key of credibility; the more credible memory has the smaller one."""
     return hit.external, hit.trust == "untrusted" or hit.origin == "tool", hit.place is None

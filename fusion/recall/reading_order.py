@@ -1,4 +1,4 @@
-"""Reading order: what replaced something is read before what it replaced."""
+"""Reading order of a block: a statement comes before the older one that it replaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fusion.lib.words import STOP_WORDS, find_words, normalise
 T = TypeVar("T")
 
 MIN_SHARED_LETTERS = 4
-"""a word that two texts share says that they are about the same thing if it has so many letters"""
+"""letters of a shared word from which it shows that two texts are about the same thing"""
 _WORDS_BETWEEN = r"(?:\s[^\s.;:!?]{1,30}){0,4}?\s"
 _REPLACED = re.compile(
     rf"\b(?:(?:mov|switch|migrat|chang|convert)\w*{_WORDS_BETWEEN}(?:away\s)?from|instead of|rather than"
@@ -27,13 +27,13 @@ _BEGINNINGS = (
     "drop", "abandon", "gave up", "give up", "giving up", "it was", "statt", "anstelle von", "ersetzt", "nicht mehr",
     "au lieu de", "en lugar de", "invece di",
 )  # fmt: skip
-"""how each match of the pattern begins: to look for them first costs a tenth of trying the pattern everywhere"""
+"""the beginnings of all matches; searching for them first takes a tenth of the time of the pattern everywhere"""
 
 
 def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[T], datetime | None]) -> list[T]:
-    """The items in their order, but one that says what it replaces stands before an older one that still says that.
+    """The items in their order, except that one that names what it replaces comes before an older one that states it.
 
-    Both have to have a date and a further word in common. Nothing is left out and nothing is added.
+    Both need a date and another word in common. The result is a permutation.
     """
     dates = {number: date for number, item in enumerate(items) if (date := when(item)) is not None}
     if len(dates) < 2:
@@ -63,7 +63,7 @@ def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[
 
 
 def replaced_words(text: str) -> Iterator[str]:
-    """What a normalised text says is no longer so: the first content word behind "moved from", "instead of", …"""
+    """The words that a normalised text says are replaced: the content word after "moved from", "instead of", …"""
     end = 0
     there = [beginning for beginning in _BEGINNINGS if beginning in text]
     for start in sorted(start for beginning in there for start in _starts(text, beginning)):
