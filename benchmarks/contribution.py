@@ -12,7 +12,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks import recordings
+from benchmarks import replay
 from benchmarks.arms import Arm, subsets
 from benchmarks.corpus_processes import map_corpora
 from benchmarks.datasets import Corpus, DataError
@@ -64,7 +64,7 @@ def _measure(corpus: Corpus, advance: Advance, *, options: Run, arm: Arm) -> Sub
     if options.scattered:
         corpus = as_scattered(corpus)
     questions = tuple(question for question in corpus.asked(options.limit) if question.answerable)
-    rows = recordings.replay(
+    rows = replay.replay(
         [one],
         [replace(corpus, questions=questions)],
         sets,

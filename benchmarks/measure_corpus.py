@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.embedders.minilm import MiniLM
-from benchmarks import baselines, figures, memory_libraries, recordings
+from benchmarks import baselines, figures, memory_libraries, recordings, replay
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
 from benchmarks.fill_stores import (
@@ -25,7 +25,8 @@ from benchmarks.fill_stores import (
 )
 from benchmarks.options import Run
 from benchmarks.progress import Advance
-from benchmarks.recordings import BUDGETS, CorpusRecording, scope_of
+from benchmarks.recordings import BUDGETS, CorpusRecording
+from benchmarks.replay import scope_of
 from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
@@ -111,7 +112,7 @@ def corpus_recording(
     corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance, *, timed: bool = False
 ) -> tuple[CorpusRecording, Stored | None]:
     """The recording of a corpus, from ``options.recordings`` or made now and kept there."""
-    recipe = recordings.widest_recipe([arm.recipe for arm in arms])
+    recipe = replay.widest_recipe([arm.recipe for arm in arms])
     how = " ".join(
         [f"scattered {options.seed}"] * options.scattered
         + ["captions"] * options.captions
@@ -156,7 +157,7 @@ async def _record(
             by_question, costs = {}, {}
             questions = corpus.asked(options.limit)
             for question in questions:
-                by_question[question.index], costs[question.index] = await recordings.record(
+                by_question[question.index], costs[question.index] = await replay.record(
                     fusion.live, scope_of(corpus), question, recipe, options.backends
                 )
                 advance(1)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from benchmarks import baselines, figures, recordings, scattered_stores
+from benchmarks import baselines, figures, replay, scattered_stores
 from benchmarks.arms import Arm
 from benchmarks.corpus_processes import map_corpora
 from benchmarks.datasets import UNANSWERABLE, Corpus
@@ -112,7 +112,7 @@ def measure(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, 
     wanted = {
         name: {i: ranking for i, ranking in one.rankings[name].items() if i in indexes} for name in options.baselines
     }
-    rows = recordings.replay([one], [asked], arms, dataset=options.setup, advance=advance)
+    rows = replay.replay([one], [asked], arms, dataset=options.setup, advance=advance)
     rows += baselines.rows(options.setup, asked, wanted, BUDGETS)
     return CorpusResult(
         tuple(rows),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from benchmarks import recordings
+from benchmarks import replay
 from benchmarks.arms import Arm, full_store_arms, single_and_without
 from benchmarks.datasets import Corpus
 from benchmarks.fill_stores import scattered_copies
@@ -31,7 +31,7 @@ def measure(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance)
     asked = replace(as_scattered(corpus), questions=tuple(corpus.asked(options.limit)))
     scored = replace(asked, questions=tuple(q for q in asked.questions if q.answerable))
 
-    replayed = partial(recordings.replay, dataset=options.setup, advance=advance)
+    replayed = partial(replay.replay, dataset=options.setup, advance=advance)
     rows = replayed([one], [asked], arms)
     rows += replayed([one], [scored], single_and_without(arms[0], options.backends), budgets=BUDGETS[:1])
     rows += replayed([whole], [scored], full_store_arms(arms[0], options.backends), budgets=BUDGETS[:1])

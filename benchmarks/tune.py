@@ -20,7 +20,8 @@ from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS
 from benchmarks.measure_corpus import corpus_recording
 from benchmarks.options import Run, check_run, refuse_tuned
 from benchmarks.progress import bar
-from benchmarks.recordings import CorpusRecording, TrimmedReplay, scope_of
+from benchmarks.recordings import CorpusRecording
+from benchmarks.replay import TrimmedReplay, scope_of
 from benchmarks.scored_rows import Scorer
 from fusion.compare.tune import Case, Questions
 from fusion.doors.cli.connect import settings_of

@@ -13,7 +13,8 @@ from typing import Any
 from benchmarks.datasets import DataError
 from benchmarks.progress import bar
 from benchmarks.report import read
-from benchmarks.report.charts import Chart, charts, contribution
+from benchmarks.report.charts import charts, contribution
+from benchmarks.report.drawing import Chart
 from benchmarks.report.findings import Findings, arms_of, findings, headline
 from benchmarks.report.page import Drawn, page
 

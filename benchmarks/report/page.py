@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.report.charts import Chart
+from benchmarks.report.drawing import Chart
 from benchmarks.report.findings import (
     MAX_CASES,
     MAX_WRONGLY_EMPTY,

@@ -12,17 +12,8 @@ import pytest
 from benchmarks.arms import Arm, subsets
 from benchmarks.datasets import Corpus, DataError, Item, Question
 from benchmarks.fill_stores import TIMEOUT_MS, open_home, store_corpus
-from benchmarks.recordings import (
-    CorpusRecording,
-    hits_of,
-    load,
-    made_from,
-    record,
-    replay,
-    save,
-    scope_of,
-    widest_recipe,
-)
+from benchmarks.recordings import CorpusRecording, hits_of, load, made_from, save
+from benchmarks.replay import record, replay, scope_of, widest_recipe
 from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse

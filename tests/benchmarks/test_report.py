@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 
 from benchmarks.__main__ import main
-from benchmarks.report.charts import DARK, LIGHT, apart, charts, contribution, styles, wrapped
+from benchmarks.report.charts import charts, contribution, styles
+from benchmarks.report.drawing import DARK, LIGHT, apart, wrapped
 from benchmarks.report.findings import Findings, Floor, best_allowed_floor, findings, headline
 from benchmarks.report.read import Contribution, source
 from benchmarks.report.read import rows as read_rows
