@@ -352,7 +352,7 @@ async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
 
 @pytest.mark.feature("invalid UTF-8, surrogates, NUL, bidi, tags: the whole reply is clean")
 @pytest.mark.feature("invisible characters in a block (S2)", part="secrets")
-async def test_what_nobody_sees_is_taken_out_and_counted(home: Path) -> None:
+async def test_invisible_characters_are_removed_and_counted(home: Path) -> None:
     """S2: bidi, zero-width, tag and control characters and broken UTF-8 from a backend; the reply is valid UTF-8."""
     text = b"The bookings\xe2\x80\xae database\xe2\x80\x8b moves\xff\\u0000 to Lyon\\ud800" + "\U000e0049".encode()
     body = b'{"hits": [{"native_id": "1", "user_id": "nadia", "speaker": "A\xe2\x80\xaeda", "text": "' + text + b'"}]}'

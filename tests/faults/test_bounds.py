@@ -23,7 +23,7 @@ from fusion.journal import Journal
 from fusion.recall.receipt import Receipt, Receipts
 from fusion.settings import EmbedderSettings
 from fusion.store.sqlite import WAL_BYTES, connect
-from tests.ingest.stores import event
+from tests.ingest.helpers import event
 
 MB = 1 << 20
 

@@ -127,7 +127,7 @@ async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
 
 
 @pytest.mark.feature("another store's own memory is read and forgotten by the ref that cites it")
-async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(home: Path) -> None:
+async def test_an_external_item_is_read_and_forgotten_by_its_ref(home: Path) -> None:
     """Shown in a block, read through its own backend, deleted there, and never shown again, restart or not."""
     settings = library(home, "Lending")
     async with Gateway.open(settings) as fusion:
@@ -158,7 +158,7 @@ async def test_anothers_memory_is_read_and_forgotten_by_the_ref_that_cites_it(ho
 
 
 @pytest.mark.feature("… hidden, where it can only be read", of="another store's own memory")
-async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
+async def test_a_read_only_external_item_is_hidden(home: Path) -> None:
     """Where it lives it stays; here it is not shown any more. A backend that is down keeps nobody from forgetting."""
     async with Gateway.open(library(home, "Reading")) as fusion:
         ref = await cited(fusion, Library.books[0].text)
@@ -171,7 +171,7 @@ async def test_a_memory_that_can_only_be_read_is_hidden(home: Path) -> None:
     assert [hit.native_id for hit in hits] == ["b2"]
 
 
-async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
+async def test_an_external_item_deleted_in_its_backend_is_not_found(home: Path) -> None:
     """A ref to what its own backend has no more."""
     async with Gateway.open(library(home, "Lending")) as fusion:
         ref = await cited(fusion, Library.books[0].text)
@@ -181,7 +181,7 @@ async def test_what_is_gone_where_it_lives_is_not_found(home: Path) -> None:
 
 
 @pytest.mark.feature("… by a question, with a look at what that means", of="a question forgets nothing")
-async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path) -> None:
+async def test_forget_by_query_finds_own_and_external_memories(home: Path) -> None:
     """A look shows refs that can be forgotten one by one; what is forgotten by the query is all of them."""
     async with Gateway.open(library(home, "Lending")) as fusion:
         await fusion.remember([NewMemory("The harbour has a new crane since May.", scope=NADIA)])
@@ -199,7 +199,7 @@ async def test_a_query_means_what_recall_finds_of_ours_and_of_others(home: Path)
 
 
 @pytest.mark.feature("a question forgets nothing that has none of its words")
-async def test_a_query_means_nothing_that_has_none_of_its_words(home: Path) -> None:
+async def test_forget_by_query_ignores_memories_without_its_words(home: Path) -> None:
     """What a backend gives for want of better may be recalled; it is not proposed for forgetting."""
     async with Gateway.open(library(home, "Lending")) as fusion:
         assert (await fusion.fuse("alarm code", scope=NADIA)).memories
@@ -208,7 +208,7 @@ async def test_a_query_means_nothing_that_has_none_of_its_words(home: Path) -> N
     assert len(Library.books) == 2
 
 
-async def test_a_query_does_not_list_what_goes_with_something_else(home: Path) -> None:
+async def test_forget_by_query_ignores_neighbours(home: Path) -> None:
     """A fact that was learnt from a memory which is meant is not shown beside it; nor is what is far less like it."""
     async with Gateway.open(settings_of(home, triples="adapters.triples:Triples")) as fusion:
         said = ["The alarm code at Hjulhuset is 4711.", "Berit drinks tea at Hjulhuset on Mondays."]
@@ -223,7 +223,7 @@ async def test_a_query_does_not_list_what_goes_with_something_else(home: Path) -
         assert [hit.text for hit in found if "4711" in hit.text] == []
 
 
-async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home: Path, tmp_path: Path) -> None:
+async def test_forget_leaves_a_users_own_file_and_hides_its_text(home: Path, tmp_path: Path) -> None:
     """By its ref x…: hidden. Other lines of it are still found, and it may be edited without bringing it back."""
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -250,9 +250,7 @@ async def test_a_users_own_file_is_left_alone_and_what_it_says_is_not_shown(home
     "… not by an edit of the file that says it, under any name by which that file is followed",
     of="a tombstone: what was forgotten never comes back",
 )
-async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_back_by_an_edit(
-    home: Path, tmp_path: Path
-) -> None:
+async def test_a_forgotten_watched_file_does_not_return_by_an_edit(home: Path, tmp_path: Path) -> None:
     """Ingest calls it notes/a.md; the backend that follows it, whose own folder has that name, calls it otherwise."""
     file = tmp_path / "notes" / "a.md"
     file.parent.mkdir()
@@ -284,7 +282,7 @@ async def test_a_followed_file_that_was_taken_in_and_forgotten_does_not_come_bac
 
 
 @pytest.mark.feature("a store that was emptied is filled again")
-async def test_a_store_that_was_emptied_is_filled_again(home: Path) -> None:
+async def test_an_emptied_store_is_filled_again_without_forgotten_memories(home: Path) -> None:
     """Its folder is there and its file is not: it holds nothing, was told of something, and is told of it again."""
     settings = settings_of(home, cortex="adapters.cortex:Cortex")
     async with Gateway.open(settings) as fusion:

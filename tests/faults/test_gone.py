@@ -35,7 +35,7 @@ CORTEX = "adapters.cortex:Cortex"
     "nothing is acknowledged and lost, `/readyz` says so"
 )
 @pytest.mark.parametrize("name", ACCIDENTS)
-async def test_nothing_is_acknowledged_once_it_is_not_there(home: Path, name: str) -> None:
+async def test_a_moved_home_acknowledges_nothing(home: Path, name: str) -> None:
     """Every write and question is answered 503 with what happened and what to do, and `/readyz` is false.
 
     What was acknowledged before stays where the accident left it, and nothing is written into what is there now.
@@ -75,7 +75,7 @@ def listing(home: Path) -> list[str]:
     return sorted(path.name for path in home.iterdir()) if home.is_dir() else []
 
 
-async def test_a_file_that_was_only_touched_is_compared_and_kept(home: Path) -> None:
+async def test_a_touched_journal_is_compared_and_kept(home: Path) -> None:
     """Another process may read, touch or write the journal as SQLite does: that loses nothing."""
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
@@ -101,7 +101,7 @@ class Lagging(Reachable):
             shutil.rmtree(self._file.parent)
 
 
-async def test_deleted_between_the_look_and_the_commit(home: Path) -> None:
+async def test_a_home_deleted_before_the_commit_acknowledges_nothing(home: Path) -> None:
     """What was committed into a deleted file is not acknowledged."""
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])

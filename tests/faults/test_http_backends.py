@@ -282,7 +282,7 @@ async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, syst
 
 
 @pytest.mark.feature("… hangs, hangs after its headers, trickles: cut by one deadline", of="every adapter over HTTP")
-async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
+async def test_an_endless_reply_is_cut(home: Path, system: System) -> None:
     """Silent, silent after its headers, or a byte now and then: the whole exchange has one deadline."""
     async with Chaos() as server, home_of(home, system, server.url, CUT_MS) as (fusion, client):
         house = House(fusion, client, [])
@@ -298,7 +298,7 @@ async def test_what_never_ends_is_cut(home: Path, system: System) -> None:
 
 
 @pytest.mark.row("A153", "… unreachable", of="every adapter over HTTP")
-async def test_nobody_there(home: Path, system: System) -> None:
+async def test_an_unreachable_backend_is_reported(home: Path, system: System) -> None:
     """A port where nobody listens is unreachable."""
     with chaos.refusing() as url:
         async with home_of(home, system, url) as (fusion, client):
@@ -373,7 +373,7 @@ async def test_flapping_costs_no_request_anything(home: Path, system: System) ->
 
 
 @pytest.mark.feature("… doctor reports each, with its fix", of="every adapter over HTTP")
-async def test_each_fault_is_told_to_doctor_with_its_fix(home: Path, system: System) -> None:
+async def test_each_fault_is_reported_to_doctor_with_its_fix(home: Path, system: System) -> None:
     """What a backend says of itself meanwhile: what is wrong, then how to fix it."""
     well = system.saying(system.item("1", THEIRS, 0.9))
     async with Chaos(behaviour=well) as server, home_of(home, system, server.url) as (fusion, _):
@@ -392,6 +392,6 @@ async def test_each_fault_is_told_to_doctor_with_its_fix(home: Path, system: Sys
 
 def test_every_fault_that_is_tried_is_listed() -> None:
     """The markers name each fault that every adapter over HTTP is tried with."""
-    tests = (test_each_fault_has_its_status_and_costs_nothing_else, test_what_never_ends_is_cut)
+    tests = (test_each_fault_has_its_status_and_costs_nothing_else, test_an_endless_reply_is_cut)
     sentences = " ".join(str(mark.args[-1]) for test in tests for mark in test.pytestmark)
     assert [fault for fault in (*ENDLESS, *FAULTS) if fault not in sentences] == []

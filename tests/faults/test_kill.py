@@ -25,7 +25,7 @@ from fusion.errors import NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.journal import Journal
 from tests.faults.home import settings_of
-from tests.ingest.stores import event
+from tests.ingest.helpers import event
 
 KILLS = int(os.environ.get("MEMORY_FUSION_KILLS", "200"))
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def texts(file: Path, table: str) -> Counter[str]:
 @pytest.mark.row(
     "A044", "`kill -9` before each statement of an append; the retry makes it whole, another changes nothing"
 )
-async def test_at_every_statement_of_an_append(tmp_path: Path) -> None:
+async def test_kill_at_every_statement_of_an_append(tmp_path: Path) -> None:
     """Killed before its 1st, 2nd, … statement until it survives them all: the batch is there whole or not at all.
 
     The retry under the same Idempotency-Key then makes it whole, and another one changes nothing.
@@ -151,7 +151,7 @@ async def test_at_every_statement_of_an_append(tmp_path: Path) -> None:
     "… the list of turns is in the journal: `kill -9` at every statement, each turn is distilled once",
     of="a model distils conversations into memories",
 )
-def test_at_every_statement_of_distilling(tmp_path: Path) -> None:
+def test_kill_at_every_statement_of_distilling(tmp_path: Path) -> None:
     """Killed before its 1st, 2nd, … statement until it survives them all: each turn is kept, and distilled once.
 
     What one victim leaves undone the next one does.
@@ -191,7 +191,7 @@ select m.text from event m join delivery using(seq) where m.superseded_by = 'ret
     "… `kill -9` anywhere in an edit leaves nothing of the old text's memories, in the journal or for a store",
     of="a turn is edited",
 )
-def test_at_any_statement_of_an_edit(tmp_path: Path) -> None:
+def test_kill_at_any_statement_of_an_edit(tmp_path: Path) -> None:
     """Each victim edits one turn and distils it, killed before its 1st, 4th, … statement: what was made of the old text
     never stays, neither in the journal nor for a store, and the last text has its memory."""
     file = tmp_path / "journal.sqlite"
@@ -214,7 +214,7 @@ def test_at_any_statement_of_an_edit(tmp_path: Path) -> None:
 
 @pytest.mark.row("A044", "`kill -9` at any moment loses nothing acknowledged")
 @pytest.mark.row("A044", "`kill -9` at random, 200 times")
-def test_at_random(tmp_path: Path) -> None:
+def test_kill_at_random(tmp_path: Path) -> None:
     """Four writers at once, killed after 1 to 40 acknowledgements: nothing acknowledged is lost or there twice."""
     file = tmp_path / "journal.sqlite"
     draw = random.Random(11)
@@ -231,7 +231,7 @@ def test_at_random(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("A044", "killed between one store and the next, also while forgetting: all agree after the restart")
-async def test_between_one_store_and_the_next(home: Path) -> None:
+async def test_kill_between_two_stores(home: Path) -> None:
     """Killed anywhere between the journal, three stores and a forgetting: after the restart all of them agree.
 
     Each victim remembers one memory and forgets the one before, in the same home, and is killed before its n-th

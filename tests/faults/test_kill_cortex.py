@@ -87,7 +87,7 @@ def require_whole(file: Path) -> None:
     "Cortex: fifty real processes killed by `kill -9` while they capture: what was acknowledged is there once, "
     "whole, and a re-run finishes",
 )
-async def test_while_it_captures(tmp_path: Path, draw: random.Random) -> None:
+async def test_kill_while_a_cortex_captures(tmp_path: Path, draw: random.Random) -> None:
     """What was acknowledged is in journal and cortex once; what was cut short is there whole or not at all.
 
     And what the statements did to others, they did once: of those that say the same, all but one are merged.
@@ -137,7 +137,7 @@ def assert_once(kept: Mapping[str, Memory]) -> None:
     "… during upkeep (lifecycle): the next run ends where an undisturbed one ends",
     of="Cortex: fifty real processes killed by `kill -9` while they capture",
 )
-async def test_during_upkeep(tmp_path: Path, draw: random.Random) -> None:
+async def test_kill_during_a_cortex_upkeep(tmp_path: Path, draw: random.Random) -> None:
     """Nothing is lost, and the run after it ends where one run that nobody killed ends."""
     before = tmp_path / "before"
     store = await narrow(before)
@@ -176,7 +176,7 @@ async def seen(store: Graph) -> tuple[Mapping[int, State], set[str]]:
     "… while they migrate it: the run after verifies it by the checksum",
     of="Cortex: fifty real processes killed by `kill -9` while they capture",
 )
-async def test_on_the_way_to_another_store(tmp_path: Path, draw: random.Random) -> None:
+async def test_kill_while_a_cortex_moves_to_another_store(tmp_path: Path, draw: random.Random) -> None:
     """The source is as it was; each memory is in the target once, as it was, when the run after has verified it."""
     source = await narrow(tmp_path / "source")
     memories = [memory(n, f"Thing {n}", ("Marta", "owns", f"boat {n}")) for n in range(1, 25)]

@@ -123,7 +123,7 @@ async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(h
 
 
 @pytest.mark.feature("a memory that the gateway itself removes counts as no loss")
-async def test_what_the_gateway_itself_removes_is_no_loss(home: Path) -> None:
+async def test_deletions_of_the_gateway_are_no_loss(home: Path) -> None:
     """Forgetting, superseding and undoing an ingest, with comparisons in between and a restart."""
     chosen = settings(home, *STORES, compare_s=3600)
     async with Gateway.open(chosen) as fusion:

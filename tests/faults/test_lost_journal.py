@@ -88,7 +88,7 @@ def current(home: Path) -> set[str]:
     "them, with a preview"
 )
 @pytest.mark.parametrize("name", DAMAGES)
-async def test_what_a_journal_lost_is_named_and_recovered(home: Path, tmp_path: Path, name: str) -> None:
+async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tmp_path: Path, name: str) -> None:
     """Degraded with the reason, nothing is written, the stores stay as they are; then every memory is back, once, and
     what was forgotten stays so. A second repair has nothing to do."""
     settings, kept = await filled(home, tmp_path / "older")
@@ -155,7 +155,7 @@ async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path:
 
 
 @pytest.mark.feature("repair keeps forgotten what surviving tombstones name")
-async def test_tombstones_that_are_left_hold_for_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
+async def test_recovered_tombstones_hide_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
     """Forgotten while a store could not be asked, then the journal is damaged: repair does not bring it back."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
     async with Gateway.open(settings) as fusion:

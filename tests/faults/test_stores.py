@@ -320,7 +320,7 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
 
 
 @pytest.mark.feature("corrupt truth of a backend, while the server runs: said in /readyz and in each answer")
-async def test_damaged_truth_is_said_and_never_replaced(home: Path) -> None:
+async def test_a_damaged_source_of_truth_is_reported_and_never_replaced(home: Path) -> None:
     """A store that is not derived: the look says which and how to fix it, /readyz and every answer say degraded."""
     async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
         await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
@@ -342,7 +342,7 @@ async def test_damaged_truth_is_said_and_never_replaced(home: Path) -> None:
         assert states == {"cortex": True, "triples": False}
 
 
-async def test_the_look_is_taken_now_and_then(home: Path) -> None:
+async def test_the_integrity_check_runs_periodically(home: Path) -> None:
     """Every so many hours by the settings; here every few milliseconds."""
     settings = settings_of(home, cortex=CORTEX)
     settings = settings.model_copy(update={"checks": settings.checks.model_copy(update={"every_hours": 1e-6})})
@@ -421,7 +421,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
 
 
 @pytest.mark.feature("… and one of which nothing can be read", of="a corrupt journal: read only")
-async def test_journal_of_which_nothing_can_be_read(home: Path) -> None:
+async def test_an_unreadable_journal_is_kept_and_refused(home: Path) -> None:
     """No database at all: the home does not open, and the file is left as it is with its fix named."""
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
         await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])

@@ -31,7 +31,7 @@ from fusion.store.sqlite import Database
 from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of
-from tests.ingest.stores import event
+from tests.ingest.helpers import event
 from tests.patience import load
 
 NADIA = Scope(user_id="nadia", audience="private")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusion.journal import Journal
-from tests.ingest.stores import event
+from tests.ingest.helpers import event
 
 
 @dataclass(frozen=True, slots=True)

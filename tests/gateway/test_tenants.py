@@ -25,7 +25,7 @@ from fusion.journal.external_refs import ExternalItem
 from fusion.journal.split_tenants import copy
 from fusion.settings import Settings, load
 from fusion.trust import allow
-from tests.ingest.stores import event
+from tests.ingest.helpers import event
 
 ACME, GLOBEX = Scope("acme", audience="private"), Scope("globex", audience="private")
 PATIENT = {"deadline_ms": 60_000}

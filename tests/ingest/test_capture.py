@@ -36,7 +36,7 @@ def named_times(text: str, at: Moment | None = None) -> list[tuple[str, Precisio
 
 @pytest.mark.row("A038", "keywords give a memory its kind")
 @pytest.mark.parametrize(("kind", "keyword"), [(kind, word) for kind, words in KEYWORDS.items() for word in words])
-def test_each_keyword_of_the_seed_classifies_in_any_case(kind: Kind, keyword: str):
+def test_classify_knows_each_keyword_of_the_seed_in_any_case(kind: Kind, keyword: str):
     """A keyword alone decides the kind, written small or large."""
     assert capture(event(f"xyz {keyword} xyz")).kind == kind
     assert capture(event(f"xyz {keyword.upper()} xyz")).kind == kind
@@ -52,13 +52,13 @@ def test_each_keyword_of_the_seed_classifies_in_any_case(kind: Kind, keyword: st
         ("We must like it", "rule"),  # 1 to 1: the rule comes first
     ],
 )
-def test_the_most_keywords_decide(text: str, kind: Kind):
+def test_classify_takes_the_kind_with_the_most_keywords(text: str, kind: Kind):
     """Whole words are counted; of equals the first of rule, procedure, preference, episode; without any, a fact."""
     assert capture(event(text)).kind == kind
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "note"])
-def test_a_kind_that_was_chosen_stands(kind: Kind):
+def test_capture_keeps_a_chosen_kind(kind: Kind):
     """Only "note", which says nothing, is classified; a turn stays a turn."""
     assert capture(event("You must never do this", kind=kind)).kind == kind
 
@@ -105,7 +105,7 @@ def test_the_speaker_is_the_first_entity_and_a_person():
     )
 
 
-def test_entities_are_told_once_and_at_most_sixteen():
+def test_entities_are_unique_and_at_most_sixteen():
     """Case makes no second entity: the first spelling stays."""
     assert names("[[redis]] with Redis and REDIS") == ["redis"]
     assert len(names(" and ".join(f"[[Name {n}]]" for n in range(40)))) == MAX_ENTITIES == 16
@@ -182,7 +182,7 @@ def test_the_speaker_stands_for_i(text: str, expected: tuple[str, str, str]):
         "see https://Ana uses",
     ],
 )
-def test_what_is_not_stated_is_no_fact(text: str):
+def test_questions_conditions_and_negations_are_no_facts(text: str):
     """Questions, conditions, hearsay, negations, moods and bare pronouns make none; nor does a part over six words."""
     assert stated(text, "Tom") == []
 
@@ -197,7 +197,7 @@ def test_arrow_lines_are_facts():
     ]
 
 
-def test_facts_are_told_once_and_at_most_eight():
+def test_facts_are_unique_and_at_most_eight():
     """The same statement twice is one fact."""
     assert stated("Ana likes tea. Ana likes tea.") == [("Ana", "likes", "tea")]
     assert len(stated("\n".join(f"A{n} -> is -> B" for n in range(20)))) == MAX_FACTS == 8
@@ -242,7 +242,7 @@ def test_facts_are_told_once_and_at_most_eight():
         ("10 minutes ago", ("2026-03-11T10:20:00", "minute")),
     ],
 )
-def test_times_are_found_as_precisely_as_they_are_told(text: str, expected: tuple[str, Precision]):
+def test_times_have_the_precision_of_the_text(text: str, expected: tuple[str, Precision]):
     """Written dates stand for themselves; the others count from when the event was said."""
     assert named_times(f"so, {text}, it was") == [expected]
 
@@ -259,7 +259,7 @@ def test_times_are_found_as_precisely_as_they_are_told(text: str, expected: tupl
         "version 2023",
     ],
 )
-def test_what_is_no_time_is_left_out(text: str):
+def test_times_leave_out_numbers_that_are_no_times(text: str):
     """Impossible days, numbers that only look like dates, and a month's name alone."""
     assert named_times(text) == []
 
@@ -282,14 +282,14 @@ def test_days_begin_in_the_zone_in_which_they_were_said():
     assert capture(event("yesterday", at=unknown)).times[0].utc == datetime(2026, 3, 9, tzinfo=UTC)
 
 
-def test_nothing_is_told_more_finely_than_its_event_is_known():
+def test_times_are_not_more_precise_than_their_event():
     """Of something said "in 2025", yesterday is unknown, and last year is 2024."""
     assert named_times("yesterday, last year", Moment(datetime(2025, 1, 1, tzinfo=UTC), "year")) == [
         ("2024-01-01T00:00:00", "year")
     ]
 
 
-def test_times_are_told_once_and_at_most_eight():
+def test_times_are_unique_and_at_most_eight():
     """ "today" twice is one time."""
     assert len(named_times("today and today")) == 1
     assert len(named_times(" ".join(f"2026-01-{n:02}" for n in range(1, 20)))) == MAX_TIMES == 8
@@ -299,7 +299,7 @@ def test_times_are_told_once_and_at_most_eight():
 
 
 @pytest.mark.row("A039", "an episode: its window, and who is in it")
-def test_what_happens_has_a_window_and_who_is_in_it():
+def test_an_episode_has_a_window_and_its_participants():
     """Said on 2026-03-11: yesterday is the whole of the 10th; its sentence names Tom and speaks of the speaker."""
     found = capture(event("Kim is here. We deployed Atlas with Tom yesterday. Lisa slept.", "Marta"))
     assert found.episodes == (
@@ -317,7 +317,7 @@ def test_an_episode_of_others_is_not_the_speakers():
 
 
 @pytest.mark.row("A040", "people, projects and tools are distinguished where the text says so")
-def test_some_names_tell_what_they_are():
+def test_entity_types_follow_from_facts_and_address():
     """Who is spoken to, or does what only people do, is a person; what is used a tool; "Project X" a project."""
     found = capture(event("Hey Kim! Tom likes Project Atlas, and the team uses Redis in Rome.", "Marta"))
     types = {entity.name: entity.type for entity in found.entities}

@@ -15,7 +15,7 @@ from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import BATCH_EVENTS, FIRST_BACKOFF_S, MAX_ATTEMPTS, MAX_BACKOFF_S, Deliverer
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
-from tests.ingest.stores import ME, START, Reading, Shelf, Time, event
+from tests.ingest.helpers import ME, START, FakeClock, FakeStore, Reading, event
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 @asynccontextmanager
 async def delivering(journal, time=None, extract=None, **stores):
-    time = time or Time()
+    time = time or FakeClock()
     options = {} if extract is None else {"extract": extract}
     deliverer = Deliverer(journal, stores, clock=time.now, sleep=time.sleep, **options)
     await deliverer.start()
@@ -44,13 +44,13 @@ async def append(journal, *texts, first=0, **fields):
 
 async def test_every_store_gets_every_event_in_order(journal):
     """In the order of the journal, in batches; a backend that does not remember is not bothered."""
-    one, two = Shelf(), Shelf()
+    one, two = FakeStore(), FakeStore()
     texts = [f"turn {n}" for n in range(BATCH_EVENTS + 5)]
     await append(journal, *texts)
     async with delivering(journal, one=one, two=two, reading=Reading()) as deliverer:
         await deliverer.settle()
         assert one.texts == two.texts == texts
-        assert [len(told) for told in one.told] == [BATCH_EVENTS, 5]
+        assert [len(told) for told in one.received] == [BATCH_EVENTS, 5]
         await append(journal, "later", first=1000)
         deliverer.wake()
         await deliverer.settle()
@@ -58,13 +58,13 @@ async def test_every_store_gets_every_event_in_order(journal):
         assert await deliverer.backlog() == {}
 
 
-async def test_what_a_caller_stated_reaches_every_store_and_goes_with_the_memory(journal, tmp_path):
+async def test_stated_fields_reach_every_store_and_are_deleted_with_the_memory(journal, tmp_path):
     """Also after a restart, and on a later delivery; forgotten, nothing of it is left in the file."""
     said = (("lifetime", "session"), ("tag", "marzipan"))
     (kept,) = await append(journal, "tea", stated=said)
     await journal.close()
     journal = await Journal.open(tmp_path / "journal.sqlite")
-    shelf = Shelf()
+    shelf = FakeStore()
     async with delivering(journal, shelf=shelf) as deliverer:
         await deliverer.settle()
     assert [one.event.stated for one in shelf.kept.values()] == [said]
@@ -74,9 +74,9 @@ async def test_what_a_caller_stated_reaches_every_store_and_goes_with_the_memory
 
 
 @pytest.mark.feature("what was just said is delivered before a folder that is read in")
-async def test_what_was_just_said_goes_before_a_folder_that_is_read_in(journal):
+async def test_urgent_memories_are_delivered_before_an_ingested_folder(journal):
     """A thousand sections wait for a store; what somebody remembers meanwhile is the next that it is told."""
-    shelf = Shelf()
+    shelf = FakeStore()
     shelf.gate = asyncio.Event()
     async with delivering(journal, shelf=shelf) as deliverer:
         intake = Intake(journal, deliverer)
@@ -89,24 +89,24 @@ async def test_what_was_just_said_goes_before_a_folder_that_is_read_in(journal):
         await intake.remember([NewMemory("Tea is at four.", ME)])
         shelf.gate.set()
         await deliverer.settle()
-    position = next(n for n, texts in enumerate(shelf.told) if "Tea is at four." in texts)
-    assert (position, shelf.told[position]) == (1, ("Tea is at four.",))
+    position = next(n for n, texts in enumerate(shelf.received) if "Tea is at four." in texts)
+    assert (position, shelf.received[position]) == (1, ("Tea is at four.",))
     assert len(shelf.texts) == 5 * BATCH_EVENTS + 1
 
 
-async def test_what_a_store_does_not_accept_is_not_told(journal):
+async def test_events_that_a_store_declines_are_not_delivered(journal):
     """A declined kind costs neither the others nor a second question."""
-    shelf = Shelf(declines=["turn"])
+    shelf = FakeStore(declines=["turn"])
     await append(journal, "a note")
     await append(journal, "a turn", first=1, kind="turn")
     async with delivering(journal, shelf=shelf) as deliverer:
         await deliverer.settle()
-        assert shelf.told == [("a note",)]
+        assert shelf.received == [("a note",)]
         assert await deliverer.backlog() == {}
 
 
 @pytest.mark.row("A028", "capture runs once an event, for all stores")
-async def test_capture_learns_once_an_event_for_all_stores(journal):
+async def test_capture_runs_once_per_event_for_all_stores(journal):
     """Three stores, one look at each event; all get what it found."""
     looks: Counter[str] = Counter()
 
@@ -114,7 +114,7 @@ async def test_capture_learns_once_an_event_for_all_stores(journal):
         looks[one.text] += 1
         return Extraction(kind="decision")
 
-    shelves = {name: Shelf() for name in ("one", "two", "three")}
+    shelves = {name: FakeStore() for name in ("one", "two", "three")}
     await append(journal, "a", "b")
     async with delivering(journal, extract=extract, **shelves) as deliverer:
         await deliverer.settle()
@@ -123,9 +123,9 @@ async def test_capture_learns_once_an_event_for_all_stores(journal):
 
 
 @pytest.mark.row("A044", "every backend gets every event, in order, until it acknowledges")
-async def test_a_backend_that_was_down_catches_up_and_holds_up_nobody(journal):
+async def test_a_backend_that_was_down_catches_up_without_delaying_others(journal):
     """Tried after ½ s, 1 s, 2 s … at most a minute apart, ± 20 %; when it is back it gets everything, in order."""
-    time, up, down = Time(), Shelf(), Shelf()
+    time, up, down = FakeClock(), FakeStore(), FakeStore()
     down.fault = BackendUnreachable("refused")
     async with delivering(journal, time, up=up, down=down) as deliverer:
         await append(journal, "one", "two")
@@ -146,9 +146,9 @@ async def test_a_backend_that_was_down_catches_up_and_holds_up_nobody(journal):
         assert await deliverer.backlog() == {}
 
 
-async def test_a_backend_that_asks_for_time_gets_it(journal):
+async def test_delivery_waits_as_long_as_a_backend_asks(journal):
     """Retry-After of 90 s is longer than the pause that would be due (½ s), so it is what is slept."""
-    time, shelf = Time(), Shelf()
+    time, shelf = FakeClock(), FakeStore()
     shelf.fault = RateLimited("slow down", retry_after_s=90)
     await append(journal, "one")
     async with delivering(journal, time, shelf=shelf):
@@ -157,30 +157,30 @@ async def test_a_backend_that_asks_for_time_gets_it(journal):
 
 
 @pytest.mark.parametrize("fault", [BackendUnreachable("x"), HttpStatus("x", 503), OSError("x"), TimeoutError()])
-async def test_a_fault_of_the_backend_is_never_held_against_an_event(journal, fault):
+async def test_a_fault_of_the_backend_does_not_count_against_an_event(journal, fault):
     """However often it fails, nothing is given up, and the batch is not taken apart."""
-    time, shelf = Time(), Shelf()
+    time, shelf = FakeClock(), FakeStore()
     shelf.fault = fault
     await append(journal, "one", "two")
     async with delivering(journal, time, shelf=shelf) as deliverer:
         for tries in range(1, MAX_ATTEMPTS + 5):
             await time.asleep(tries)
             time.pass_by(time.slept[-1])
-        assert set(shelf.told) == {("one", "two")}
+        assert set(shelf.received) == {("one", "two")}
         assert await deliverer.backlog() == {"shelf": 2}
 
 
 @pytest.mark.feature("what one backend cannot take holds up nothing else")
-async def test_what_a_backend_cannot_take_does_not_hold_up_the_others(journal):
+async def test_a_rejected_event_does_not_delay_the_others(journal):
     """One of 16 is nonsense to it: 15 are there at once, in a few calls; what comes later is told at once, too."""
-    time, shelf = Time(), Shelf(refuses=["turn 5"])
+    time, shelf = FakeClock(), FakeStore(refuses=["turn 5"])
     texts = [f"turn {n}" for n in range(16)]
     await append(journal, *texts)
     async with delivering(journal, time, shelf=shelf) as deliverer:
         await deliverer.settle()
         assert sorted(shelf.texts) == sorted(set(texts) - {"turn 5"})
         # All 16, then two halves a level: 16 → 8 → 4 → 2 → 1.
-        assert len(shelf.told) == 1 + 2 * 4
+        assert len(shelf.received) == 1 + 2 * 4
         await append(journal, "later", first=100)
         deliverer.wake()
         await deliverer.settle()
@@ -188,9 +188,9 @@ async def test_what_a_backend_cannot_take_does_not_hold_up_the_others(journal):
         assert await deliverer.backlog() == {"shelf": 1}
 
 
-async def test_what_was_refused_is_tried_again_later_then_given_up_until_the_next_start(journal):
+async def test_a_rejected_event_is_retried_then_given_up_until_the_next_start(journal):
     """24 tries, longer and longer apart, make a day; the next start, maybe of a better program, tries again."""
-    time, shelf = Time(), Shelf(refuses=["bad"])
+    time, shelf = FakeClock(), FakeStore(refuses=["bad"])
     await append(journal, "good", "bad")
     async with delivering(journal, time, shelf=shelf) as deliverer:
         for tries in range(1, MAX_ATTEMPTS):
@@ -201,7 +201,7 @@ async def test_what_was_refused_is_tried_again_later_then_given_up_until_the_nex
             deliverer.wake()
             await deliverer.settle()
         assert sum(time.slept) > 0.8 * 20 * 3600
-        assert shelf.told.count(("bad",)) == MAX_ATTEMPTS
+        assert shelf.received.count(("bad",)) == MAX_ATTEMPTS
     shelf.refuses.clear()
     async with delivering(journal, time, shelf=shelf) as deliverer:
         await deliverer.settle()
@@ -210,7 +210,7 @@ async def test_what_was_refused_is_tried_again_later_then_given_up_until_the_nex
 
 async def test_a_bug_in_one_adapter_ends_neither_its_deliveries_nor_anothers(journal):
     """An exception that nobody thought of is survived; when it is gone the event arrives."""
-    time, good, broken = Time(), Shelf(), Shelf()
+    time, good, broken = FakeClock(), FakeStore(), FakeStore()
     broken.fault = AttributeError("'NoneType' object has no attribute 'x'")
     await append(journal, "one")
     async with delivering(journal, time, good=good, broken=broken) as deliverer:
@@ -223,14 +223,14 @@ async def test_a_bug_in_one_adapter_ends_neither_its_deliveries_nor_anothers(jou
         assert await deliverer.backlog() == {}
 
 
-class Miscounting(Shelf):
+class Miscounting(FakeStore):
     """Acknowledges one event too few."""
 
     async def remember(self, batch):
         return (await super().remember(batch))[:-1]
 
 
-async def test_an_acknowledgement_of_another_length_is_none(journal):
+async def test_an_acknowledgement_of_wrong_length_is_invalid(journal):
     """A backend that answers for fewer events than it was told has not answered."""
     await append(journal, "one", "two")
     async with delivering(journal, shelf=Miscounting()) as deliverer:
@@ -239,9 +239,9 @@ async def test_an_acknowledgement_of_another_length_is_none(journal):
 
 
 @pytest.mark.row("A044", "a crash between a store and its mark is harmless")
-async def test_a_crash_between_the_store_and_the_mark_is_harmless(journal):
+async def test_a_crash_between_the_store_and_the_outbox_repeats_the_delivery(journal):
     """It is told again after the restart, and is there once."""
-    shelf = Shelf()
+    shelf = FakeStore()
     shelf.gate = asyncio.Event()
     await append(journal, "one", "two")
     async with delivering(journal, shelf=shelf):
@@ -250,14 +250,14 @@ async def test_a_crash_between_the_store_and_the_mark_is_harmless(journal):
     shelf.gate = None
     async with delivering(journal, shelf=shelf) as deliverer:
         await deliverer.settle()
-    assert shelf.told == [("one", "two")] * 2
+    assert shelf.received == [("one", "two")] * 2
     assert shelf.texts == ["one", "two"]
     assert await journal.backlog() == {}
 
 
 async def test_a_backend_that_joins_later_gets_what_was_there_before(journal):
     """And one that was away for a while gets what it missed, not what it has."""
-    old, new = Shelf(), Shelf()
+    old, new = FakeStore(), FakeStore()
     await append(journal, "one")
     async with delivering(journal, old=old) as deliverer:
         await deliverer.settle()
@@ -268,13 +268,13 @@ async def test_a_backend_that_joins_later_gets_what_was_there_before(journal):
         assert new.texts == ["one", "two"]
     async with delivering(journal, old=old, new=new) as deliverer:
         await deliverer.settle()
-        assert old.told == [("one",), ("two",)]
-        assert sorted(text for told in new.told for text in told) == ["one", "two"]
+        assert old.received == [("one",), ("two",)]
+        assert sorted(text for told in new.received for text in told) == ["one", "two"]
 
 
-async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journal):
+async def test_an_event_forgotten_during_its_delivery_is_deleted_in_the_backend(journal):
     """The mark after the store sees the tombstone: the store is asked to forget, with the native ids just learnt."""
-    shelf = Shelf()
+    shelf = FakeStore()
     shelf.gate = asyncio.Event()
     (stored,) = await append(journal, "in flight")
     async with delivering(journal, shelf=shelf) as deliverer:
@@ -291,9 +291,9 @@ async def test_what_was_forgotten_while_it_was_told_is_forgotten_there_too(journ
 @pytest.mark.feature(
     "an event that is delivered again after it was forgotten, with `kill -9` before the mark", part="faults/stores"
 )
-async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
+async def test_an_event_forgotten_before_its_delivery_is_not_delivered(journal):
     """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
-    shelf = Shelf()
+    shelf = FakeStore()
     deliverer = Deliverer(journal, {"shelf": shelf})
     await journal.outbox.register(["shelf"])
     one, two = await append(journal, "one", "two")
@@ -301,7 +301,7 @@ async def test_what_was_forgotten_since_it_was_read_is_not_told(journal):
     [deletion] = (await journal.forget([one.ref], ME))[one.ref]
     await deliverer.forget("shelf", due[0].seq, deletion.record.event, ())
     await deliverer._deliver("shelf", due)
-    assert shelf.told == [("two",)]
+    assert shelf.received == [("two",)]
     assert shelf.texts == ["two"]
     assert await journal.backlog() == {}
     assert (await journal.find(two.ref, ME)).event.text == "two"

@@ -31,7 +31,7 @@ from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
 from fusion.journal.distil_queue import DistilJob
 from tests.fakes import Asked, FakeModel
-from tests.ingest.stores import ME, Shelf, Time, event
+from tests.ingest.helpers import ME, FakeClock, FakeStore, event
 
 QUIET_S = 30.0
 
@@ -46,8 +46,8 @@ class Home:
     """A journal, a shelf, and a model that distils what is remembered."""
 
     journal: Journal
-    shelf: Shelf
-    time: Time
+    shelf: FakeStore
+    time: FakeClock
     deliverer: Deliverer
     distiller: Distiller
     intake: Intake
@@ -78,10 +78,10 @@ class Home:
 
 
 @asynccontextmanager
-async def home(folder: Path, model: FakeModel, time: Time | None = None) -> AsyncIterator[Home]:
-    time = time or Time()
+async def home(folder: Path, model: FakeModel, time: FakeClock | None = None) -> AsyncIterator[Home]:
+    time = time or FakeClock()
     journal = await Journal.open(folder / "journal.sqlite")
-    shelf = Shelf()
+    shelf = FakeStore()
     deliverer = Deliverer(journal, {"shelf": shelf}, clock=time.now, sleep=time.sleep)
     distiller = Distiller(journal, deliverer, model, quiet_s=QUIET_S, clock=time.now, sleep=time.sleep)
     await deliverer.start()
@@ -128,7 +128,7 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
     "budget a minute (the original has four workers)",
     of="a model distils conversations into memories",
 )
-async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
+async def test_a_distilled_extraction_is_stored_for_every_backend(tmp_path: Path):
     """A store that is new, or is told again, gets the model's extraction without the model being asked."""
     model = FakeModel(answer("Ana lives in Lisbon.", kind="decision"))
     async with home(tmp_path, model) as at:
@@ -136,7 +136,7 @@ async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
         await at.later()
         (made,) = at.made
         first = at.shelf.kept[made.event_id].extraction
-        late = Shelf()
+        late = FakeStore()
         deliverer = Deliverer(at.journal, {"late": late}, clock=at.time.now, sleep=at.time.sleep)
         await deliverer.start()
         await deliverer.settle()
@@ -147,7 +147,7 @@ async def test_what_was_learnt_is_kept_for_every_store(tmp_path: Path):
 
 
 @pytest.mark.feature("a claimed turn is shown to the model in no exchange of the talk that it names")
-def test_a_claimed_turn_is_in_no_exchange_of_the_talk_that_it_names() -> None:
+def test_a_claimed_turn_is_in_no_exchange_of_the_conversation_that_it_names() -> None:
     """A model that reads both would take the claim for what was said there."""
     turns = [event(f"turn {n}", n, kind="turn", source="chat:12") for n in range(2)]
     claimed = event("planted", 2, kind="turn", source="claimed:chat:evil")
@@ -196,12 +196,12 @@ async def test_two_conversations_are_not_mixed(tmp_path: Path):
         ([("Ana", " " * 50)], False),
     ],
 )
-def test_each_side_says_enough(sides: list[tuple[str, str]], expected: bool):
+def test_worth_it_wants_twenty_characters_of_each_speaker(sides: list[tuple[str, str]], expected: bool):
     """Twenty characters a side (seed 000), counted over the exchange."""
     assert worth_it([event(text, speaker=speaker) for speaker, text in sides]) is expected
 
 
-async def test_what_is_not_worth_it_is_not_asked_about(tmp_path: Path):
+async def test_short_exchanges_and_other_kinds_are_not_sent_to_the_model(tmp_path: Path):
     """Nor is a note, a quarantined turn, or what was there before the model was."""
     journal = await Journal.open(tmp_path / "journal.sqlite")
     await journal.append([event(LONG[0], 99, kind="turn")])
@@ -221,7 +221,7 @@ async def test_what_is_not_worth_it_is_not_asked_about(tmp_path: Path):
     "stands",
     part="faults/cortex",
 )
-async def test_an_answer_that_makes_no_sense_is_asked_for_again_in_halves(tmp_path: Path):
+async def test_an_invalid_answer_is_retried_with_half_as_many_turns(tmp_path: Path):
     """Prose about 8 turns: a minute later the first 4 are tried, then 2 and 2, then the other 4; all of them stay."""
     model = FakeModel("I am sorry.")
     async with home(tmp_path, model) as at:
@@ -240,7 +240,7 @@ async def test_an_answer_that_makes_no_sense_is_asked_for_again_in_halves(tmp_pa
 
 
 @pytest.mark.parametrize("fault", [BackendUnreachable("refused"), HttpStatus("busy", 503), OSError("x")])
-async def test_a_model_that_fails_is_never_held_against_a_turn(tmp_path: Path, fault: Exception):
+async def test_a_failing_model_does_not_count_against_a_turn(tmp_path: Path, fault: Exception):
     """Tried after 1 s, 2 s, 4 s …, and distilled when it is back; its fault is told meanwhile."""
     model = FakeModel(fault)
     async with home(tmp_path, model) as at:
@@ -259,7 +259,7 @@ async def test_a_model_that_fails_is_never_held_against_a_turn(tmp_path: Path, f
         assert at.distiller.fault == ""
 
 
-async def test_to_be_asked_to_wait_is_no_fault(tmp_path: Path):
+async def test_a_rate_limit_of_the_model_is_no_fault(tmp_path: Path):
     """The minute's budget is spent for 47 s: it sleeps 47 s, and nothing is degraded."""
     model = FakeModel(RateLimited("spent", 47.0), answer("Ana lives in Lisbon."))
     async with home(tmp_path, model) as at:
@@ -273,7 +273,7 @@ async def test_to_be_asked_to_wait_is_no_fault(tmp_path: Path):
         assert len(at.made) == 1
 
 
-async def test_a_refused_question_counts_as_nonsense(tmp_path: Path):
+async def test_a_refused_prompt_counts_as_an_invalid_answer(tmp_path: Path):
     """HTTP 400 is about what was said, so it is not asked for ever."""
     model = FakeModel(HttpStatus("no", 400))
     async with home(tmp_path, model) as at:
@@ -288,7 +288,7 @@ async def test_a_refused_question_counts_as_nonsense(tmp_path: Path):
     "… a memory goes with its source, in journal and backends, also while the model has it",
     of="a model distils conversations into memories",
 )
-async def test_what_is_forgotten_meanwhile_is_not_distilled(tmp_path: Path):
+async def test_turns_forgotten_during_the_call_are_not_distilled(tmp_path: Path):
     """A turn is forgotten while the model has it: what was made of it is not kept; what was made of the other is."""
 
     def made(asked: Asked) -> str:
@@ -312,7 +312,7 @@ async def test_what_is_forgotten_meanwhile_is_not_distilled(tmp_path: Path):
         assert [one.text for one in at.made] == ["Tom is glad."]
 
 
-async def test_a_memory_goes_with_its_source(tmp_path: Path):
+async def test_a_distilled_memory_is_forgotten_with_its_source(tmp_path: Path):
     """Forgetting the turn forgets what was made of it, and what was learnt of that, in journal and backends."""
     model = FakeModel(answer("The canary is called Zerlina.", facts=[["canary", "is called", "Zerlina"]]))
     async with home(tmp_path, model) as at:
@@ -327,7 +327,7 @@ async def test_a_memory_goes_with_its_source(tmp_path: Path):
         assert b"Zerlina" not in file.read_bytes()
 
 
-async def test_what_was_forgotten_is_not_distilled_again(tmp_path: Path):
+async def test_a_forgotten_distilled_memory_is_not_distilled_again(tmp_path: Path):
     """The same memory of the same turns is blocked by its tombstone; told in many words it is known by them."""
     text = "Ana lives in a small flat in Lisbon near the river."
     model = FakeModel(answer(text))
@@ -363,7 +363,7 @@ TOWN = ("I moved to {} last week, near the river.", "Wonderful, and how is the n
     "a turn is edited: what was made of its old text is retired in the journal and deleted in every store, also "
     "when one was down or the process died in between; its other turns are shown again next to the new text",
 )
-async def test_what_was_made_of_a_text_that_was_edited_goes_with_it(tmp_path: Path):
+async def test_a_distilled_memory_is_retired_when_its_turn_is_edited(tmp_path: Path):
     """Lisbon becomes Porto at its place: no store has a memory of Lisbon; the other turn is shown beside the new one.
 
     What was made of the other turn alone is made again in the same words, and is the same memory.
@@ -394,7 +394,7 @@ async def test_what_was_made_of_a_text_that_was_edited_goes_with_it(tmp_path: Pa
         assert before["Tom asked after the flat."] in at.shelf.kept
 
 
-async def test_what_is_said_in_other_words_of_the_same_turns_gives_way(tmp_path: Path):
+async def test_a_distilled_memory_is_replaced_by_a_new_one_of_the_same_turns(tmp_path: Path):
     """Asked again about a turn beside an edited one, the model says it otherwise: there is still one memory of it."""
     words = iter(("Tom asked after the flat.", "Tom wonders how the flat is."))
 
@@ -410,7 +410,7 @@ async def test_what_is_said_in_other_words_of_the_same_turns_gives_way(tmp_path:
         assert {one.text for one in at.made} == {"Both talk of the flat.", "Tom wonders how the flat is."}
 
 
-async def test_what_is_edited_meanwhile_is_not_distilled(tmp_path: Path):
+async def test_turns_edited_during_the_call_are_not_distilled(tmp_path: Path):
     """A turn is edited while the model has it: the answer about the old text is not kept, the new one is asked about.
 
     Nor is the old text asked about when it was edited before its time came.
@@ -440,7 +440,7 @@ async def test_what_is_edited_meanwhile_is_not_distilled(tmp_path: Path):
 
 async def test_an_edit_reaches_a_store_that_was_down(tmp_path: Path):
     """Killed between the edit and the stores: what was made of the old text is due to be forgotten, and it is."""
-    time = Time()
+    time = FakeClock()
     async with home(tmp_path, FakeModel(by_what_is_said), time) as at:
         await at.say(TOWN[0].format("Lisbon"), TOWN[1])
         await at.later()
@@ -455,7 +455,7 @@ async def test_an_edit_reaches_a_store_that_was_down(tmp_path: Path):
     await deliverer.start()
     await deliverer.settle()
     assert [c.event.text for c in shelf.kept.values() if c.event.source == SOURCE] == ["Tom asked after the flat."]
-    late = Shelf()
+    late = FakeStore()
     another = Deliverer(journal, {"late": late}, clock=time.now, sleep=time.sleep)
     await another.start()
     await another.settle()
@@ -465,7 +465,7 @@ async def test_an_edit_reaches_a_store_that_was_down(tmp_path: Path):
     await journal.close()
 
 
-async def test_forgetting_an_edited_turn_erases_what_was_made_of_its_old_text(tmp_path: Path):
+async def test_forgetting_an_edited_turn_erases_memories_of_its_old_text(tmp_path: Path):
     """Retired memories keep their link to their sources: nothing of them is left in any file."""
     model = FakeModel(answer("The canary is called Zerlina."), "[]")
     async with home(tmp_path, model) as at:
@@ -497,7 +497,7 @@ EDITS = st.lists(
 )
 @given(steps=EDITS)
 @settings(max_examples=40, deadline=None)
-def test_a_memory_never_outlives_the_text_it_is_from(steps: list[tuple[str, int, str]]):
+def test_a_distilled_memory_never_outlives_its_source_text(steps: list[tuple[str, int, str]]):
     """Saying, editing, forgetting and distilling in any order: what a store has of a model's is from current turns.
 
     Of two turns of which one was forgotten the other still bears it out; of which one was edited, it does not.
@@ -541,7 +541,7 @@ def test_a_memory_never_outlives_the_text_it_is_from(steps: list[tuple[str, int,
         asyncio.run(live(Path(folder)))
 
 
-async def test_a_memory_is_as_good_as_the_worst_of_its_sources(tmp_path: Path):
+async def test_a_distilled_memory_has_the_trust_of_its_worst_source(tmp_path: Path):
     """Trusted and untrusted make untrusted."""
     model = FakeModel(answer("Ana lives in Lisbon.", **{"from": [1, 2]}))
     async with home(tmp_path, model) as at:
@@ -554,7 +554,7 @@ async def test_a_memory_is_as_good_as_the_worst_of_its_sources(tmp_path: Path):
 async def test_after_a_crash_the_rest_is_distilled(tmp_path: Path):
     """The list is in the journal: what the first process asked about without an answer, the next one does."""
     hanging = FakeModel("[]", gate=asyncio.Event())
-    time = Time()
+    time = FakeClock()
     async with home(tmp_path, hanging, time) as at:
         await at.say(*LONG)
         at.time.pass_by(QUIET_S)
@@ -565,7 +565,7 @@ async def test_after_a_crash_the_rest_is_distilled(tmp_path: Path):
         assert [made.text for made in at.made] == ["Ana lives in Lisbon."]
 
 
-async def test_what_was_taken_off_the_list_is_kept_once(tmp_path: Path):
+async def test_a_job_that_left_the_queue_is_stored_once(tmp_path: Path):
     """Two that distil the same turns: the second finds them off the list, and keeps nothing."""
     async with home(tmp_path, FakeModel("[]")) as at:
         ids = await at.say(*LONG)

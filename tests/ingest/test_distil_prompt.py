@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fusion.contract import Entity, Episode, Fact
 from fusion.errors import InvalidAnswer
 from fusion.ingest.distil_prompt import MAX_MEMORIES, MAX_MEMORY_CHARS, SYSTEM, ask, read
-from tests.ingest.stores import event
+from tests.ingest.helpers import event
 
 WEDNESDAY = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
 TURNS = [
@@ -43,7 +43,7 @@ def answered(*memories: object) -> str:
 
 
 @pytest.mark.row("A039", "… an episode has a window and who is in it", of="a model distils conversations into memories")
-def test_a_whole_memory():
+def test_a_complete_memory_is_parsed():
     """Text, sources, kind, confidence, entities, fact, and the window: the whole 10th, until before the 11th."""
     (found,) = read(answered(memory()), TURNS)
     assert (found.text, found.sources) == ("Ana moved to Lisbon on 2026-03-10.", (0,))
@@ -74,7 +74,7 @@ def test_the_forms_of_an_answer(answer: str):
     assert [one.text for one in read(answer, TURNS)] == ["Ana moved to Lisbon on 2026-03-10."]
 
 
-def test_nothing_to_remember_is_an_answer():
+def test_an_answer_without_memories_is_valid():
     """An exchange may well have nothing in it."""
     assert read('{"memories": []}', TURNS) == read("[]", TURNS) == []
 
@@ -110,26 +110,26 @@ def test_nothing_to_remember_is_an_answer():
         answered(memory(**{"from": [True]})),
     ],
 )
-def test_what_is_not_in_the_form_is_no_answer(answer: str):
+def test_an_answer_in_another_form_is_invalid(answer: str):
     """Prose, half a JSON, another form, a confidence that is none, sources that were not shown."""
     with pytest.raises(InvalidAnswer):
         read(answer, TURNS)
 
 
-def test_one_bad_memory_costs_only_itself():
+def test_an_invalid_memory_is_left_out_alone():
     """The others are whole."""
     assert [one.text for one in read(answered(memory(text=None), memory(), 7), TURNS)] == [memory()["text"]]
 
 
 @pytest.mark.row("A031", "… under .5 a memory is dropped", of="a model distils conversations into memories")
-def test_what_is_not_sure_is_dropped():
+def test_a_memory_of_low_confidence_is_dropped():
     """.5 stays, .49 goes; an answer of unsure memories is an answer all the same."""
     found = read(answered(memory(confidence=0.49), memory(confidence=0.5), memory(confidence=0)), TURNS)
     assert [one.extraction.confidence for one in found] == [0.5]
     assert read(answered(memory(confidence=0.1)), TURNS) == []
 
 
-def test_what_only_repeats_a_turn_is_dropped():
+def test_a_memory_that_repeats_a_turn_is_dropped():
     """A memory is never its own source."""
     same = [memory(text="I moved to Lisbon yesterday."), memory(text="ANA: I moved  to Lisbon yesterday.")]
     assert read(answered(*same), TURNS) == []
@@ -151,7 +151,7 @@ def test_an_unknown_type_is_left_to_the_rules():
     assert found.extraction.kind == "fact"
 
 
-def test_what_is_left_out_is_learnt_by_rules_from_the_memory_itself():
+def test_missing_fields_are_extracted_from_the_memory_by_rules():
     """Without entities, facts and window of the model's, those of its own sentence; without sources, all turns."""
     bare = {"text": "Ana works at Acme since 2026-03-09.", "kind": "fact", "confidence": 1}
     (found,) = read(answered(bare), TURNS)
@@ -180,7 +180,7 @@ def test_the_window_of_an_episode(start: object, end: object, expected: tuple[st
     assert windows == ([expected] if expected else [])
 
 
-def test_a_flood_is_bounded():
+def test_memories_of_one_answer_are_bounded():
     """At most sixteen memories, entities and eight facts of each, and no name over 120 characters."""
     many = memory(entities=["x" * 500, *(f"E{n}" for n in range(20))], facts=[["a", "b", f"c{n}"] for n in range(20)])
     found = read(answered(*(many | {"text": f"Memory {n}."} for n in range(20))), TURNS)
@@ -217,7 +217,7 @@ JSON = st.recursive(
         st.text(),
     )
 )
-def test_reading_raises_nothing_else(answer: str):
+def test_parsing_an_answer_raises_only_invalid_answer(answer: str):
     """Whatever stands where: memories within their bounds, or InvalidAnswer."""
     try:
         found = read(answer, TURNS)

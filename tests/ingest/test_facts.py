@@ -12,7 +12,7 @@ def stated(text: str, speaker: str | None = "Marta") -> list[tuple[str, str, str
 
 
 @pytest.mark.parametrize("predicate", list(_STATES))
-def test_each_state_is_told_in_the_present(predicate: str):
+def test_facts_of_states_are_in_the_present_tense(predicate: str):
     """ "She uses X" and "I'm using X" hold; "she used X" need not hold any more."""
     (third,) = [form for (form, kind), told in _PREDICATES.items() if (kind, told) == ("third", predicate)][:1]
     assert stated(f"Tom {third} the Atlas") == [("Tom", predicate, "Atlas")]
@@ -20,7 +20,7 @@ def test_each_state_is_told_in_the_present(predicate: str):
 
 
 @pytest.mark.parametrize("predicate", list(_EVENTS))
-def test_each_event_is_told_in_the_past(predicate: str):
+def test_facts_of_events_are_in_the_past_tense(predicate: str):
     """ "I joined X" and "I've joined X" happened; "I join X" is a plan or a habit."""
     (past,) = [form for (form, kind), told in _PREDICATES.items() if (kind, told) == ("past", predicate)][:1]
     (perfect,) = [form for (form, kind), told in _PREDICATES.items() if (kind, told) == ("perfect", predicate)][:1]
@@ -49,12 +49,12 @@ def test_each_event_is_told_in_the_past(predicate: str):
         ("Tom signed up for a marathon.", ("Tom", "signed up for", "marathon")),
     ],
 )
-def test_people_tell_it_in_many_ways(text: str, expected: tuple[str, str, str]):
+def test_facts_are_found_in_many_phrasings(text: str, expected: tuple[str, str, str]):
     """With a time before it, with "been", without "I", with what is beside the thing."""
     assert stated(text) == [expected]
 
 
-def test_and_goes_on_with_the_same_subject():
+def test_a_clause_after_and_has_the_same_subject():
     """Who went to the market bought the lamp; who "that" is about is not known."""
     assert stated("I went to the market and bought a lamp.") == [
         ("Marta", "went to", "market"),
@@ -85,12 +85,12 @@ def test_and_goes_on_with_the_same_subject():
         "Stopped a lot",
     ],
 )
-def test_what_says_nothing_by_itself_is_left_out(text: str):
+def test_statements_that_need_their_context_are_no_facts(text: str):
     """Duties, moods, idle phrases, pronouns, hearsay, and what was before the past."""
     assert stated(text) == []
 
 
-def test_no_verb_is_told_in_two_ways():
+def test_no_verb_form_has_two_predicates():
     """A form has one predicate, and a state's verb is no event's in the same form."""
     forms = [form for form, _ in _PREDICATES]
     assert len(set(_STATES) & set(_EVENTS)) == 0

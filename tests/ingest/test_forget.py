@@ -26,7 +26,7 @@ from fusion.journal.external_refs import ExternalItem
 from fusion.journal.listing import Criteria
 from fusion.journal.tombstones import Tombstones
 from fusion.store.sqlite import Database
-from tests.ingest.stores import ME, START, Shelf, ShelfOfMany, Time, event
+from tests.ingest.helpers import ME, START, FakeBatchStore, FakeClock, FakeStore, event
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 @asynccontextmanager
 async def forgetting(journal, time=None, purge=None, **stores):
-    time = time or Time()
+    time = time or FakeClock()
     deliverer = Deliverer(journal, stores, clock=time.now, sleep=time.sleep)
     await deliverer.start()
     try:
@@ -51,14 +51,14 @@ async def forgetting(journal, time=None, purge=None, **stores):
 class Keeping:
     """A store that cannot delete."""
 
-    features = Shelf.features
+    features = FakeStore.features
 
     def __init__(self) -> None:
-        self.shelf = Shelf()
+        self.shelf = FakeStore()
 
-    open = Shelf.open
-    search = Shelf.search
-    close = Shelf.close
+    open = FakeStore.open
+    search = FakeStore.search
+    close = FakeStore.close
 
     def accepts(self, event):
         return True
@@ -68,10 +68,10 @@ class Keeping:
 
 
 @pytest.mark.row("A162", "forgetting fans out, and its receipt says what became of it where")
-async def test_the_receipt_says_what_became_of_it_in_each_backend(journal):
+async def test_a_forget_receipt_has_the_outcome_of_each_backend(journal):
     """Deleted; absent, where somebody else had deleted it; hidden, where nothing can; nothing where it was declined."""
     (stored,) = await journal.append([event("The code is 4711.", 1)])
-    shelves = {"has": Shelf(), "lost": Shelf(), "keeps": Keeping(), "declined": Shelf(declines=["note"])}
+    shelves = {"has": FakeStore(), "lost": FakeStore(), "keeps": Keeping(), "declined": FakeStore(declines=["note"])}
     async with forgetting(journal, **shelves) as (forgetter, _):
         shelves["lost"].kept.clear()
         receipt = await forgetter.forget(stored.ref, ME)
@@ -82,7 +82,7 @@ async def test_the_receipt_says_what_became_of_it_in_each_backend(journal):
     assert not shelves["declined"].asked_to_forget
 
 
-async def test_the_texts_leave_the_embedders_caches(journal):
+async def test_forget_purges_the_embedders_caches(journal):
     """As they were said and with their speaker: that is what was encoded. Versions and derivatives, too."""
     purged: list[str] = []
 
@@ -96,9 +96,9 @@ async def test_the_texts_leave_the_embedders_caches(journal):
     assert {"a first version", "Ana: a first version", "a second version"} <= set(purged)
 
 
-async def test_a_backend_that_is_down_is_asked_until_it_has_forgotten(journal):
+async def test_forget_retries_a_backend_that_is_down(journal):
     """The receipt says pending; the memory is gone here at once, and there when the backend is back, restart or not."""
-    time, up, down = Time(), Shelf(), Shelf()
+    time, up, down = FakeClock(), FakeStore(), FakeStore()
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     async with forgetting(journal, time, up=up, down=down) as (forgetter, deliverer):
         down.fault = BackendUnreachable("refused")
@@ -115,9 +115,9 @@ async def test_a_backend_that_is_down_is_asked_until_it_has_forgotten(journal):
         assert up.asked_to_forget == {stored.event.event_id: 1}
 
 
-async def test_a_bug_in_one_backend_does_not_stop_forgetting_in_the_others(journal):
+async def test_forget_survives_a_bug_in_one_backend(journal):
     """An exception that nobody thought of is pending, and is tried again later."""
-    time, good, broken = Time(), Shelf(), Shelf()
+    time, good, broken = FakeClock(), FakeStore(), FakeStore()
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, time, good=good, broken=broken) as (forgetter, _):
         broken.fault = KeyError("x")
@@ -129,9 +129,9 @@ async def test_a_bug_in_one_backend_does_not_stop_forgetting_in_the_others(journ
         await broken.until([])
 
 
-async def test_a_crash_after_the_tombstone_is_finished_by_the_next_start(journal):
+async def test_forget_after_a_crash_is_finished_by_the_next_start(journal):
     """The tombstone is what decides: the backends are asked by whoever runs next."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, shelf=shelf):
         pass
@@ -143,7 +143,7 @@ async def test_a_crash_after_the_tombstone_is_finished_by_the_next_start(journal
 
 async def test_a_backend_that_is_not_configured_now_stays_pending(journal):
     """It had the memory; when it is configured again, it is told."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, shelf=shelf):
         pass
@@ -153,9 +153,9 @@ async def test_a_backend_that_is_not_configured_now_stays_pending(journal):
         assert shelf.texts == []
 
 
-async def test_what_is_being_told_is_forgotten_after_it_not_beside_it(journal):
+async def test_forget_waits_for_a_running_delivery(journal):
     """A backend in the middle of storing it is not told "absent" a moment before it is there: it waits its turn."""
-    shelf = Shelf()
+    shelf = FakeStore()
     async with forgetting(journal, shelf=shelf) as (forgetter, deliverer):
         shelf.gate = asyncio.Event()
         (stored,) = await journal.append([event("in flight", 1)])
@@ -169,7 +169,7 @@ async def test_what_is_being_told_is_forgotten_after_it_not_beside_it(journal):
         assert await deliverer.backlog() == {}
 
 
-async def test_nobody_forgets_for_another(journal):
+async def test_forget_of_another_users_memory_is_not_found(journal):
     """Another user's, another tenant's, an unknown and a forgotten memory are all the same: not found."""
     (stored,) = await journal.append([event("mine", 1)])
     async with forgetting(journal) as (forgetter, _):
@@ -190,7 +190,7 @@ HINT = "The wifi password hint is trombone."
 @pytest.mark.feature(
     "the same words, kept more than once, are forgotten as one, within their owner and the scope of who asks"
 )
-async def test_the_same_words_are_forgotten_with_it(journal):
+async def test_forget_deletes_duplicates(journal):
     """A block shows one of them, so one is what its reader can name: by its owner, by an agent, and in a file, in other
     case and blanks. What is only like it stays, and so does another user's."""
     line = Place("notes/wifi.md", 3, 3, "line")
@@ -203,7 +203,7 @@ async def test_the_same_words_are_forgotten_with_it(journal):
             event(HINT, scope=Scope(user_id="ben")),
         ]
     )
-    shelf, purged = Shelf(), []
+    shelf, purged = FakeStore(), []
 
     async def purge(texts):
         purged.extend(texts)
@@ -217,7 +217,7 @@ async def test_the_same_words_are_forgotten_with_it(journal):
     assert journal.hides("markdown", Hit("wifi.md#3", HINT, Scope(user_id="ana"), place=line))
 
 
-async def test_a_speaker_is_part_of_the_words_as_a_block_shows_them(journal):
+async def test_duplicates_compare_the_speaker_as_shown(journal):
     """`Ana: …` as it was typed, and the same with Ana as its speaker."""
     typed, told_ = await journal.append(
         [event("Ana: the key is under the pot"), event("the key is under the pot", 1, speaker="Ana")]
@@ -226,7 +226,7 @@ async def test_a_speaker_is_part_of_the_words_as_a_block_shows_them(journal):
         assert (await forgetter.forget(told_.ref, ME)).same == (typed.ref,)
 
 
-async def test_nobody_reaches_a_copy_that_he_may_not_see(journal):
+async def test_forget_leaves_duplicates_outside_the_scope(journal):
     """The same user's, and of these only what the scope of the request admits."""
     session = Scope(user_id="ana", session_id="s1")
     here, other, private = await journal.append(
@@ -241,7 +241,7 @@ async def test_nobody_reaches_a_copy_that_he_may_not_see(journal):
         assert (await forgetter.forget(other.ref, Scope(user_id="ana", audience="private"))).same == (private.ref,)
 
 
-async def test_a_few_words_are_the_same_only_where_they_are_no_turn(journal):
+async def test_short_turns_are_no_duplicates(journal):
     """The "yes" of one conversation is not that of another; the code that was noted twice is."""
     yes, _, code, again = await journal.append(
         [
@@ -256,7 +256,7 @@ async def test_a_few_words_are_the_same_only_where_they_are_no_turn(journal):
         assert (await forgetter.forget(code.ref, ME)).same == (again.ref,)
 
 
-async def test_a_look_names_the_same_words_and_asks_for_each_once(journal):
+async def test_a_forget_preview_names_duplicates_once(journal):
     """With the ref that they go with; what is named itself is no copy."""
     one, two, three, other = await journal.append(
         [event(HINT), event(HINT, origin="agent"), event(HINT, origin="tool"), event("something else")]
@@ -274,10 +274,10 @@ async def test_a_look_names_the_same_words_and_asks_for_each_once(journal):
     assert [receipt.same for receipt in reply.receipts] == [(two.ref, three.ref)]
 
 
-async def test_our_own_copies_go_with_anothers_item(journal):
+async def test_forget_of_an_external_item_deletes_own_duplicates(journal):
     """What another store has of its own, and was kept here as well, is one memory to whoever reads it."""
     (ours,) = await journal.append([event(THEIRS.text)])
-    shelf = Shelf()
+    shelf = FakeStore()
     shelf.own["n7"] = THEIRS
     ref = await shown(journal)
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
@@ -293,9 +293,9 @@ async def test_our_own_copies_go_with_anothers_item(journal):
 @pytest.mark.row(
     "A162", "a backend that says it deleted and still returns it is caught, and asked until it has forgotten"
 )
-async def test_a_backend_that_lies_is_caught_and_asked_until_it_has_forgotten(journal):
+async def test_forget_detects_a_backend_that_still_returns_the_memory(journal):
     """It says deleted and still returns it: the receipt says still_there, and it is asked again, later each time."""
-    time, honest, liar = Time(), Shelf(), Shelf()
+    time, honest, liar = FakeClock(), FakeStore(), FakeStore()
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     async with forgetting(journal, time, honest=honest, liar=liar) as (forgetter, deliverer):
         liar.lies = True
@@ -311,9 +311,9 @@ async def test_a_backend_that_lies_is_caught_and_asked_until_it_has_forgotten(jo
         assert await deliverer.backlog() == {}
 
 
-async def test_a_backend_is_asked_in_the_memorys_own_scope_before_any_filter(journal):
+async def test_forget_verifies_in_the_memorys_scope_before_any_filter(journal):
     """By its text and its owner, as a reader asks: a tombstone of ours does not hide that it is still there."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("The code is 4711.", 1, speaker="Ana")])
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         await forgetter.forget(stored.ref, ME)
@@ -323,9 +323,9 @@ async def test_a_backend_is_asked_in_the_memorys_own_scope_before_any_filter(jou
     assert asked.scope == Scope(audience="private")
 
 
-async def test_absent_is_verified_as_well(journal):
+async def test_forget_verifies_absent_too(journal):
     """Under another id it is still there: who says that he never had it is not believed either."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         captured = shelf.kept.pop(stored.event.event_id)
@@ -350,9 +350,9 @@ class AskedAtOnce:
         return forgotten
 
 
-async def test_whoever_asks_first_asks_by_the_text(journal):
+async def test_forget_verifies_by_the_text_also_in_the_background(journal):
     """The journal has no text once it has forgotten: by ids alone a copy under another id would count as absent."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     async with forgetting(journal, shelf=shelf) as (_, deliverer):
         captured = shelf.kept.pop(stored.event.event_id)
@@ -379,7 +379,7 @@ class SlowToTell:
         return found
 
 
-async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_path):
+async def test_forget_during_a_reload_of_tombstones_keeps_them(tmp_path):
     """A wish to remember has them read again; what is forgotten meanwhile must not be lost with the older reading."""
     file = tmp_path / "journal.sqlite"
     database = SlowToTell(await Database.open(file, Journal.schema, fix=Journal.fix_for(file)))
@@ -401,9 +401,9 @@ async def test_what_is_forgotten_while_tombstones_are_read_anew_stays_so(tmp_pat
 
 
 @pytest.mark.feature("… what a user's own file still says is hidden, not deleted", of="a backend that says it deleted")
-async def test_what_a_users_own_file_still_says_is_hidden(journal):
+async def test_forget_hides_a_text_of_a_users_own_file(journal):
     """The note is deleted, and the user's file has the same words: hidden, not deleted."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("The spare key is under the third flower pot.", 1)])
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         shelf.own["a.md#L1"] = Hit("a.md#L1", "The spare key is under the third flower pot.", Scope(user_id="ana"))
@@ -413,9 +413,9 @@ async def test_what_a_users_own_file_still_says_is_hidden(journal):
 
 
 @pytest.mark.feature("… what was extracted from it alone must be gone, too", of="a backend that says it deleted")
-async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
+async def test_forget_reports_a_fact_without_other_sources_as_still_there(journal):
     """What was learnt from it and is returned betrays it; what another memory says as well does not."""
-    shelf = Shelf()
+    shelf = FakeStore()
     one, two = await journal.append(
         [event("Julien likes pizza a lot.", 1), event("Everybody knows Julien's taste.", 2)]
     )
@@ -427,9 +427,9 @@ async def test_a_fact_that_nothing_else_supports_is_still_there(journal):
         del shelf.own["fact:1"]
 
 
-async def test_a_fact_that_others_say_as_well_is_hidden(journal):
+async def test_forget_reports_a_fact_with_other_sources_as_hidden(journal):
     """Cited and forgotten by itself: no backend can delete what its memories still say, so it is not asked for ever."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([event("Julien likes pizza a lot.", 1)])
     fact = Hit("fact:1", "julien likes pizza", derived_from=(stored.event.event_id,), scope=Scope(user_id="ana"))
 
@@ -447,12 +447,12 @@ async def test_a_fact_that_others_say_as_well_is_hidden(journal):
 @pytest.mark.feature(
     "… one that was down is verified when it is back, restart or not", of="a backend that says it deleted"
 )
-async def test_one_that_was_down_is_verified_when_it_is_back(journal):
+async def test_forget_verifies_a_backend_that_was_down_when_it_is_back(journal):
     """In the same process by its text; after a restart, when nobody knows that any more, by asking it to forget twice.
 
     A backend by the contract finds nothing the second time: one that deletes twice had it still.
     """
-    time, shelf = Time(), Shelf()
+    time, shelf = FakeClock(), FakeStore()
     first, second = await journal.append([event("The code is 4711.", 1), event("The code is 4712.", 2)])
     async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
         shelf.fault = BackendUnreachable("refused")
@@ -470,7 +470,7 @@ async def test_one_that_was_down_is_verified_when_it_is_back(journal):
         assert (await journal.backlog()) == {"shelf": 2}
         assert shelf.asked == []
     shelf.lies = False
-    late = Time()
+    late = FakeClock()
     late.pass_by(86_400)
     async with forgetting(journal, late, shelf=shelf) as (_, deliverer):
         assert await deliverer.backlog() == {}
@@ -490,7 +490,7 @@ async def told(forgetter, recall=nothing, scope=ME, **said):
 
 
 @pytest.mark.feature("forgetting by source, document and time, always within a scope")
-async def test_by_source_document_and_time(journal):
+async def test_forget_by_source_document_and_time(journal):
     """Each criterion narrows, all together; times are when it happened or else was recorded, the end left out."""
     day = timedelta(days=1)
     await journal.append(
@@ -519,10 +519,10 @@ async def test_by_source_document_and_time(journal):
         assert await journal.audit(ME, 9) == []
 
 
-async def test_a_preview_is_short_one_line_and_without_secrets(journal):
+async def test_a_forget_preview_is_one_short_line_without_secrets(journal):
     """What is shown of a memory before it is forgotten."""
     await journal.append([event("first line\n" + "word " * 100 + "AKIAIOSFODNN7EXAMPLE", 1, source="mail")])
-    async with forgetting(journal, shelf=Shelf()) as (forgetter, _):
+    async with forgetting(journal, shelf=FakeStore()) as (forgetter, _):
         [one] = (await told(forgetter, dry_run=True, source="mail")).found
     assert one.text.startswith("first line word word")
     assert len(one.text) == 160
@@ -531,9 +531,9 @@ async def test_a_preview_is_short_one_line_and_without_secrets(journal):
 
 
 @pytest.mark.feature("… a hundred at a time; the same request goes on", of="a question forgets nothing")
-async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_on(journal):
+async def test_forget_takes_a_hundred_per_request_and_continues(journal):
     """``more`` says so; a preview is paged by its cursor, for nothing goes away under it."""
-    shelf = Shelf()
+    shelf = FakeStore()
     await journal.append([event(f"turn {n}", n, source="mail") for n in range(250)])
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         pages, cursor = [], None
@@ -561,7 +561,7 @@ async def test_many_are_forgotten_a_hundred_at_a_time_and_the_same_request_goes_
 async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     """A store that can is asked for a batch and once more to verify it, and searched for a sample of it; others are
     asked one by one. What came from elsewhere stays."""
-    many, single = ShelfOfMany(), Shelf()
+    many, single = FakeBatchStore(), FakeStore()
     await journal.append([event(f"turn {n}", n, source="mail") for n in range(550)])
     await journal.append([event("another turn", 1, source="chat")])
     async with forgetting(journal, many=many, single=single) as (forgetter, deliverer):
@@ -577,9 +577,9 @@ async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
 
 
 @pytest.mark.feature("a backend that lies about one memory of a batch is caught")
-async def test_a_store_that_lies_about_one_of_many_is_caught(journal):
+async def test_forget_detects_one_of_many_that_is_still_there(journal):
     """The one that it kept stays due and is asked for again; the others are done."""
-    time, shelf = Time(), ShelfOfMany()
+    time, shelf = FakeClock(), FakeBatchStore()
     stored = await journal.append([event(f"turn {n}", n, source="mail") for n in range(40)])
     liar = stored[7].event.event_id
     async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
@@ -597,10 +597,10 @@ async def test_a_store_that_lies_about_one_of_many_is_caught(journal):
         assert await deliverer.backlog() == {}
 
 
-async def test_a_store_too_busy_to_be_searched_is_verified_by_its_ids(journal):
+async def test_forget_verifies_a_busy_store_by_ids(journal):
     """A search that times out after the deletion does not leave the whole batch undone."""
 
-    class Busy(ShelfOfMany):
+    class Busy(FakeBatchStore):
         async def search(self, query):
             raise BackendUnreachable("busy")
 
@@ -613,8 +613,8 @@ async def test_a_store_too_busy_to_be_searched_is_verified_by_its_ids(journal):
     assert shelf.batches == [10, 10]
 
 
-async def test_what_was_due_at_the_start_is_forgotten_in_batches(journal):
-    shelf = ShelfOfMany()
+async def test_deletions_due_at_the_start_run_in_batches(journal):
+    shelf = FakeBatchStore()
     stored = await journal.append([event(f"turn {n}", n, source="mail") for n in range(30)])
     async with forgetting(journal, shelf=shelf):
         assert len(shelf.kept) == 30
@@ -625,13 +625,13 @@ async def test_what_was_due_at_the_start_is_forgotten_in_batches(journal):
     assert shelf.batches == [30, 30]
 
 
-async def test_forget_matching_wants_criteria(journal):
+async def test_forget_matching_refuses_no_criteria(journal):
     async with forgetting(journal) as (forgetter, _):
         with pytest.raises(BadInput, match="Say what to forget"):
             await anext(forgetter.forget_matching(ME, Criteria()))
 
 
-async def test_a_query_forgets_what_it_finds_and_criteria_narrow_that(journal):
+async def test_forget_by_query_combines_query_and_criteria(journal):
     """The likeliest first, at most 20 unless it is said how many; what meets another criterion alone is not meant."""
     stored = await journal.append([event(f"turn {n}", n, source="mail" if n % 2 else None) for n in range(50)])
 
@@ -660,17 +660,17 @@ async def test_a_query_forgets_what_it_finds_and_criteria_narrow_that(journal):
         ({"source": "mail", "cursor": "7"}, "cursor"),
     ],
 )
-async def test_what_would_be_everything_or_makes_no_sense_is_refused(journal, said, why):
+async def test_forget_refuses_requests_for_everything_and_wrong_combinations(journal, said, why):
     """The error says what to write instead."""
     async with forgetting(journal) as (forgetter, _):
         with pytest.raises(BadInput, match=why):
             await told(forgetter, **said)
 
 
-async def test_the_rerun_of_a_forgetting_says_what_is_missing(journal):
+async def test_a_repeated_forget_reports_missing_refs(journal):
     """Refs that are not here, maybe because the first run got that far, are no error; nor are those of others."""
     one, two, theirs = await journal.append([event("one", 1), event("two", 2), event("no", scope=Scope(user_id="ben"))])
-    async with forgetting(journal, shelf=Shelf()) as (forgetter, _):
+    async with forgetting(journal, shelf=FakeStore()) as (forgetter, _):
         await forgetter.forget(one.ref, ME)
         reply = await told(forgetter, refs=(one.ref, two.ref, theirs.ref, "m99", two.ref))
     assert [r.ref for r in reply.receipts] == [two.ref]
@@ -678,7 +678,7 @@ async def test_the_rerun_of_a_forgetting_says_what_is_missing(journal):
 
 
 @pytest.mark.feature("an explicit remember lifts every tombstone of these words")
-async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
+async def test_an_explicit_memory_lifts_every_tombstone_of_its_words(journal):
     """Remembered again by its owner, it may be ingested again wherever it stood, and its file is shown again.
 
     Another owner's wish lifts nothing, and a short text is lifted as well.
@@ -699,7 +699,7 @@ async def test_an_explicit_wish_lifts_every_tombstone_of_these_words(journal):
 @pytest.mark.feature("an audit of what was forgotten: append-only, refs only")
 async def test_the_audit_can_only_grow_and_has_no_text(journal, tmp_path):
     """Who, when, by what kind of criterion, and what became of it where by now: refs only."""
-    shelf = Shelf()
+    shelf = FakeStore()
     one, two = await journal.append([event("The code is 4711.", 1), event("a second version", 1)])
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         await told(forgetter, document="chat")
@@ -727,9 +727,9 @@ async def shown(journal, hit=THEIRS, backend="shelf", ref="xabcdefghij", scope=M
     return ref
 
 
-async def test_a_backends_own_item_is_deleted_there_and_never_shown_again(journal):
+async def test_forget_of_an_external_item_deletes_and_hides_it(journal):
     """By its own id, and by its words within its owner should it come back under another one."""
-    shelf = Shelf()
+    shelf = FakeStore()
     shelf.own["n7"] = THEIRS
     ref = await shown(journal)
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
@@ -747,7 +747,7 @@ async def test_a_backends_own_item_is_deleted_there_and_never_shown_again(journa
     ]
 
 
-async def test_an_item_of_a_backend_that_cannot_delete_is_hidden(journal):
+async def test_forget_of_a_read_only_external_item_hides_it(journal):
     """Read only, or without a way to delete: it is kept out of answers, and the receipt says so."""
     reading = Keeping()
     ref = await shown(journal, backend="reading")
@@ -756,9 +756,9 @@ async def test_an_item_of_a_backend_that_cannot_delete_is_hidden(journal):
     assert journal.hides("reading", THEIRS)
 
 
-async def test_an_item_of_a_backend_that_is_down_is_deleted_when_it_is_back(journal):
+async def test_forget_of_an_external_item_is_retried_when_its_backend_is_back(journal):
     """Hidden from the first moment, and pending, like a memory of our own."""
-    time, shelf = Time(), Shelf()
+    time, shelf = FakeClock(), FakeStore()
     shelf.own["n7"] = THEIRS
     ref = await shown(journal)
     async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
@@ -772,9 +772,9 @@ async def test_an_item_of_a_backend_that_is_down_is_deleted_when_it_is_back(jour
         assert await deliverer.backlog() == {}
 
 
-async def test_nobody_forgets_what_was_shown_to_another(journal):
+async def test_forget_of_an_external_item_shown_to_another_is_not_found(journal):
     """A ref is good for whoever could ask the question that it answered: the same user, or the whole tenant."""
-    shelf = Shelf()
+    shelf = FakeStore()
     shelf.own["n7"] = THEIRS
     ref = await shown(journal)
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
@@ -784,7 +784,7 @@ async def test_nobody_forgets_what_was_shown_to_another(journal):
         assert (await forgetter.forget(ref, Scope(audience="private"))).done
 
 
-async def test_only_the_latest_that_were_shown_are_remembered(journal):
+async def test_external_items_are_bounded_in_number_and_age(journal):
     """Bounded in number and in age: the journal is no copy of other people's stores."""
     items = [
         ExternalItem(f"x{n:010}", "shelf", replace(THEIRS, native_id=str(n)), ME)
@@ -832,7 +832,7 @@ class MortalDatabase(Database):
         await super().checkpoint()
 
 
-class MortalShelf(Shelf):
+class MortalShelf(FakeStore):
     mortal: Mortal | None = None
 
     async def forget(self, event_id, native_ids):
@@ -847,7 +847,7 @@ class MortalShelf(Shelf):
 
 
 @pytest.mark.feature("a crash at any step of forgetting is finished by the re-run")
-async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
+async def test_forget_after_a_crash_at_any_step_is_finished_by_a_repeat(tmp_path):
     """The process ends before the k-th write, checkpoint, deletion or question, for every k: the same request again
     leaves nothing anywhere, one line in the audit for each memory, and nothing to do."""
     steps = 0
@@ -882,7 +882,7 @@ async def test_a_crash_at_any_step_is_finished_by_the_rerun(tmp_path):
     assert steps > 10
 
 
-async def test_a_crash_behind_the_tombstone_leaves_nothing_in_the_embedders_caches(tmp_path):
+async def test_forget_purges_caches_even_after_a_crash(tmp_path):
     """From then on nobody knows the text, so the caches are purged before it is gone here, and once more at the end."""
     purged: list[str] = []
 
@@ -916,7 +916,7 @@ class NeverAgain(RuleBasedStateMachine):
         super().__init__()
         self.folder = TemporaryDirectory()
         self.runner = asyncio.Runner()
-        self.shelf = Shelf()
+        self.shelf = FakeStore()
         self.sent: list[NewMemory] = []
         self.live: set[str] = set()
         self.gone: set[str] = set()
@@ -926,7 +926,7 @@ class NeverAgain(RuleBasedStateMachine):
     def open(self) -> None:
         async def begin() -> None:
             self.journal = await Journal.open(Path(self.folder.name) / "journal.sqlite")
-            time = Time()
+            time = FakeClock()
             self.deliverer = Deliverer(self.journal, {"shelf": self.shelf}, clock=time.now, sleep=time.sleep)
             self.intake = Intake(self.journal, self.deliverer)
             self.forgetter = Forgetter(self.journal, self.deliverer)

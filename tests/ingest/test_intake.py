@@ -19,7 +19,7 @@ from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed
 from fusion.journal import Journal
 from fusion.lib.clean import clean
 from fusion.lib.ids import parse_short_ref
-from tests.ingest.stores import ME, START, Shelf, Time
+from tests.ingest.helpers import ME, START, FakeClock, FakeStore
 
 ANA = Scope(user_id="ana")
 KEY = "sk-ant-" + "api03-a1B2c3D4e5F6g7H8i9J0"
@@ -30,8 +30,8 @@ class Home:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.shelf = Shelf()
-        self.time = Time()
+        self.shelf = FakeStore()
+        self.time = FakeClock()
         self.deliverer = Deliverer(journal, {"shelf": self.shelf}, clock=self.time.now, sleep=self.time.sleep)
         self.intake = Intake(journal, self.deliverer, self.time.now)
 
@@ -53,7 +53,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     await journal.close()
 
 
-async def test_what_is_remembered_is_acknowledged_kept_and_delivered(home):
+async def test_remember_acknowledges_stores_and_delivers(home):
     """The answer has the ref that blocks will cite; the store has the event soon after."""
     (answer,) = await home.remember("We chose SQLite.", speaker="Mara", origin="agent")
     assert answer.status == "stored"
@@ -65,7 +65,7 @@ async def test_what_is_remembered_is_acknowledged_kept_and_delivered(home):
     assert home.shelf.texts == ["We chose SQLite."]
 
 
-async def test_the_tenant_is_the_doors_never_the_items(home):
+async def test_remember_takes_the_tenant_from_the_caller_not_the_item(home):
     """Whatever scope an item names, it lands with the tenant that the key belongs to."""
     item = NewMemory("mine", Scope(tenant="other", user_id="ana"))
     (answer,) = await home.intake.remember([item], tenant="acme")
@@ -75,7 +75,7 @@ async def test_the_tenant_is_the_doors_never_the_items(home):
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "x" * (MAX_TEXT_CHARS + 1)])
-async def test_bad_input_names_the_item_and_the_mend_and_keeps_nothing(home, text):
+async def test_bad_input_names_the_item_and_the_fix_and_stores_nothing(home, text):
     """One bad item among three: none of the three is kept."""
     with pytest.raises(BadInput, match=r"memories\[1\]\.text"):
         await home.remember("fine", text, "fine, too")
@@ -96,7 +96,7 @@ BLOCK = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memo
 
 
 @pytest.mark.row("A157", "our own block is not captured again")
-async def test_our_own_block_is_not_captured_again(home):
+async def test_a_recalled_block_is_not_stored_again(home):
     """What a prompt carried of ours is left out, and the answer says so; with nothing else there, nothing is kept."""
     answers = await home.remember(f"Before. {BLOCK} After.", BLOCK)
     assert [a.status for a in answers] == ["stored", "skipped"]
@@ -153,7 +153,7 @@ _PARTS = st.sampled_from(
 @pytest.mark.feature("what is kept is what was sent, or the reply says how it differs")
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_PARTS | st.text(max_size=30), min_size=1, max_size=8).map("".join), st.sampled_from(["note", "turn"]))
-def test_what_is_kept_is_what_was_sent_or_the_answer_says_why_not(text, kind):
+def test_the_reply_says_how_the_stored_text_differs(text, kind):
     """Whatever a text has in it: it is kept to the letter, or `reason` says what became of the rest."""
     prepared = _exclusive().prepared(NewMemory(text or "x", ANA, kind=kind), "default") if text.strip() else None
     if prepared is None:
@@ -200,7 +200,7 @@ async def test_a_text_that_cannot_be_stored_as_it_is_is_cleaned(home):
     assert (captured.event.text, captured.event.speaker) == ("ab\ufffdcd", "Mara")
 
 
-async def test_a_retry_under_its_key_gets_the_same_answer(home):
+async def test_a_retry_under_its_idempotency_key_gets_the_same_reply(home):
     """Same refs, same states, nothing stored twice; another body under the key is an error."""
     first = await home.remember("one", f"two {KEY}", "HEARTBEAT_OK", key="k1")
     home.time.time += timedelta(hours=1)
@@ -234,7 +234,7 @@ async def held(tmp_path: Path) -> AsyncIterator[Home]:
 @pytest.mark.row(
     "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
 )
-async def test_a_second_request_of_a_key_waits_for_the_first(held):
+async def test_a_concurrent_request_of_an_idempotency_key_is_refused(held):
     """While the first is under way nobody knows its reply: come back. Another body is refused at once."""
     first = asyncio.create_task(held.remember("one", key="k"))
     await held.journal.reached.acquire()
@@ -254,7 +254,7 @@ async def test_a_second_request_of_a_key_waits_for_the_first(held):
     assert theirs[0].ref != kept[0].ref
 
 
-async def test_a_key_whose_request_failed_is_free_again(held):
+async def test_an_idempotency_key_is_free_after_a_failed_request(held):
     """Nothing was kept and nothing replies, so the retry is a first request."""
     held.journal.go.set()
     with pytest.raises(NotFound):
@@ -263,7 +263,7 @@ async def test_a_key_whose_request_failed_is_free_again(held):
 
 
 @pytest.mark.feature("… and is known for a configured time", of="an Idempotency-Key replays its reply")
-async def test_a_key_is_forgotten_after_its_time(tmp_path):
+async def test_an_idempotency_key_expires(tmp_path):
     """Kept for no time at all, it is new each time: a place is what makes a late retry a no-op."""
     journal = await Journal.open(tmp_path / "journal.sqlite", keys_kept_s=0)
     home = Home(journal)
@@ -282,7 +282,7 @@ async def test_a_retry_without_a_key_is_a_no_op_by_its_place(home):
     assert [a.ref for a in again] == [a.ref for a in first]
 
 
-async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
+async def test_a_forgotten_memory_is_blocked_until_an_explicit_remember(home):
     """Ingesting it again says blocked, and how to lift that; saying it again lifts it."""
     text = "The locker code is on the blue note."
     (answer,) = await home.remember(text, place=Place("chat", 1, 1))
@@ -294,7 +294,7 @@ async def test_what_was_forgotten_is_blocked_until_it_is_asked_for(home):
 
 
 @pytest.mark.feature("the answer says what was said again and what was replaced")
-async def test_the_answer_says_what_was_said_again_and_what_was_replaced(home):
+async def test_the_reply_names_repeats_and_replacements(home):
     """The ref that is there already, with how often; and both refs where one takes the place of another."""
     (tea,) = await home.remember("Tea is at four.")
     (again,) = await home.remember("Tea is at four.")
@@ -304,7 +304,7 @@ async def test_the_answer_says_what_was_said_again_and_what_was_replaced(home):
     assert (moved.status, moved.supersedes, moved.ref != tea.ref) == ("superseded", tea.ref, True)
 
 
-async def test_what_was_forgotten_in_a_file_is_left_out_and_the_answer_says_so(home):
+async def test_forgotten_lines_of_a_file_are_left_out_and_reported(home):
     """One line of the section was forgotten: the others are kept, and the reply counts what is not."""
     line = Place("notes/a.md", 3, 3, "line")
     (answer,) = await home.remember("The locker code is 4711.", place=line)
@@ -355,7 +355,7 @@ async def test_secrets_are_masked_in_a_speakers_name_and_refused_in_an_identity(
         await home.intake.remember([NewMemory("hello", place=Place(f"talk {key}", 1, 1))])
 
 
-async def test_a_sources_own_word_for_a_kind_is_masked(home):
+async def test_a_secret_in_a_raw_kind_is_masked(home):
     """`raw_kind` is shown and stored like a text, so a secret in it is taken out and counted like one."""
     (kept,) = await home.intake.remember([NewMemory("hello there", raw_kind=f"note {KEY}")])
     assert kept.redacted == 1
@@ -378,7 +378,7 @@ async def test_a_sources_own_word_for_a_kind_is_masked(home):
         ("session_id", NewMemory("hello", Scope(session_id=KEY))),
     ],
 )
-async def test_a_secret_in_what_identifies_is_refused(home, name, item):
+async def test_a_secret_in_an_identity_is_refused(home, name, item):
     """Masked it would be another identity; the message names the field and does not repeat the secret."""
     with pytest.raises(BadInput, match=rf"memories\[0\]\.{name} has a secret") as caught:
         await home.intake.remember([item])

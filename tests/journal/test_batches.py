@@ -17,7 +17,7 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.journal import Journal, audit, outbox
 from fusion.journal.schema import STEPS
-from tests.ingest.stores import ME, START, Shelf, Time
+from tests.ingest.helpers import ME, START, FakeClock, FakeStore
 
 ANA = Scope(user_id="ana")
 
@@ -26,7 +26,7 @@ class Home:
     """A journal and one store, with what takes in and takes back."""
 
     def __init__(self, journal: Journal) -> None:
-        self.journal, self.shelf, time = journal, Shelf(), Time()
+        self.journal, self.shelf, time = journal, FakeStore(), FakeClock()
         self.deliverer = Deliverer(journal, {"shelf": self.shelf}, clock=time.now, sleep=time.sleep)
         self.intake = Intake(journal, self.deliverer, time.now)
         self.purged: list[str] = []
@@ -76,7 +76,7 @@ async def test_an_undo_takes_back_what_the_run_added_and_nothing_else(home: Home
         await home.undo("two")
 
 
-async def test_the_same_files_can_be_ingested_again(home: Home) -> None:
+async def test_undo_leaves_no_tombstones_so_files_can_be_ingested_again(home: Home) -> None:
     """An undo is no tombstone: what was taken back is not blocked, as what was forgotten is."""
     await home.ingest("one", "The spade was lent to Berit in May.")
     await home.undo()
@@ -86,7 +86,7 @@ async def test_the_same_files_can_be_ingested_again(home: Home) -> None:
     assert home.shelf.texts == ["The spade was lent to Berit in May."]
 
 
-async def test_what_somebody_wrote_since_in_place_of_a_memory_stays(home: Home) -> None:
+async def test_undo_keeps_newer_versions_of_a_memory(home: Home) -> None:
     """And so does what it replaced, as the earlier version of it."""
     (spade, _) = await home.ingest("one", "The spade is lost.", "The hose leaks.")
     await home.intake.remember([NewMemory("The spade is found.", ANA, supersedes=spade.ref)])
@@ -95,7 +95,7 @@ async def test_what_somebody_wrote_since_in_place_of_a_memory_stays(home: Home) 
     assert (await home.journal.find(spade.ref, ME)).superseded_by is not None
 
 
-async def test_what_the_run_replaced_is_current_again(home: Home) -> None:
+async def test_undo_makes_replaced_memories_current_again(home: Home) -> None:
     """A turn that a later transcript says otherwise: with that transcript gone, the first one stands."""
     turn = NewMemory("We meet on Monday.", ANA, kind="turn", place=Place("chat", 1, 1))
     await home.intake.remember([turn])
@@ -106,7 +106,7 @@ async def test_what_the_run_replaced_is_current_again(home: Home) -> None:
     assert await home.current() == {"We meet on Monday."}
 
 
-async def test_a_large_run_is_taken_back_in_pages(home: Home) -> None:
+async def test_undo_of_a_large_run_goes_in_pages(home: Home) -> None:
     """Each page says how much is left; the list of runs counts what is kept of each."""
     await home.ingest("one", *(f"Line number {n} of the log." for n in range(7)))
     await home.ingest("two", "Something else.", file="file:/b.md")
@@ -117,7 +117,7 @@ async def test_a_large_run_is_taken_back_in_pages(home: Home) -> None:
     assert await home.journal.batches(Scope(user_id="ben"), 9) == []
 
 
-async def test_nobody_takes_back_anothers_ingest(home: Home) -> None:
+async def test_undo_of_another_users_run_is_not_found(home: Home) -> None:
     """A run is its owner's; the words are those for one that never was."""
     await home.ingest("one", "The spade is lost.")
     with pytest.raises(NotFound, match="there is no ingest 'one'"):
@@ -137,7 +137,7 @@ async def test_undo_drops_deliveries_that_have_not_begun(home: Home) -> None:
     assert await home.deliverer.backlog() == {"shelf": 1}
     home.shelf.gate.set()
     await home.deliverer.settle()
-    assert home.shelf.told == [("Memory 0.",)]
+    assert home.shelf.received == [("Memory 0.",)]
     assert len(home.shelf.asked_to_forget) == 1
     assert home.shelf.texts == []
 

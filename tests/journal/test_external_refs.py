@@ -29,7 +29,7 @@ def shown(ref: str, scope: Scope = MINE) -> ExternalItem:
     return ExternalItem(ref, "archive", Hit(ref, "the gate sticks"), scope)
 
 
-async def test_many_are_written_at_once_and_each_once() -> None:
+async def test_external_refs_are_written_in_one_batch_and_each_once() -> None:
     """Two answers, one write; a ref of ours is none; another's question is noted for itself; forgetting begins anew."""
     shelf = Shelf()
     noting = ExternalRefs(shelf.keep)
@@ -45,7 +45,7 @@ async def test_many_are_written_at_once_and_each_once() -> None:
     assert noting.unknown([ONE], MINE) == {ONE}
 
 
-async def test_what_could_not_be_written_is_noted_anew() -> None:
+async def test_external_refs_that_failed_to_be_written_are_stored_again() -> None:
     """A full disk costs no answer anything: the ref is unknown again, and noted when it is cited again."""
     shelf = Shelf()
     shelf.full = True

@@ -87,7 +87,7 @@ async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal, t
     assert "native" not in row
 
 
-async def test_the_last_word_on_an_answer_counts(journal: Journal) -> None:
+async def test_feedback_on_an_answer_replaces_earlier_votes(journal: Journal) -> None:
     """Feedback replaces what was said of that receipt, or takes it back; other receipts and tenants stay."""
     one, two = await kept(journal, "one"), await kept(journal, "two")
     for scope, name in ((ADA, "r1"), (ADA, "r2"), (Scope(tenant="acme"), "r1")):
@@ -107,7 +107,7 @@ async def test_the_last_word_on_an_answer_counts(journal: Journal) -> None:
         (["m1", "m2"], ["m2"], "m2 is in useful and in useless"),
     ],
 )
-def test_a_wrong_ref_is_named(useful: list[str], useless: list[str], says: str) -> None:
+def test_feedback_names_a_wrong_ref(useful: list[str], useless: list[str], says: str) -> None:
     """Which list, which place, which ref."""
     with pytest.raises(BadInput) as caught:
         labelled(receipt("m1", "m2"), useful, useless)
@@ -129,7 +129,7 @@ async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
     assert await labels(journal) == [("r1", other, True)]  # and nothing was half written
 
 
-async def test_pages_are_oldest_first_and_complete(journal: Journal) -> None:
+async def test_feedback_pages_are_oldest_first_and_complete(journal: Journal) -> None:
     """Five labels by two: three pages, each label once, nothing of another tenant."""
     refs = [await kept(journal, f"memory {n}") for n in range(5)]
     await journal.label(ADA, "r1", labelled(receipt(*refs), refs, []))
@@ -144,7 +144,7 @@ async def test_pages_are_oldest_first_and_complete(journal: Journal) -> None:
     assert seen == [refs[:2], refs[2:4], refs[4:]]
 
 
-async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
+async def test_a_journal_of_an_earlier_version_takes_feedback(tmp_path: Path) -> None:
     """The table is added to a journal that had none; its memories stay."""
     database = await Database.open(tmp_path / "journal.sqlite", Journal.schema[:3], fix="")
     row = event_row(Event("e1", "We moved to Postgres", datetime.now(UTC), ADA))
@@ -158,7 +158,7 @@ async def test_a_journal_from_before_takes_feedback(tmp_path: Path) -> None:
     await opened.close()
 
 
-async def test_labels_of_other_peoples_memories_are_forgotten_with_them(journal: Journal) -> None:
+async def test_labels_of_external_items_are_forgotten_with_them(journal: Journal) -> None:
     """A ref that cites no event of ours loses its label in the same transaction, too."""
     foreign = "xabcdefghij"
     await journal.keep_external_items(

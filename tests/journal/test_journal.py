@@ -24,7 +24,7 @@ from fusion.lib.bm25 import terms
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.words import content_hash, spoken
 from fusion.store.sqlite import Database
-from tests.ingest.stores import ME, START, event
+from tests.ingest.helpers import ME, START, event
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_without_a_key_two_equal_texts_are_two_events(journal):
 
 
 @pytest.mark.feature("the same words remembered again are one memory that was said again")
-async def test_the_same_words_remembered_again_are_one_memory_that_was_said_again(journal):
+async def test_an_explicit_memory_repeated_in_the_same_words_is_counted_not_stored(journal):
     """But for case and blanks; a third time counts on, and what was forgotten or replaced meanwhile is new."""
     (tea,) = await append(journal, event("Tea is at four."))
     again, third = await append(journal, event("tea  is at FOUR."), event("Tea is at four."))
@@ -89,7 +89,7 @@ async def test_the_same_words_remembered_again_are_one_memory_that_was_said_agai
     assert [s.state for s in await append(journal, event("Tea is at four."))] == ["stored"]
 
 
-async def test_with_a_source_only_the_time_tells_equal_texts_apart(journal):
+async def test_with_a_source_equal_texts_differ_by_their_time(journal):
     """The same words from the same source a minute later are another event; at the same time, the same one."""
     stored = await append(
         journal,
@@ -101,7 +101,7 @@ async def test_with_a_source_only_the_time_tells_equal_texts_apart(journal):
 
 
 @pytest.mark.row("A035", "another text at a place that is taken supersedes it")
-async def test_another_text_at_a_place_that_is_taken_supersedes(journal):
+async def test_another_text_at_a_taken_place_supersedes(journal):
     """An edit is a new event; the old one stays known, and knows what replaced it."""
     old, new = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
     assert new.state == "superseded"
@@ -131,14 +131,14 @@ async def test_a_text_that_returns_to_its_place_is_current_again(journal):
     ]
 
 
-async def test_what_was_replaced_on_purpose_does_not_return_with_its_file(journal):
+async def test_an_explicitly_replaced_memory_does_not_return_with_its_file(journal):
     """Superseded by a memory without a place, it stays so when the file is read again."""
     (old,) = await append(journal, event("The office is in Lund.", 1))
     await append(journal, event("The office is in Malmö.", supersedes=old.ref))
     assert [s.state for s in await append(journal, event("The office is in Lund.", 1))] == ["duplicate"]
 
 
-async def test_a_callers_revision_decides_what_is_new(journal):
+async def test_a_callers_revision_decides_whether_an_event_is_new(journal):
     """The same revision is the same event though its text differs; another revision supersedes."""
     stored = await append(
         journal,
@@ -182,7 +182,7 @@ async def keyed(journal, key, body, *events):
 @pytest.mark.row(
     "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
 )
-async def test_a_key_replays_its_reply_and_refuses_another_body(journal):
+async def test_an_idempotency_key_replays_its_reply_and_refuses_another_body(journal):
     """The same request gets the first reply as JSON; another request under the key is an error, and keeps nothing."""
     (first,) = await keyed(journal, "k1", "body", event("once"))
     assert await keyed(journal, "k1", "body", event("once")) == f'["{first.ref}"]'
@@ -194,21 +194,21 @@ async def test_a_key_replays_its_reply_and_refuses_another_body(journal):
 @pytest.mark.row(
     "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
 )
-async def test_one_key_used_by_many_at_once_is_one_request(journal):
+async def test_an_idempotency_key_used_concurrently_is_one_request(journal):
     """Of eight concurrent requests one is executed; seven get its reply."""
     outcomes = await asyncio.gather(*(keyed(journal, "k", "body", event("once")) for _ in range(8)))
     assert sum(isinstance(outcome, str) for outcome in outcomes) == 7
     assert (await journal.frequencies(ME, [])).documents == 1
 
 
-async def test_a_key_is_each_tenants_own(journal):
+async def test_an_idempotency_key_belongs_to_its_tenant(journal):
     """The same key of another tenant is another key."""
     await keyed(journal, "k", "body", event("once"))
     outcome = await journal.append([event("else")], guard=("acme", "k", "other"), reply=lambda s: [])
     assert not isinstance(outcome, str)
 
 
-async def test_a_retry_does_not_bring_back_what_was_forgotten(journal):
+async def test_an_idempotent_retry_does_not_restore_a_forgotten_memory(journal):
     """The key outlives the memory: the retry of a request that the network lost finds it done."""
     (stored,) = await keyed(journal, "k", "body", event("gone"))
     await journal.forget([stored.ref], ME)
@@ -219,7 +219,7 @@ async def test_a_retry_does_not_bring_back_what_was_forgotten(journal):
 # Reading
 
 
-async def test_records_are_found_by_event_id_only_for_what_came_through_here(journal):
+async def test_records_are_found_by_event_id_only_for_the_journals_own_events(journal):
     """A foreign id is not in the answer, in the first read as in the second, which comes from memory."""
     (stored,) = await append(journal, event("hello", 1))
     for _ in range(2):
@@ -256,7 +256,7 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
 
 
 @pytest.mark.feature("agents' accounts of one conversation are orders of their own")
-async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journal):
+async def test_neighbours_of_two_agents_in_one_conversation_are_kept_apart(journal):
     """What alpha heard before and after stands beside it, not what beta heard at the same place."""
     alpha, beta = Scope(user_id="ana", agent_id="alpha"), Scope(user_id="ana", agent_id="beta")
     heard = await append(journal, *(event(f"alpha {n}", n, scope=alpha) for n in range(3)))
@@ -265,7 +265,7 @@ async def test_agents_accounts_of_one_conversation_are_orders_of_their_own(journ
 
 
 @pytest.mark.feature("… is no neighbour of them, and not on the document's page", of="who claims the lines")
-async def test_who_claims_a_notes_lines_is_not_among_them(journal):
+async def test_neighbours_leave_out_claimed_lines_of_a_note(journal):
     """The reader of a file states its lines; what was remembered under that name has neighbours of its own kind."""
     lines = [Place("notes/a.md", n, n, "line") for n in (1, 2, 3)]
     read = {"source": "file:/home/ana/notes/a.md"}
@@ -285,7 +285,7 @@ async def test_who_claims_a_notes_lines_is_not_among_them(journal):
 
 
 @pytest.mark.feature("a tool's turn is no neighbour of a talk's, and replaces none")
-async def test_a_tools_turn_is_no_neighbour_of_a_talks(journal):
+async def test_neighbours_leave_out_turns_of_a_tool(journal):
     """What a tool or another source states is not taken for the talk; its own places keep their order."""
     talk = await append(journal, *(event(f"turn {n}", n) for n in range(3)))
     tool = await append(journal, *(event(f"tool {n}", n, origin="tool") for n in range(3)))
@@ -296,7 +296,7 @@ async def test_a_tools_turn_is_no_neighbour_of_a_talks(journal):
 
 
 @pytest.mark.feature("a turn of another source does not join a talk that one source began")
-async def test_a_turn_of_another_source_does_not_join_a_talk_that_one_source_began(journal):
+async def test_a_turn_of_another_source_does_not_join_a_conversation_of_one_source(journal):
     """Neither at a place that is taken, nor before, between or after the turns; and it replaces none of them."""
     talk = await append(journal, *(event(f"turn {n}", n, source="chat:12") for n in (1, 2, 5)))
     for source in ("chat:evil", "chat:", "chat:1"):
@@ -313,7 +313,7 @@ async def test_a_turn_of_another_source_does_not_join_a_talk_that_one_source_beg
 
 
 @pytest.mark.feature("a source without a kind does not join a talk without a source")
-async def test_a_source_without_a_kind_does_not_join_a_talk_without_a_source(journal):
+async def test_a_source_without_a_kind_does_not_join_a_conversation_without_a_source(journal):
     """Both have no kind, and they are two sources all the same."""
     talk = await append(journal, *(event(f"turn {n}", n) for n in range(3)))
     (planted,) = await append(journal, event("planted", 9, source="chat"))
@@ -322,7 +322,7 @@ async def test_a_source_without_a_kind_does_not_join_a_talk_without_a_source(jou
 
 
 @pytest.mark.feature("a taken place of a talk is not taken by another message")
-async def test_a_taken_place_is_not_taken_by_another_message(journal):
+async def test_a_taken_place_in_a_conversation_refuses_another_message(journal):
     """A talk whose messages each have an id of their own takes the next one; a second text at a place is a claim."""
     talk = await append(journal, *(event(f"turn {n}", n, source=f"chat:message-{n}") for n in range(3)))
     (planted,) = await append(journal, event("planted", 1, source="chat:message-7"))
@@ -335,7 +335,7 @@ async def test_a_taken_place_is_not_taken_by_another_message(journal):
     assert (sent_again.ref, sent_again.state) == (talk[1].ref, "duplicate")
 
 
-async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
+async def test_neighbours_leave_out_forgotten_and_superseded_events(journal):
     """Its place is closed up, or taken by what replaced it."""
     stored = await append(journal, *(event(f"turn {n}", n) for n in range(4)))
     assert await texts_beside(journal, stored[0], 2) == ["turn 1", "turn 2"]
@@ -345,7 +345,7 @@ async def test_what_was_forgotten_or_superseded_is_nobodys_neighbour(journal):
     assert await texts_beside(journal, stored[0], 2) == ["turn 2, edited", "turn 3"]
 
 
-async def test_without_a_document_the_session_gives_the_order(journal):
+async def test_neighbours_without_a_document_are_those_of_the_session(journal):
     """Turns that only name a session stand in the order in which they came; what has neither stands alone."""
     scope = Scope(user_id="ana", session_id="s1")
     stored = await append(journal, *(event(text, scope=scope) for text in "abc"), event("alone"))
@@ -366,7 +366,7 @@ class HeldDatabase(Database):
         return seen
 
 
-async def test_a_read_that_began_before_a_memory_was_forgotten_does_not_bring_it_back(tmp_path):
+async def test_the_cache_drops_a_read_that_began_before_a_deletion(tmp_path):
     """What such reads saw, a record and the order of its document, is not kept: the next ones know better."""
     database = await HeldDatabase.open(tmp_path / "journal.sqlite", [*Journal.schema])
     journal = Journal(database)
@@ -421,7 +421,7 @@ async def test_pages_are_newest_first_and_stable_under_inserts(journal):
         assert [t for t in texts if t != "late"] == [f"note {n}" for n in reversed(range(7))]
 
 
-async def test_a_page_has_what_is_kept_now_and_belongs_to_the_scope(journal):
+async def test_a_page_has_the_current_memories_of_its_scope(journal):
     """Neither forgotten nor superseded, nor another's; by document and by source where they are named."""
     old, gone, *_ = await append(
         journal,
@@ -443,7 +443,7 @@ async def test_a_page_has_what_is_kept_now_and_belongs_to_the_scope(journal):
     assert await walked(journal, Scope(tenant="acme"), 100) == ["acme's"]
 
 
-async def test_a_page_does_not_look_at_what_others_keep(journal):
+async def test_a_page_does_not_read_rows_of_other_users(journal):
     """A user with a few memories among many is answered from an index, in order, without sorting."""
     for where in ("tenant = 'a'", "tenant = 'a' and user_id = 'u'", "tenant = 'a' and source = 's'"):
         plan = await journal._database.read(
@@ -506,7 +506,7 @@ def test_frequencies_equal_a_recount(steps):
 
 
 @pytest.mark.feature("a forgotten text is nowhere in the journal's files")
-async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(journal, tmp_path):
+async def test_forget_leaves_the_text_in_no_file(journal, tmp_path):
     """The row stays without text and speaker; no file of the journal has the words any more."""
     (stored, _) = await append(
         journal, event("The treasure is forgotten under xylophone.", 1, speaker="Quentin"), event("other", 2)
@@ -525,7 +525,7 @@ async def test_a_forgotten_memory_is_known_as_forgotten_and_its_text_is_nowhere(
         assert await journal.forget([ref], ME) == {ref: []}
 
 
-async def test_a_tombstone_blocks_the_source_and_the_words_but_not_an_explicit_wish(journal):
+async def test_a_tombstone_blocks_source_and_words_but_not_an_explicit_memory(journal):
     """Re-ingestion at the same place, or of the same sentence elsewhere, is blocked until somebody asks for it."""
     text = "My locker code is on the blue note."
     (stored,) = await append(journal, event(text, 1))
@@ -536,14 +536,14 @@ async def test_a_tombstone_blocks_the_source_and_the_words_but_not_an_explicit_w
     assert [s.state for s in await append(journal, event(text, 9))] == ["stored"]
 
 
-async def test_a_forgotten_yes_does_not_silence_every_yes(journal):
+async def test_a_tombstone_of_a_short_text_blocks_no_other_text(journal):
     """A text of fewer than five words is blocked at its place only."""
     (stored,) = await append(journal, event("yes", 1))
     await journal.forget([stored.ref], ME)
     assert [s.state for s in await append(journal, event("yes", 1), event("yes", 2))] == ["blocked", "stored"]
 
 
-async def test_forgetting_takes_earlier_versions_along(journal):
+async def test_forget_deletes_earlier_versions(journal):
     """Whoever forgets the third version does not want the first two to be found by a question about last week."""
     stored = await append(journal, *(event(f"The budget is {n} kronor this year.", 1) for n in (10, 20, 30)))
     deletions = (await journal.forget([stored[2].ref], ME))[stored[2].ref]
@@ -552,7 +552,7 @@ async def test_forgetting_takes_earlier_versions_along(journal):
     assert (await journal.frequencies(ME, [])).documents == 0
 
 
-async def test_what_was_derived_goes_when_its_last_source_goes(journal):
+async def test_forget_deletes_derived_memories_with_their_last_source(journal):
     """A summary of two turns outlives the first of them, not both; what another tenant claims to derive stays."""
     one, two = await append(journal, event("turn one", 1), event("turn two", 2))
     sources = (one.event.event_id, two.event.event_id)
@@ -571,7 +571,7 @@ def left_of(journal: Journal, hit: Hit) -> str:
     return "".join(left.text for left in journal.without_forgotten("md", [hit]))
 
 
-async def test_of_a_users_own_file_only_what_was_forgotten_is_hidden(journal, tmp_path):
+async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, tmp_path):
     """By the words of its lines, wherever they stand by now, in that document of that tenant; and after a restart."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
@@ -590,7 +590,7 @@ async def test_of_a_users_own_file_only_what_was_forgotten_is_hidden(journal, tm
     assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
 
 
-async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal):
+async def test_tombstones_match_a_file_under_the_names_of_all_readers(journal):
     """Its folder was named to one reader, the folder above to another, and a hash tells it from a namesake."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("docs/a.md", 5, 6, "line")))
@@ -602,7 +602,7 @@ async def test_a_file_is_known_again_by_whatever_name_a_reader_gives_it(journal)
 
 
 @pytest.mark.feature("what one user forgot in a file, another user's file of that name still says")
-async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
+async def test_tombstones_of_one_user_do_not_hide_another_users_file(journal, tmp_path):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
     ada, berit, carl = Scope(user_id="ada"), Scope(user_id="berit"), Scope(user_id="carl")
@@ -616,7 +616,7 @@ async def test_what_one_user_forgot_in_a_file_another_keeps(journal, tmp_path):
     await again.close()
 
 
-async def test_what_came_into_a_forgotten_part_of_a_file_is_kept(journal):
+async def test_a_new_statement_in_a_forgotten_part_of_a_file_is_stored(journal):
     """The line that was forgotten stays away; what else stands in its piece by now is known, and says where."""
     place = Place("notes/a.md", 5, 6, "line")
     (stored,) = await append(journal, event("## Ledger\n- the heron ledger is under the oak", place=place))
@@ -632,7 +632,7 @@ async def test_what_came_into_a_forgotten_part_of_a_file_is_kept(journal):
 
 
 @pytest.mark.feature("a forgotten sentence is known again when its paragraph is edited or wrapped anew")
-async def test_a_sentence_that_was_forgotten_stays_so_when_another_beside_it_is_edited(journal):
+async def test_a_forgotten_sentence_stays_hidden_when_its_neighbour_is_edited(journal):
     """And when the paragraph is wrapped at other places: it is known by its words, not by its line."""
     said = "The code of the door\nis 4711. Call Mara on Monday."
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
@@ -663,7 +663,7 @@ async def test_a_private_key_does_not_outlive_its_first_line(journal):
     "… not next to another memory either, by a line that two pieces of a file share",
     of="a tombstone: what was forgotten never comes back",
 )
-async def test_what_shares_a_line_with_a_forgotten_part_of_a_file_is_shown_without_it(journal):
+async def test_a_line_is_shown_without_its_forgotten_part(journal):
     """Two pieces of a section say the same line: with the first one forgotten, the second is shown without that."""
     shared = "- the heron ledger is under the oak"
     one, two, three, four = await append(
@@ -696,7 +696,7 @@ async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
     assert journal.visible_lines(Scope(), "notes/a.md", said.split("\n")) == {1: "", 2: "", 3: ""}
 
 
-async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
+async def test_tombstones_of_an_earlier_version_still_hide(tmp_path):
     """It knew lines of three words or more; a shorter one that stands by such a line goes with it."""
     file = tmp_path / "journal.sqlite"
     database = await Database.open(file, Journal.schema[: Journal.schema.index(PER_MEMORY)], fix="")
@@ -717,7 +717,7 @@ async def test_what_was_forgotten_by_an_earlier_version_stays_hidden(tmp_path):
     await journal.close()
 
 
-async def test_what_is_held_back_is_counted_by_note(journal):
+async def test_withheld_statements_are_listed_by_document(journal):
     """With the refs that the audit has; a wish that lifts one takes it off the list, and others' it never has."""
 
     def in_garden(what: str) -> Event:
@@ -735,7 +735,7 @@ async def test_what_is_held_back_is_counted_by_note(journal):
     assert again.state == "stored"
 
 
-async def test_a_piece_that_was_kept_in_part_is_whole_again_once_that_is_lifted(journal):
+async def test_a_partly_withheld_piece_is_complete_again_after_a_lift(journal):
     """A later ingest of the same file finds what was held back wanted: the whole piece takes the part's place."""
     place = Place("notes/a.md", 1, 2, "line")
     (rake,) = await append(journal, event("The rake is behind the shed.", place=place))
@@ -750,7 +750,7 @@ async def test_a_piece_that_was_kept_in_part_is_whole_again_once_that_is_lifted(
     assert part.ref not in [record.ref for record in (await journal.page(ME, 10)).records]
 
 
-async def test_a_short_forgotten_part_of_a_file_is_shown_again_when_it_is_remembered_on_purpose(journal):
+async def test_a_short_forgotten_part_of_a_file_is_shown_again_after_an_explicit_memory(journal):
     """Though no text of five words or more was ever forgotten."""
     said, place = "- the heron ledger", Place("notes/a.md", 5, 5, "line")
     (stored,) = await append(journal, event(said, place=place))
@@ -781,7 +781,7 @@ async def test_only_its_owner_supersedes_a_memory(journal):
     assert newer.state == "superseded"
 
 
-async def test_a_refill_tells_everything_again_but_what_is_to_be_forgotten(journal):
+async def test_redeliver_makes_all_events_due_except_deletions(journal):
     """An emptied store is told of what is kept; what it still has to forget stays due."""
     await journal.outbox.register(["shelf"])
     one, two = await append(journal, event("one", 1), event("two", 2))
@@ -797,7 +797,7 @@ async def test_a_refill_tells_everything_again_but_what_is_to_be_forgotten(journ
 
 
 @pytest.mark.feature("disk full keeps nothing by halves and recovers")
-async def test_disk_full_keeps_nothing_by_halves_and_recovers(journal, tmp_path):
+async def test_a_full_disk_stores_nothing_partially_and_recovers(journal, tmp_path):
     """507 for the batch that does not fit, all of it; reads go on; with space again, so do writes."""
     (first,) = await append(journal, event("before", 0))
     pages = await journal._database.read(lambda db: db.execute("pragma page_count").fetchone()[0])
@@ -815,7 +815,7 @@ async def test_disk_full_keeps_nothing_by_halves_and_recovers(journal, tmp_path)
     check.close()
 
 
-async def test_another_writer_makes_it_busy_and_readers_do_not_wait(tmp_path):
+async def test_another_writer_raises_store_busy_and_does_not_block_readers(tmp_path):
     """While somebody else writes: StoreBusy after the busy timeout, reads at once; then all is well again."""
     file = tmp_path / "journal.sqlite"
     journal = Journal(await Database.open(file, [*Journal.schema], busy_s=0.02))

@@ -12,7 +12,7 @@ from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal
 from fusion.journal.retire import SourceCount, Whole
 from fusion.lib.bm25 import terms
-from tests.ingest.stores import ME, START, Shelf, event
+from tests.ingest.helpers import ME, START, FakeStore, event
 
 ANA = Scope(user_id="ana")
 FILE = "file:/notes/a.md"
@@ -29,7 +29,7 @@ def section(text: str, line: int, *, source: str = FILE, **fields):
     return event(text, place=Place("notes/a.md", line, line, "line"), source=source, revision=text, **fields)
 
 
-async def test_what_a_whole_reading_does_not_have_is_retired(journal):
+async def test_retire_retires_pieces_that_a_complete_reading_lacks(journal):
     """The others of the file stay, and so does what came from elsewhere, or from the same file for another user."""
     kept, gone, elsewhere, theirs, turn = await journal.append(
         [
@@ -51,9 +51,9 @@ async def test_what_a_whole_reading_does_not_have_is_retired(journal):
     assert (await journal.frequencies(ANA, terms("harbour"))).counts == {}
 
 
-async def test_the_backends_delete_it_and_are_told_again_when_it_is_back(journal):
+async def test_retired_pieces_are_deleted_in_backends_and_delivered_again_when_they_return(journal):
     """No tombstone: the same text in its file later is stored, under the ref that it had."""
-    shelf = Shelf()
+    shelf = FakeStore()
     (stored,) = await journal.append([section("the harbour office", 1)])
     deliverer = Deliverer(journal, {"shelf": shelf})
     await deliverer.start()
@@ -73,7 +73,7 @@ async def test_the_backends_delete_it_and_are_told_again_when_it_is_back(journal
     await deliverer.close()
 
 
-async def test_what_was_retired_before_it_was_told_is_not_told(journal):
+async def test_a_piece_retired_before_its_delivery_is_not_delivered(journal):
     """Nor is a store that comes later, or one that was emptied; what comes back is told to all of them."""
     await journal.outbox.register(["first"])
     await journal.append([section("gone", 1), section("kept", 2)])
@@ -91,7 +91,7 @@ async def test_what_was_retired_before_it_was_told_is_not_told(journal):
         assert await journal.outbox.due_deletions(name, START, 9) == []
 
 
-async def test_a_file_of_many_pieces_is_told_in_parts(journal):
+async def test_retire_takes_a_file_of_many_pieces_in_parts(journal):
     """Each part speaks for the revisions that begin with it, and for no others."""
     await journal.append([section(text, n) for n, text in enumerate(("a1", "a2", "b1", "b2"), start=1)])
     assert await journal.retire(ANA, [Whole(FILE, ("a1",), "a")]) == {FILE: 1}
@@ -99,7 +99,7 @@ async def test_a_file_of_many_pieces_is_told_in_parts(journal):
     assert [r.event.text for r in (await journal.page(ME, 9)).records] == ["a1"]
 
 
-async def test_what_was_retired_can_be_forgotten_and_what_was_forgotten_stays_so(journal):
+async def test_a_retired_piece_can_be_forgotten_and_stays_forgotten(journal):
     """Retired is kept, as earlier versions are; a tombstone outlives every reading."""
     one, two = await journal.append([section("one of the old sections", 1), section("another old section of it", 2)])
     await journal.retire(ANA, [Whole(FILE, ("another old section of it",))])

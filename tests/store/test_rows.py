@@ -55,7 +55,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 events = st.builds(Event, **VALUES)
 
 
-def test_every_field_of_an_event_is_tried() -> None:
+def test_every_field_of_an_event_is_generated() -> None:
     """A field that is added to `Event` is added to ``VALUES``, so that every store shows that it keeps it."""
     assert [field.name for field in fields(Event)] == list(VALUES)
 
@@ -118,7 +118,7 @@ async def test_every_field_of_an_event_comes_back_from_the_store(store: Any, bat
     assert found == {event.event_id: event for event in kept}
 
 
-async def test_a_file_of_before_gets_the_columns_that_events_have_gained(tmp_path: Path) -> None:
+async def test_an_older_file_gets_missing_event_columns(tmp_path: Path) -> None:
     """What it has stays as it is, and what comes now is kept with every field."""
     older = tuple(f"create table memory (id integer primary key, {EVENT_COLUMNS})".split(", supersedes text"))
     path, moment = tmp_path / "store.sqlite", datetime(2026, 3, 4, tzinfo=UTC)

@@ -42,13 +42,13 @@ def add(*texts: str):  # type: ignore[no-untyped-def]
     return work
 
 
-async def test_written_is_read(database: Database) -> None:
+async def test_a_write_is_read_back(database: Database) -> None:
     """``write`` gives back what its work returns, and a read sees it."""
     assert await database.write(add("one", "two")) == 2
     assert await database.read(notes) == ["one", "two"]
 
 
-async def test_waiting_writers_share_a_commit_not_a_fate(database: Database) -> None:
+async def test_waiting_writers_share_a_commit_but_not_errors(database: Database) -> None:
     """One of three works that wait together fails: it alone is undone and hears of it."""
     entered, go_on = threading.Event(), threading.Event()
 
@@ -81,7 +81,7 @@ async def test_files_are_private(database: Database) -> None:
     assert stat.S_IMODE(database.path.parent.stat().st_mode) == 0o700
 
 
-async def test_a_look_is_a_read_in_a_thread_of_the_callers(database: Database) -> None:
+async def test_look_reads_in_the_callers_thread(database: Database) -> None:
     """It sees what was written and writes nothing; closing waits for the one that is under way, later ones are
     refused."""
     await database.write(add("one"))
@@ -109,7 +109,7 @@ async def test_a_look_is_a_read_in_a_thread_of_the_callers(database: Database) -
 
 
 @pytest.mark.feature("readers of a store do not wait for each other", part="faults/stores")
-async def test_looks_do_not_wait_for_one_another(database: Database) -> None:
+async def test_looks_run_concurrently(database: Database) -> None:
     """Two threads look at once: each goes on only when both have begun."""
     await database.write(add("one"))
     both = threading.Barrier(2, timeout=30)
@@ -122,7 +122,7 @@ async def test_looks_do_not_wait_for_one_another(database: Database) -> None:
     assert await asyncio.gather(*looks) == [["one"], ["one"]]
 
 
-async def test_close_twice_then_refuses(database: Database) -> None:
+async def test_close_is_idempotent_and_refuses_later_calls(database: Database) -> None:
     """``close`` is idempotent; afterwards nobody is there."""
     await database.close()
     await database.close()
@@ -132,7 +132,7 @@ async def test_close_twice_then_refuses(database: Database) -> None:
         await database.write(add("late"))
 
 
-async def test_another_writer_makes_it_busy(tmp_path: Path) -> None:
+async def test_another_writer_raises_store_busy(tmp_path: Path) -> None:
     """Another process holds the file: ``StoreBusy`` after the wait, while reading goes on; then it recovers."""
     database = await Database.open(tmp_path / "notes.sqlite", STEPS, busy_s=0.01)
     other = connect(database.path)
@@ -150,7 +150,7 @@ async def test_another_writer_makes_it_busy(tmp_path: Path) -> None:
         await database.close()
 
 
-async def test_no_space_left(database: Database) -> None:
+async def test_a_full_disk_raises_store_full(database: Database) -> None:
     """A full disk: ``StoreFull``, nothing half written, reading goes on, and it recovers when there is space."""
     pages = await database.write(lambda db: int(db.execute("pragma page_count").fetchone()[0]))
     await database.write(lambda db: db.execute(f"pragma max_page_count = {pages}").fetchone())
@@ -162,7 +162,7 @@ async def test_no_space_left(database: Database) -> None:
     assert await database.read(notes) == ["small"]
 
 
-async def test_rubbish_is_not_a_database(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
     """A file that is no database is ``StoreDamaged``, names the fix, and is left as it is."""
     path = tmp_path / "notes.sqlite"
     path.write_bytes(b"this is no database, " * 500)
@@ -171,7 +171,7 @@ async def test_rubbish_is_not_a_database(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"this is no database")
 
 
-async def test_damage_is_looked_for(tmp_path: Path) -> None:
+async def test_check_finds_damage(tmp_path: Path) -> None:
     """SQLite itself answers from a file with a ruined page: opening checks, so that nothing is silently missing."""
     path = tmp_path / "notes.sqlite"
     database = await Database.open(path, STEPS)

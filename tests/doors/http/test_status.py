@@ -24,7 +24,7 @@ from fusion.journal.listing import Counts
 from fusion.journal.outbox import Deliveries
 from fusion.settings import Settings
 from tests.doors.fakes import SMALL
-from tests.ingest.stores import START, event
+from tests.ingest.helpers import START, event
 from tests.patience import load
 
 OMAR = Scope(user_id="omar")

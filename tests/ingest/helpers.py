@@ -1,4 +1,4 @@
-"""What the write path is tested with: a store that can be told to misbehave, time that stands still, short events."""
+"""Fakes for tests of the write path: stores with scripted faults, a clock that stands still, and short events."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def event(text: str, position: int | None = None, **fields: Any) -> Event:
     return Event(event_id=str(uuid7()), text=text, recorded_at=START, **fields)
 
 
-class Shelf:
-    """A store that keeps what it is told in a dict, and does what a test wants instead.
+class FakeStore:
+    """A backend that keeps events in a dict, with scripted faults.
 
-    ``fault`` is raised by every call; texts in ``refuses`` are taken for nonsense; kinds in ``declines`` are not
-    accepted. ``gate`` holds back `remember` after it kept the events, with ``reached`` set. With ``lies`` it says that
-    it forgot, and keeps. ``own`` are items that it has from elsewhere, by native id.
+    Every call raises ``fault``, if set. Texts in ``refuses`` are rejected, kinds in ``declines`` are not accepted. With
+    ``gate`` set, `remember` sets ``reached`` after it kept the events and waits. With ``lies`` it reports deletions
+    and keeps the events. ``own`` are external items by native id.
     """
 
     features = Features(kinds=frozenset(KINDS))
 
     def __init__(self, *, refuses: Sequence[str] = (), declines: Sequence[str] = ()) -> None:
         self.kept: dict[str, Captured] = {}
-        self.told: list[tuple[str, ...]] = []
-        """the texts of each call of `remember`, whatever came of it"""
+        self.received: list[tuple[str, ...]] = []
+        """the texts of each call of `remember`, also of a failed one"""
         self.asked_to_forget: Counter[str] = Counter()
         self.native_ids: dict[str, Sequence[str]] = {}
         self.refuses = set(refuses)
@@ -73,7 +73,7 @@ class Shelf:
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
         texts = tuple(captured.event.text for captured in batch)
-        self.told.append(texts)
+        self.received.append(texts)
         if self.fault is not None:
             raise self.fault
         if self.refuses.intersection(texts):
@@ -107,15 +107,15 @@ class Shelf:
         """Nothing to release."""
 
 
-class ShelfOfMany(Shelf):
-    """A store that forgets many at once. ``stays`` are event ids that it says it deleted and keeps."""
+class FakeBatchStore(FakeStore):
+    """A backend that deletes many at once. It reports ``stays`` as deleted and keeps them."""
 
     has_files = False
 
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[int] = []
-        """how many were to be forgotten by each call"""
+        """the number of deletions of each call"""
         self.stays: set[str] = set()
 
     async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
@@ -127,7 +127,7 @@ class ShelfOfMany(Shelf):
 
 
 class Reading:
-    """A backend that remembers nothing."""
+    """A backend that can only be searched."""
 
     features = Features()
 
@@ -142,8 +142,8 @@ class Reading:
         """Nothing to release."""
 
 
-class Time:
-    """Time that passes when a test says so. ``slept`` has every pause asked for, in seconds."""
+class FakeClock:
+    """A clock that a test advances. ``slept`` has every requested pause in seconds."""
 
     def __init__(self) -> None:
         self.time = START
