@@ -181,7 +181,7 @@ def _session_watcher(settings: Settings, intake: Intake) -> SessionWatcher | Non
         return None
     return SessionWatcher(
         paths=[path.expanduser() for path in chosen.paths],
-        whose=Scope(user_id=chosen.user_id or None),
+        owner=Scope(user_id=chosen.user_id or None),
         home=settings.home,
         remember=intake.remember,
         delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),

@@ -165,7 +165,7 @@ class Gateway(TenantParts):
                 stack.push_async_callback(_cancel, asyncio.create_task(gateway.note_watcher.run()))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(NOTES_WAIT_S):
-                        await gateway.note_watcher.looked.wait()
+                        await gateway.note_watcher.first_round_done.wait()
             yield gateway
 
     @in_tenant

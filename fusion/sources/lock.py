@@ -1,7 +1,7 @@
-"""Who reads files into a home: whoever asks for it, and behind them the server that follows its notes.
+"""The lock on reading files into a home: commands share it, and the server that follows notes takes it alone.
 
-Two that read one file at different moments would undo each other: the one that saw it first would retire, at its end,
-what the other one has remembered since. A lock on ``home/ingest.lock`` keeps them apart; it dies with its process.
+Two processes that read one file at different moments would undo each other: the first would retire at its end what the
+second has remembered since. The lock is on ``home/ingest.lock``, and ends with its process.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from pathlib import Path
 from fusion.errors import BadInput, StoreBusy
 
 FILE = "ingest.lock"
-AGAIN_S = 0.05
-"""until a command looks again whether the server is done, which takes in few files at once"""
+RETRY_S = 0.05
+"""between two attempts of a command; the server holds the lock for a few files at a time"""
 
 
 @asynccontextmanager
-async def reading(home: Path | None) -> AsyncIterator[Callable[[], None]]:
-    """For a command, beside others: the server waits until the end, or until what this gives is called.
+async def lock_for_command(home: Path | None) -> AsyncIterator[Callable[[], None]]:
+    """Takes the lock for a command, shared with other commands; yields a function that releases it early.
 
-    Without a home, before it is there, and in one that may not be written to, nobody is kept waiting.
+    Takes no lock without a home, and in one that is missing or cannot be written to.
     """
     if home is None or not (home.is_dir() and os.access(home, os.W_OK)):
         yield lambda: None
         return
     with _file(home) as descriptor:
-        while not _locked(descriptor, fcntl.LOCK_SH):  # noqa: ASYNC110 — it is another process that has it
-            await asyncio.sleep(AGAIN_S)
+        while not _try_lock(descriptor, fcntl.LOCK_SH):  # noqa: ASYNC110 — another process has it
+            await asyncio.sleep(RETRY_S)
         yield lambda: fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 @contextmanager
-def reading_behind(home: Path) -> Iterator[None]:
-    """For the server, alone. Raises StoreBusy while a command reads."""
+def lock_for_server(home: Path) -> Iterator[None]:
+    """Takes the lock for the server alone. Raises StoreBusy while a command reads."""
     with _file(home) as descriptor:
-        if not _locked(descriptor, fcntl.LOCK_EX):
-            raise StoreBusy("files are being read in by another process")
+        if not _try_lock(descriptor, fcntl.LOCK_EX):
+            raise StoreBusy("another process is reading files in")
         yield
 
 
@@ -59,7 +59,7 @@ def _file(home: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _locked(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

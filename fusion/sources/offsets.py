@@ -1,8 +1,7 @@
-"""How far files that grow were read, so that the next run begins there.
+"""Bookmarks: how far files were read, so that the next run continues there.
 
-A cache only: the natural keys are the truth. What a bookmark says is believed while the file still has the same bytes
-before it, and while the home still has the journal that it had then; else the file is read from its beginning, which
-costs time and remembers nothing twice.
+A bookmark is valid while the file still has the same bytes before it, and the home the same journal. Otherwise the file
+is read from its beginning, which costs time but is idempotent: memories have natural keys.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from fusion.store.private_files import read_regular
 FILE = "ingest.json"
 JOURNAL = "journal.sqlite"
 MAX_BYTES = 64 << 20
-MOST = 50_000
-"""bookmarks kept; of more, those that were moved longest ago go"""
+MAX_BOOKMARKS = 50_000
+"""the most bookmarks that are kept; those that changed longest ago are dropped"""
 TAIL_BYTES = 4096
-"""before a bookmark, that must still be the same"""
+"""the bytes before a bookmark that must still be the same"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOffset:
-    """``offset`` bytes of the file with this ``inode`` were read, the last of them hashing to ``digest``.
+    """A bookmark: ``offset`` bytes of the file with this ``inode`` were read; ``digest`` hashes the last of them.
 
-    In them were ``lines``, of those ``turns`` (the last ``unattended`` or not, as `Transcript` has it), and of those
-    ``memories`` were handed on. In a database the offset is a row's number.
+    They held ``lines``, ``turns`` (``unattended``: the state of `Transcript` after the last one) and ``memories``. In a
+    database the offset is the number of a row.
     """
 
     inode: int
@@ -47,55 +46,52 @@ class ReadOffset:
 
 
 class ReadOffsets:
-    """The bookmarks of one home, for one scope: another owner's memories are other memories.
+    """The bookmarks of one home for one owner. New ones take effect by `commit`."""
 
-    What is ``reached`` counts once it is committed, which is when everything before it was acknowledged.
-    """
-
-    def __init__(self, home: Path, whose: Scope) -> None:
+    def __init__(self, home: Path, owner: Scope) -> None:
         self.known = 0
-        """memories that earlier runs handed on, in the files of this one"""
+        """the memories that earlier runs read from the resume files"""
         self._file = home / FILE
         self._journal = home / JOURNAL
-        self._whose = orjson.dumps([whose.tenant, *(whose.named().get(dimension) for dimension in DIMENSIONS)]).decode()
+        self._owner = orjson.dumps([owner.tenant, *(owner.named().get(dimension) for dimension in DIMENSIONS)]).decode()
         self._marks = self._load()
-        self._reached: dict[str, ReadOffset] = {}
+        self._new: dict[str, ReadOffset] = {}
 
     def find(self, name: str) -> ReadOffset | None:
-        """How far a file was read; what it has before there counts as known once `resumed` says so."""
+        """The bookmark of a file or database; None without one."""
         found = self._marks.get(self._key(name))
         try:
             return ReadOffset(*found) if found is not None else None
         except TypeError:  # written by another version
             return None
 
-    def resumed(self, mark: ReadOffset) -> None:
-        """Notes that reading goes on from there."""
+    def resume(self, mark: ReadOffset) -> None:
+        """Counts the memories before a bookmark as known, because reading continues there."""
         self.known += mark.memories
 
-    def reached(self, name: str, mark: ReadOffset) -> None:
-        """Notes how far a file was read; not yet for good."""
-        self._reached[self._key(name)] = mark
+    def set(self, name: str, mark: ReadOffset) -> None:
+        """Sets the bookmark of a file until the next `commit`."""
+        self._new[self._key(name)] = mark
 
     def commit(self) -> None:
-        """Keeps what was reached. Other processes' bookmarks stay; a disk that is full costs the bookmarks only."""
-        if not self._reached:
+        """Writes the new bookmarks. Those of other processes stay; a full disk loses only the bookmarks."""
+        if not self._new:
             return
         self._marks = self._load()
-        for key, mark in self._reached.items():
+        for key, mark in self._new.items():
             self._marks.pop(key, None)
             self._marks[key] = astuple(mark)
-        self._reached.clear()
-        kept = dict(list(self._marks.items())[-MOST:])
+        self._new.clear()
+        kept = dict(list(self._marks.items())[-MAX_BOOKMARKS:])
         with suppress(OSError):
             self._write(orjson.dumps({"journal": self._identity(), "marks": kept}))
 
     def drop(self) -> None:
-        """Forgets what was reached since the last commit."""
-        self._reached.clear()
+        """Drops the bookmarks since the last commit."""
+        self._new.clear()
 
     def _key(self, name: str) -> str:
-        return f"{self._whose} {name}"
+        return f"{self._owner} {name}"
 
     def _load(self) -> dict[str, Any]:
         try:
@@ -107,15 +103,15 @@ class ReadOffsets:
             return {}
 
     def _identity(self) -> tuple[int, int, int]:
-        """Which journal the home has: one that was set aside, deleted or restored from a copy knows other memories.
+        """Identifies the home's journal: one that was replaced or restored has other memories.
 
-        Its size is part of it because an inode is soon used again, and a journal never shrinks.
+        The size is part of it because inodes are reused, and a journal never shrinks.
         """
         about = self._journal.stat()
         return about.st_dev, about.st_ino, about.st_size
 
     def _write(self, data: bytes) -> None:
-        """Whole or not at all, readable by its owner only."""
+        """Writes the file atomically, readable by its owner only."""
         descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=".ingest-")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -127,7 +123,7 @@ class ReadOffsets:
 
 
 def forget_all(home: Path) -> None:
-    """Drops a home's bookmarks: every file is read from its beginning again, and what is known is skipped."""
+    """Removes a home's bookmarks, so that every file is read from its beginning again."""
     with suppress(OSError):
         (home / FILE).unlink()
 
@@ -141,26 +137,27 @@ def _digest_before(fd: int, offset: int) -> str:
     return digest(os.pread(fd, offset - start, start))
 
 
-def up_to(fd: int, offset: int) -> ReadOffset:
-    """A bookmark in a file that only ever grows at its end."""
+def at_offset(fd: int, offset: int) -> ReadOffset:
+    """A bookmark in a file that only grows at its end."""
     return ReadOffset(os.fstat(fd).st_ino, offset, _digest_before(fd, offset))
 
 
-def begins_so(mark: ReadOffset, fd: int) -> bool:
-    """Whether a file still begins with what was read up to a bookmark."""
+def still_begins(mark: ReadOffset, fd: int) -> bool:
+    """Whether a file still has the same bytes up to a bookmark."""
     about = os.fstat(fd)
     if about.st_ino != mark.inode or about.st_size < mark.offset:
         return False
     return _digest_before(fd, mark.offset) == mark.digest
 
 
-def whole(about: os.stat_result, memories: int) -> ReadOffset:
-    """A bookmark behind a file that anybody may have edited anywhere: it holds while nobody touched it.
+def at_end(about: os.stat_result, memories: int) -> ReadOffset:
+    """A bookmark at the end of a file that may be edited anywhere: valid while the file is unchanged.
 
-    By the time of its last change, which nobody can put back, as rsync and touch do with that of the last edit.
+    The digest is the ctime, which, unlike the mtime, rsync and touch cannot set back.
     """
     return ReadOffset(about.st_ino, about.st_size, f"{about.st_ctime_ns} ns", memories=memories)
 
 
 def is_untouched(mark: ReadOffset, about: os.stat_result) -> bool:
-    return whole(about, mark.memories) == mark
+    """Whether a file is unchanged since its bookmark of `at_end`."""
+    return at_end(about, mark.memories) == mark

@@ -137,7 +137,7 @@ def _events(
     if bookmarks is None or mark is None or not _still_there(db, session.id, mark, cold):
         mark = ReadOffset(0, -1, "")
     else:
-        bookmarks.resumed(mark)
+        bookmarks.resume(mark)
     reader = Transcript(session, turns=mark.turns, unattended=mark.unattended)
     seq, memories = mark.offset, mark.memories
     proof, marked = mark.digest, seq
@@ -155,9 +155,9 @@ def _events(
         proof = digest((text or "").encode())
         if bookmarks is not None and (seq == last or seq - marked >= ROWS):
             marked = seq
-            bookmarks.reached(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+            bookmarks.set(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
     if bookmarks is not None and seq != marked:
-        bookmarks.reached(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+        bookmarks.set(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
 
 
 def _texts(
@@ -199,7 +199,7 @@ def _text_of(plain: str | None, packed: bytes | None) -> str | None:
 def _still_there(db: sqlite3.Connection, session: str, mark: ReadOffset, cold: _ColdArchive | None) -> bool:
     """Whether a session still has the event of its bookmark; one that was rewritten is read anew.
 
-    A session owner bookmark lies inside a cold archive is read anew as well: its turns are recognised by their keys. An
+    A session whose bookmark lies inside a cold archive is read anew as well: its turns are recognised by their keys. An
     archive never changes, so a bookmark at its end holds.
     """
     if cold is not None and mark.offset <= cold.last:
@@ -292,7 +292,7 @@ def _archived(
         if isinstance(session, Skip):
             yield session
         elif bookmarks is not None and mark is not None and mark.digest == sha256:
-            bookmarks.resumed(mark)
+            bookmarks.resume(mark)
         else:
             (blob,) = db.execute(
                 f"select archive_blob from {ARCHIVES} where session_id = ? and generation = ?", (session_id, generation)
@@ -310,4 +310,4 @@ def _archived(
                 yield Skip(f"{path}:{session_id}", str(reason))
             else:
                 if bookmarks is not None:
-                    bookmarks.reached(name, ReadOffset(0, 0, sha256, memories=memories))
+                    bookmarks.set(name, ReadOffset(0, 0, sha256, memories=memories))

@@ -45,7 +45,7 @@ from fusion.sources.files import (
     sized,
     unchanged,
 )
-from fusion.sources.offsets import ReadOffset, ReadOffsets, is_untouched, whole
+from fusion.sources.offsets import ReadOffset, ReadOffsets, at_end, is_untouched
 from fusion.sources.openclaw_database import database
 from fusion.sources.sessions import session_of, transcript
 from fusion.sources.split import in_pieces
@@ -55,7 +55,7 @@ __all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read
 MAX_LINE_BYTES = 1 << 20
 """of a line of JSONL: twice the longest memory with each of its characters escaped"""
 PRIVATE = frozenset({"memory.md"})
-"""file names, in any case, owner memories no group may read (seed 001)"""
+"""file names, in any case, whose memories no group may read (seed 001)"""
 
 MAX_ID_CHARS = 256
 MAX_POSITION = 2**53
@@ -69,7 +69,7 @@ def _ignore_complete(source: str, revisions: Sequence[str], mark: ReadOffset | N
 
 
 def size(paths: Sequence[Path]) -> int:
-    """How many bytes `read` will read, for a progress bar. A file owner size is unknown counts 0."""
+    """How many bytes `read` will read, for a progress bar. A file whose size is unknown counts 0."""
     return sum(file.bytes for file in files(paths) if isinstance(file, File))
 
 
@@ -215,7 +215,7 @@ def markdown(
             origin="import",
         )
     revisions = [content_hash(chunk.text) for chunk in found]
-    on_complete(f"file:{file.path}", revisions, whole(about, len(set(revisions))))
+    on_complete(f"file:{file.path}", revisions, at_end(about, len(set(revisions))))
 
 
 def _day(text: str) -> Moment | None:
@@ -240,7 +240,7 @@ def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: ReadOffsets 
                 raise Unreadable("an archive, but not of a known agent's session")
             mark = bookmarks.find(where) if bookmarks is not None else None
             if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(stream.fileno())):
-                bookmarks.resumed(mark)
+                bookmarks.resume(mark)
                 progress(file.bytes)
                 return
             lines = Lines(stream, MAX_LINE_BYTES, progress)
@@ -270,7 +270,7 @@ def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: ReadOffsets 
                 memories += 1
                 unknown.update(dict.fromkeys(row.unknown()))
             if bookmarks is not None and not skipped:
-                bookmarks.reached(where, whole(os.fstat(stream.fileno()), memories))
+                bookmarks.set(where, at_end(os.fstat(stream.fileno()), memories))
     except Unreadable as reason:
         yield Skip(where, str(reason))
     if unknown:

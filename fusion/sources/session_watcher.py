@@ -1,7 +1,7 @@
-"""Agents' sessions as memory while the server runs: opt-in, behind everything else, never in a question's way.
+"""Keeps the memories of agents' sessions up to date while the server runs, in the background; opt-in.
 
-Seed 001 (`experimental.sessionMemory`): a transcript is read on once it has grown by 100 KB or 50 lines since the last
-time. What grew by less is read when it has rested for a while, so that a session's end is not lost.
+As in seed 001 (`experimental.sessionMemory`), a transcript is read once it has grown by 100 KB or 50 lines. One that
+has grown by less is read after it has rested for a while, so that a session's end is not lost.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fusion.sources.readers import read
 from fusion.sources.sessions import session_of
 
 BATCH = 100
-"""turns handed in at once"""
-_LOG = "-wal"
+"""turns of one call of remember"""
+_WAL = "-wal"
 
 Remember = Callable[[Sequence[NewMemory]], Awaitable[object]]
 
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """How much a transcript grows before it is read on: bytes or lines; or seconds that it rested, with any growth."""
+    """When a transcript is read on: after so many new bytes or lines, or any growth and so many seconds of rest."""
 
     bytes: int = 100_000
     lines: int = 50
     idle_s: float = 600.0
 
-    def due(self, new_bytes: int, new_lines: int, rested_s: float) -> bool:
+    def is_due(self, new_bytes: int, new_lines: int, rested_s: float) -> bool:
         if new_bytes <= 0:
             return False
         return new_bytes >= self.bytes or new_lines >= self.lines or rested_s >= self.idle_s
@@ -47,23 +47,23 @@ class Delta:
 
 @dataclass(eq=False)
 class SessionWatcher:
-    """Follows the transcripts below ``paths``, whose turns are ``whose`` (and their agent's); bookmarks are the home's.
+    """Follows the transcripts below ``paths``; their turns belong to ``owner``. Bookmarks are kept in ``home``.
 
-    ``now`` is the time of day in seconds, as files have it.
+    ``now`` returns the seconds since 1970, as in the times of files.
     """
 
     paths: Sequence[Path]
-    whose: Scope
+    owner: Scope
     home: Path
     remember: Remember
     delta: Delta = Delta()
     now: Callable[[], float] = time.time
     limits: Limits = DEFAULT_LIMITS
     _sizes: dict[Path, int] = field(default_factory=dict)
-    """of databases and packed files, whose bookmarks are no places in them, when they were last read"""
+    """the size at the last reading of databases and packed files, whose bookmarks are not byte offsets"""
 
     async def run(self, every_s: float) -> None:
-        """Looks every so often, until it is cancelled; a round that fails costs that round."""
+        """Runs a round every ``every_s`` seconds until it is cancelled. One that fails is logged."""
         while True:
             try:
                 await self.round()
@@ -72,16 +72,16 @@ class SessionWatcher:
             await asyncio.sleep(every_s)
 
     async def round(self) -> int:
-        """Remembers what is new in every transcript that is due; how many turns that were."""
-        bookmarks = ReadOffsets(self.home, self.whose)
+        """Remembers the new turns of every transcript that is due; returns their number."""
+        bookmarks = ReadOffsets(self.home, self.owner)
         due = await asyncio.to_thread(lambda: dict(self._due(bookmarks)))
         if not due:
             return 0
-        found = read(self.paths, self.whose, limits=self.limits, bookmarks=bookmarks, only=set(due))
+        found = read(self.paths, self.owner, limits=self.limits, bookmarks=bookmarks, only=set(due))
         count = 0
         while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
             turns = [item for item in batch if isinstance(item, NewMemory)]
-            await hand_in(self.remember, turns)
+            await remember_each(self.remember, turns)
             bookmarks.commit()
             count += len(turns)
         bookmarks.commit()
@@ -104,17 +104,17 @@ class SessionWatcher:
                     continue
                 new = (abs(size - self._sizes.get(file.path, 0)), 0)
                 if file.form == "lines":
-                    if session_of(file.path, self.whose) is None:
+                    if session_of(file.path, self.owner) is None:
                         continue
                     new = _grown(file.path, bookmarks.find(str(file.path)), self.delta) or new
             except (OSError, Unreadable):
-                continue  # gone, or not to be read: the next look says the same, or better
-            if self.delta.due(*new, rested_s):
+                continue  # gone, or unreadable: the next round tries again
+            if self.delta.is_due(*new, rested_s):
                 yield file.path, size
 
 
-async def hand_in(remember: Remember, memories: Sequence[NewMemory]) -> None:
-    """Hands memories in; one that is refused (a secret in its session's name) is left out alone."""
+async def remember_each(remember: Remember, memories: Sequence[NewMemory]) -> None:
+    """Remembers memories. One that is refused (a secret in its session's name) is logged and left out alone."""
     if not memories:
         return
     try:
@@ -124,17 +124,20 @@ async def hand_in(remember: Remember, memories: Sequence[NewMemory]) -> None:
             log.warning("a memory was refused: %s", error)
             return
         for memory in memories:
-            await hand_in(remember, [memory])
+            await remember_each(remember, [memory])
 
 
 def _state(path: Path, now: float) -> tuple[int, float]:
-    """How large a file is with what SQLite has yet to move into it, and for how many seconds nobody wrote to it."""
-    parts = [part.stat() for part in (path, path.with_name(path.name + _LOG)) if part.exists()]
+    """The size of a file with its SQLite write-ahead log, and the seconds since the last write."""
+    parts = [part.stat() for part in (path, path.with_name(path.name + _WAL)) if part.exists()]
     return sum(part.st_size for part in parts), now - max((part.st_mtime for part in parts), default=now)
 
 
 def _grown(path: Path, mark: ReadOffset | None, delta: Delta) -> tuple[int, int] | None:
-    """Bytes and lines of a transcript behind its bookmark, as far as they decide; None of one that is packed."""
+    """The new bytes and lines of a transcript after its bookmark; lines are counted only where bytes do not decide.
+
+    None for a packed one.
+    """
     with opened(path) as file:
         if is_packed(file):
             return None

@@ -30,7 +30,7 @@ from fusion.sources.files import (
     opened,
     unpacked,
 )
-from fusion.sources.offsets import ReadOffset, ReadOffsets, begins_so, is_untouched, up_to, whole
+from fusion.sources.offsets import ReadOffset, ReadOffsets, at_end, at_offset, is_untouched, still_begins
 from fusion.sources.turns import Session, Transcript, valid_id
 
 MAX_LINE_BYTES = 16 << 20
@@ -126,16 +126,16 @@ def transcript(
                 yield from _archive(path, file, session, bookmarks, mark)
                 progress(path.stat().st_size)
                 return
-            if bookmarks is None or mark is None or not begins_so(mark, file.fileno()):
+            if bookmarks is None or mark is None or not still_begins(mark, file.fileno()):
                 mark = BEGINNING
             else:
-                bookmarks.resumed(mark)
+                bookmarks.resume(mark)
             progress(file.seek(mark.offset))
             lines = Lines(file, MAX_LINE_BYTES, progress, offset=mark.offset, number=mark.lines)
             for item, before in turns_of(path, lines, session, mark):
                 if bookmarks is not None and before is not None:
-                    found = up_to(file.fileno(), before.offset)
-                    bookmarks.reached(str(path), replace(before, inode=found.inode, digest=found.digest))
+                    found = at_offset(file.fileno(), before.offset)
+                    bookmarks.set(str(path), replace(before, inode=found.inode, digest=found.digest))
                 if item is not None:
                     yield item
     except Unreadable as reason:
@@ -147,7 +147,7 @@ def _archive(
 ) -> Iterator[NewMemory | Skip]:
     """The turns of a packed archive, unless nobody changed it since its bookmark."""
     if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(file.fileno())):
-        bookmarks.resumed(mark)
+        bookmarks.resume(mark)
         return
     memories = 0
     for item, before in turns_of(
@@ -157,7 +157,7 @@ def _archive(
         if item is not None:
             yield item
     if bookmarks is not None:
-        bookmarks.reached(str(path), whole(os.fstat(file.fileno()), memories))
+        bookmarks.set(str(path), at_end(os.fstat(file.fileno()), memories))
 
 
 def turns_of(

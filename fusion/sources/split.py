@@ -1,7 +1,7 @@
-"""A text that is too long for one memory becomes several, cut as a long file is: at its blocks, with their lines.
+"""Splits a text that is too long for one memory at its blocks, as a long file is chunked.
 
-What intake takes as one memory has two bounds: characters, and bytes of the request that brings it. Readers of files
-split what is over either, so that nothing is refused when it is sent.
+One memory is limited in characters, and in bytes of the request that brings it. Readers of files split a text that is
+over either limit, so that no request is refused.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from fusion.lib.words import content_hash
 from fusion.sources.files import Skip
 
 MAX_TEXT_BYTES = 200_000
-"""of one text in JSON; the server takes 262,144 for a whole request unless told otherwise"""
+"""of one text in JSON; the server's default limit is 262,144 for a whole request"""
 SURELY_SHORT = MAX_TEXT_BYTES // 6
-"""characters: JSON writes none in more than six bytes"""
+"""characters: JSON needs at most six bytes for each"""
 MAX_DOCUMENT_CHARS = 512
 
 
 def is_too_long(text: str) -> bool:
-    """Whether a text is not taken as one memory."""
+    """Whether a text exceeds the limits of one memory."""
     return len(text) > SURELY_SHORT and (len(text) > MAX_TEXT_CHARS or _json_bytes(text) > MAX_TEXT_BYTES)
 
 
 def split(memory: NewMemory) -> Iterator[NewMemory]:
     """The memory itself, or the pieces of one that is too long, in order.
 
-    The pieces of a turn stand in a document of their own, by line: they are one turn's, and supersede no other's.
+    The pieces of a turn have a document of their own, by line, so they supersede no other turn's.
     """
     if not is_too_long(memory.text):
         yield memory
@@ -47,7 +47,7 @@ def split(memory: NewMemory) -> Iterator[NewMemory]:
 
 
 def _document(memory: NewMemory) -> str:
-    """Where the pieces stand: behind the place of the whole."""
+    """The document of the pieces: the document of the whole, and its position."""
     place = memory.place
     whole = f"{place.document}#{place.start}" if place is not None else f"{memory.source or 'text'}#{memory.revision}"
     if len(whole) <= MAX_DOCUMENT_CHARS:
@@ -65,7 +65,7 @@ def _json_bytes(text: str) -> int:
 def in_pieces(
     found: Iterable[NewMemory | Skip], split_up: Callable[[NewMemory], None] = lambda memory: None
 ) -> Iterator[NewMemory | Skip]:
-    """What was read, with each memory that is too long in pieces; ``split_up`` gets each such memory."""
+    """Yields the items with each memory that is too long split; ``split_up`` is called with it before."""
     for item in found:
         if isinstance(item, Skip):
             yield item

@@ -18,7 +18,7 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.journal import Journal
 from fusion.sources import note_watcher
-from fusion.sources.lock import reading, reading_behind
+from fusion.sources.lock import lock_for_command, lock_for_server
 from fusion.sources.note_watcher import NoteWatcher
 from tests.patience import load
 
@@ -91,7 +91,7 @@ def follower(home: Path, keeps: Keeping, *paths: Path) -> NoteWatcher:
 
 async def look(follow: NoteWatcher) -> int:
     """A round over everything, as one that comes by itself now and then."""
-    follow._tell(None)
+    follow._add_changes(None)
     return await follow.round()
 
 
@@ -158,13 +158,13 @@ async def test_what_was_told_of_is_looked_at_alone(home, keeps, folder) -> None:
     (folder / "link.md").symlink_to(folder / "sub" / "shed.md")
     (folder / "way").symlink_to(folder / "sub")
     names = ("bike.md", ".hidden.md", "picture.png", "link.md", "way/shed.md", "never-there.md")
-    follow._tell({folder / name for name in names} | {folder.parent / "elsewhere.md"})
+    follow._add_changes({folder / name for name in names} | {folder.parent / "elsewhere.md"})
     assert await follow.round() == 1
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
-    follow._tell({folder / "sub"})
+    follow._add_changes({folder / "sub"})
     assert await follow.round() == 1
     (folder / "sub").rename(folder.parent / "moved")
-    follow._tell({folder / "sub"})
+    follow._add_changes({folder / "sub"})
     assert await follow.round() == 1
     assert await keeps.texts() == {"The bike is green."}
 
@@ -218,12 +218,12 @@ async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> N
     for empty in (False, True):
         if empty:
             (folder / "sub").mkdir()
-        follow._tell({single})
+        follow._add_changes({single})
         assert await follow.round() == 0
         assert follow.faults == [f"{single} is away or empty: what was read of it is kept"]
         assert await keeps.texts() == {"The shed is dry."}
     (folder / "sub" / "other.md").write_text("not meant")
-    follow._tell({single})
+    follow._add_changes({single})
     assert await follow.round() == 1
     assert await keeps.texts() == set()
     assert (await look(follow), follow.faults) == (0, [f"{single} is away or empty"])
@@ -242,7 +242,7 @@ async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None
     (folder / "bike.md").rename(folder.parent / "bike.md")
     (folder / "bike.md").symlink_to(folder.parent / "bike.md")
     (folder / "new.md").write_text("The key is under the pot.")
-    follow._tell({folder / "bike.md"})
+    follow._add_changes({folder / "bike.md"})
     assert await follow.round() == 2
     assert await keeps.texts() == {"The key is under the pot.", "The shed is dry."}
     (folder / "sub").rename(folder.parent / "sub")
@@ -269,7 +269,7 @@ async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -
     (folder / "bike.md").mkdir()
     assert await look(follow) == 0
     assert follow.faults == [
-        f"notes that cannot be read are answered as they were: {folder / 'bike.md'}: is a directory"
+        f"notes that cannot be read keep their earlier memories: {folder / 'bike.md'}: is a directory"
     ]
     ignoring = NoteWatcher([folder], Scope(user_id="ada"), home, keeps, ignore=("bike.md",))
     assert (await ignoring.round(), ignoring.faults) == (0, [])
@@ -287,10 +287,10 @@ async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home
     assert await follow.round() == 2
     assert follow.faults == [f"{closed} is away or empty"]
     (folder / "bike.md").write_text("The bike is green.")
-    follow._tell({folder / "bike.md", folder / ("x" * 300) / "a.md", folder / ("x" * 300 + ".md")})
+    follow._add_changes({folder / "bike.md", folder / ("x" * 300) / "a.md", folder / ("x" * 300 + ".md")})
     assert await follow.round() == 1
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
-    hearing = asyncio.create_task(follow._hear(closed))
+    hearing = asyncio.create_task(follow._follow(closed))
     await asyncio.wait([hearing], timeout=0.1)
     assert not hearing.done()
     hearing.cancel()
@@ -307,7 +307,7 @@ async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, fol
     (folder / "sub" / "shed.md").write_text("The shed is wet.")
     await look(follow)
     assert await keeps.texts() == {"The bike is blue.", "The shed is wet."}
-    assert follow.faults == [f"notes that cannot be read are answered as they were: {folder / 'bike.md'}: not UTF-8"]
+    assert follow.faults == [f"notes that cannot be read keep their earlier memories: {folder / 'bike.md'}: not UTF-8"]
     (folder / "bike.md").write_text("The bike is green.")
     await look(follow)
     assert (await keeps.texts(), follow.faults) == ({"The bike is green.", "The shed is wet."}, [])
@@ -347,11 +347,11 @@ async def test_a_round_that_fails_is_told_and_tried_again(home, keeps, folder, f
     follow = follower(home, keeps, folder)
     assert await follow._attempt() == follow.every_s
     (folder / "bike.md").write_text("The bike is green.")
-    follow._tell({folder / "bike.md"})
+    follow._add_changes({folder / "bike.md"})
     keeps.fault = fault
-    assert await follow._attempt() == note_watcher.AGAIN_S
+    assert await follow._attempt() == note_watcher.RETRY_S
     [told] = follow.faults
-    assert told.startswith("notes are not followed, which is tried again: ")
+    assert told.startswith("notes are not followed now, which is tried again: ")
     assert str(fault) in told
     keeps.fault = None
     assert (await follow._attempt(), follow.faults) == (follow.every_s, [])
@@ -363,7 +363,7 @@ async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) ->
     """Else the one that read a file first would retire, at its end, what the other has remembered since. Commands read
     beside each other; what the command was done with is not waited for."""
     follow = follower(home, keeps, folder)
-    async with reading(home), reading(home) as done:
+    async with lock_for_command(home), lock_for_command(home) as done:
         with pytest.raises(StoreBusy):
             await follow.round()
         done()
@@ -371,8 +371,8 @@ async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) ->
             await follow.round()
     assert keeps.handed == []
     assert await follow.round() == 2
-    with reading_behind(home):
-        waiting = asyncio.create_task(reading(home).__aenter__())
+    with lock_for_server(home):
+        waiting = asyncio.create_task(lock_for_command(home).__aenter__())
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(waiting), 0)
     await waiting
@@ -380,7 +380,7 @@ async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) ->
 
 async def test_a_home_that_is_not_there_keeps_nobody_waiting(tmp_path) -> None:
     """And is not made."""
-    async with reading(tmp_path / "none"), reading(None):
+    async with lock_for_command(tmp_path / "none"), lock_for_command(None):
         assert not (tmp_path / "none").exists()
 
 
@@ -394,7 +394,7 @@ async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_pa
     with pytest.raises(BadInput, match=r"ingest\.lock is a link, which is not followed: delete it"):
         await follower(home, keeps, folder).round()
     with pytest.raises(BadInput, match="is a link"):
-        await reading(home).__aenter__()
+        await lock_for_command(home).__aenter__()
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -407,7 +407,7 @@ async def test_a_home_that_may_not_be_written_to_keeps_nobody_waiting(tmp_path) 
     (tmp_path / "closed").mkdir(mode=0o500)
     if os.access(tmp_path / "closed", os.W_OK):
         pytest.skip("root may write everywhere")
-    async with reading(tmp_path / "closed"):
+    async with lock_for_command(tmp_path / "closed"):
         assert list((tmp_path / "closed").iterdir()) == []
 
 
@@ -452,7 +452,7 @@ async def test_what_is_ignored_is_not_read(home, keeps, folder) -> None:
     (folder / "new.md").write_text("The key is under the pot.")
     follow = NoteWatcher([folder], Scope(user_id="ada"), home, keeps, ignore=("sub/", "*.tmp.md"))
     assert await follow.round() == 1
-    follow._tell({folder / "sub" / "shed.md", folder / "bike.tmp.md"})
+    follow._add_changes({folder / "sub" / "shed.md", folder / "bike.tmp.md"})
     assert await follow.round() == 0
     assert await keeps.texts() == {"The bike is blue.", "The shed is dry.", "The key is under the pot."}
     named = NoteWatcher([folder / "bike.tmp.md"], Scope(user_id="ada"), home, keeps, ignore=("*.tmp.md",))

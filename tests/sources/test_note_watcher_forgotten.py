@@ -68,7 +68,7 @@ class Note(RuleBasedStateMachine):
     def follow(self) -> None:
         """Everything is looked at, as now and then by itself."""
         self.note.write_text("\n".join(self.lines))
-        self.follower._tell(None)
+        self.follower._add_changes(None)
         self.runner.run(self.follower.round())
 
     @rule(where=st.integers(0, 20), line=st.sampled_from(SAID))

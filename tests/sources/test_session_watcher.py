@@ -72,10 +72,10 @@ def test_a_transcript_is_due_at_100_kb_or_50_lines_or_when_it_rests() -> None:
     """The seed's numbers, each by itself; with nothing new it never is."""
     delta = Delta()
     assert (delta.bytes, delta.lines) == (100_000, 50)
-    assert [delta.due(n, 0, 0) for n in (99_999, 100_000)] == [False, True]
-    assert [delta.due(1, n, 0) for n in (49, 50)] == [False, True]
-    assert [delta.due(1, 0, n) for n in (599.9, 600)] == [False, True]
-    assert not delta.due(0, 0, 10**9)
+    assert [delta.is_due(n, 0, 0) for n in (99_999, 100_000)] == [False, True]
+    assert [delta.is_due(1, n, 0) for n in (49, 50)] == [False, True]
+    assert [delta.is_due(1, 0, n) for n in (599.9, 600)] == [False, True]
+    assert not delta.is_due(0, 0, 10**9)
 
 
 @pytest.mark.row(

@@ -27,7 +27,7 @@ from fusion.doors.cli.progress import bars, on_stderr, spoken_in_lines
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.lib.clean import clean
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
-from fusion.sources.lock import reading
+from fusion.sources.lock import lock_for_command
 from fusion.sources.offsets import ReadOffsets
 from fusion.sources.readers import read, size
 from fusion.trust.token import reader_key
@@ -175,7 +175,7 @@ async def ingest(
     """
     if gateway is not None:
         # Before the server is there: one that this starts is not to be first at what it follows.
-        async with reading(home) as done, gateway as client:
+        async with lock_for_command(home) as done, gateway as client:
             tally = Tally()
             try:
                 return await send(

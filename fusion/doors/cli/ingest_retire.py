@@ -41,7 +41,7 @@ class WholeFiles:
     def mark(self, bookmarks: ReadOffsets) -> None:
         """Notes that these files are done with, so that a server that follows them need not read them again."""
         for name, mark in self._marks.items():
-            bookmarks.reached(name, mark)
+            bookmarks.set(name, mark)
 
     async def retire(self, client: AsyncClient, paths: Sequence[Path], scope: Scope, *, dry_run: bool = False) -> int:
         """Retires what these files, and files that are gone from the folders among ``paths``, do not have; how much.

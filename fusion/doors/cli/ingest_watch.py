@@ -16,7 +16,7 @@ from watchfiles import Change, awatch
 from fusion.doors.cli.ingest import Summary, send
 from fusion.errors import FusionError
 from fusion.sources.files import Limits, form_of, is_below
-from fusion.sources.lock import reading
+from fusion.sources.lock import lock_for_command
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -52,7 +52,7 @@ async def watch(
     changes = _Changes(paths, stop)
 
     async def one_round(only: set[Path] | None) -> Summary:
-        async with reading(home) as done:
+        async with lock_for_command(home) as done:
             return await send(
                 client, paths, scope, wait=wait, quiet=quiet, home=home, only=only, done=done, limits=limits
             )

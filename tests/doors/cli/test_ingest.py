@@ -24,7 +24,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.words import content_hash
 from fusion.settings import ServerSettings, Settings
-from fusion.sources.lock import reading_behind
+from fusion.sources.lock import lock_for_server
 from fusion.sources.offsets import ReadOffsets
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
@@ -132,7 +132,7 @@ async def test_a_server_that_follows_the_files_waits_until_all_is_acknowledged(t
 
     def waits() -> bool:
         try:
-            with reading_behind(tmp_path):
+            with lock_for_server(tmp_path):
                 return False
         except StoreBusy:
             return True
