@@ -1,7 +1,7 @@
-"""What the server's replies look like: typed dictionaries, as they come out of JSON.
+"""The replies of the HTTP API, declared once as typed dictionaries of their JSON.
 
-The client returns them, the command line prints them, and the OpenAPI document describes them; so there is one place
-that says what a field is called.
+The client returns them, the command line prints them, and the OpenAPI document describes them. Requests are declared in
+`fusion.doors.http.schemas`. `Hit`, `Moment` and `Place` are the JSON of the classes of that name in `fusion.contract`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 
 class Coverage(TypedDict):
-    """How much of what was asked answered; ``ratio`` leaves out what was skipped."""
+    """How many of the backends that were asked have answered; ``ratio`` leaves out skipped ones."""
 
     total: int
     ok: int
@@ -24,11 +24,11 @@ class Coverage(TypedDict):
     skipped: int
     ratio: float
     vectors_pending: NotRequired[int]
-    """memories whose vectors are not computed yet: they are found by their words alone"""
+    """memories without vectors yet, which are found by their words only"""
 
 
-class Asked(TypedDict):
-    """How one backend did on one request."""
+class BackendAnswer(TypedDict):
+    """The answer of one backend to one request, without its hits."""
 
     name: str
     status: str
@@ -98,14 +98,14 @@ class RecipeName(TypedDict):
     hash: str
 
 
-class Fused(TypedDict):
+class FuseReply(TypedDict):
     """The answer to a question; ``block`` goes into the prompt as it is."""
 
     block: str
     memories: list[Excerpt]
     coverage: Coverage
     degraded: bool
-    backends: list[Asked]
+    backends: list[BackendAnswer]
     rerank: dict[str, Any]
     recipe: RecipeName
     receipt_id: str
@@ -114,14 +114,14 @@ class Fused(TypedDict):
     query_truncated: bool
     explain: dict[str, Any] | None
     notes: list[str]
-    """what is degraded for the whole home, in words with the fix"""
+    """what is degraded for the whole home, each with its fix"""
     disputed: list[Dispute]
 
 
-class Side(TypedDict):
-    """One arm's answer to a comparison; ``arm`` is as it was written.
+class ComparedArm(TypedDict):
+    """The answer of one arm of a comparison; ``arm`` is the text of the request.
 
-    ``waited_ms`` is how long the slowest of its own backends took, ``took_ms`` its ranking and packing alone.
+    ``waited_ms`` is the time of the slowest of its backends, ``took_ms`` that of its ranking and packing alone.
     """
 
     arm: str
@@ -130,7 +130,7 @@ class Side(TypedDict):
     memories: list[Excerpt]
     coverage: Coverage
     degraded: bool
-    backends: list[Asked]
+    backends: list[BackendAnswer]
     rerank: dict[str, Any]
     recipe: RecipeName
     receipt_id: str
@@ -138,14 +138,14 @@ class Side(TypedDict):
     took_ms: float
     abstained: str | None
     tuned_on: bool
-    """whether this very question chose numbers of the arm's recipe: then what it finds does not speak for it"""
+    """whether the arm's recipe was tuned on this very question: then its answer is no evidence for it"""
 
 
-class Reason(TypedDict):
-    """What an arm's receipt says of one memory; without a ``ref`` it was no candidate, and ``decision`` says why, as
-    ``reason`` does in words.
+class ReceiptEntry(TypedDict):
+    """The entry of one memory in an arm's receipt. Without a ``ref`` it was no candidate; ``decision`` is an enum, and
+    ``reason`` explains it in words.
 
-    ``found_by`` has the rank in each backend's own answer; a memory that came in as a neighbour has none.
+    ``found_by`` has the rank in each backend's own answer; a memory that joined as a neighbour has none.
     """
 
     ref: str | None
@@ -159,28 +159,28 @@ class Reason(TypedDict):
     found_by: dict[str, int]
 
 
-class Why(TypedDict):
+class ComparedMemory(TypedDict):
     ref: str
-    a: Reason
-    b: Reason
+    a: ReceiptEntry
+    b: ReceiptEntry
 
 
-class Compared(TypedDict):
-    """Two answers out of one gather; refs are those that a's block has, and b's for what only b has."""
+class CompareReply(TypedDict):
+    """Two answers from one gather; refs are those of a's block, and b's for memories only in b's block."""
 
-    a: Side
-    b: Side
+    a: ComparedArm
+    b: ComparedArm
     only_a: list[str]
     only_b: list[str]
     both: list[str]
-    why: list[Why]
+    why: list[ComparedMemory]
     took_ms: float
     query_truncated: bool
     notes: list[str]
 
 
 class Feedback(TypedDict):
-    """What stands now of an answer's feedback."""
+    """The feedback on an answer as it is now."""
 
     receipt_id: str
     useful: list[str]
@@ -188,9 +188,9 @@ class Feedback(TypedDict):
 
 
 class Label(TypedDict):
-    """One memory of one answer, voted on: the answer's recipe, and all that was known of the memory when it was ranked.
+    """The feedback on one memory of one answer, with the answer's recipe and the memory's values at ranking time.
 
-    ``position`` counts from 1 in the order of the answer, what was left out included; ``found_by`` has the rank in
+    ``position`` counts from 1 in the order of the answer, including left out memories; ``found_by`` has the rank in
     each backend's own answer. Never a text, and no query.
     """
 
@@ -217,7 +217,7 @@ class Labels(TypedDict):
 
 
 class Hit(TypedDict):
-    """One thing that a backend found, as it found it; the fields are those of `fusion.contract.Hit`."""
+    """One raw hit of a backend; the fields are those of `fusion.contract.Hit`, with ``linked`` for its graph score."""
 
     ref: str
     native_id: str
@@ -239,13 +239,13 @@ class Hit(TypedDict):
     path: list[str]
     linked: float | None
     stated_by: str | None
-    """who states the place: a file that was read ("file:…"), or only this backend ("backend:…")"""
+    """the source of the place: a file that was read ("file:…"), or only this backend ("backend:…")"""
 
 
-class Found(TypedDict):
-    """One backend's raw answer."""
+class SearchReply(TypedDict):
+    """The raw hits of one backend."""
 
-    backend: Asked
+    backend: BackendAnswer
     hits: list[Hit]
 
 
@@ -258,11 +258,11 @@ class Problem(TypedDict):
     detail: str
     retry_after_s: NotRequired[float]
     coverage: NotRequired[Coverage]
-    backends: NotRequired[list[Asked]]
+    backends: NotRequired[list[BackendAnswer]]
 
 
 class Ready(TypedDict):
-    """Whether the server answers; who has no key learns nothing else."""
+    """Readiness; without a key the reply has ``ready`` alone."""
 
     ready: bool
     reason: NotRequired[str]
@@ -277,7 +277,7 @@ class Health(TypedDict):
 
 
 class BackendState(TypedDict):
-    """One backend: how it is, what it holds, and what it still has to do."""
+    """The state of one backend: its health, what it holds, and its backlog."""
 
     name: str
     adapter: str
@@ -288,14 +288,14 @@ class BackendState(TypedDict):
     vectors_pending: int
     backlog: int
     leaked: int
-    """memories of somebody else's that it answered with, and that were dropped, since the start"""
+    """hits of other scopes that it returned and that were dropped, since the start"""
     notes: list[str]
     degraded: bool
-    """whether something fails that is configured to work; ``notes`` say what"""
+    """whether a configured part fails; ``notes`` say which"""
 
 
-class ToolResult(TypedDict):
-    """One memory that a search found. ``path`` is its document, or its ref where it stands in none."""
+class ToolSearchItem(TypedDict):
+    """One result of memory_search. ``path`` is its document, or its ref if it has none."""
 
     path: str
     startLine: int
@@ -314,10 +314,10 @@ class ToolResult(TypedDict):
     speaker: NotRequired[str]
 
 
-class ToolFound(TypedDict):
-    """What memory_search found; where nobody answered, an empty list with ``error`` and what to do."""
+class ToolSearchReply(TypedDict):
+    """The result of memory_search; when no backend answered, an empty list with ``error`` and ``action``."""
 
-    results: list[ToolResult]
+    results: list[ToolSearchItem]
     provider: NotRequired[str]
     model: NotRequired[str | None]
     fallback: NotRequired[dict[str, str] | None]
@@ -330,8 +330,8 @@ class ToolFound(TypedDict):
     action: NotRequired[str]
 
 
-ToolRead = TypedDict(
-    "ToolRead",
+ToolReadReply = TypedDict(
+    "ToolReadReply",
     {
         "text": str,
         "path": str,
@@ -344,7 +344,7 @@ ToolRead = TypedDict(
 
 
 class Appended(TypedDict):
-    """Where lines stand now; ``path`` is the log's, or the ref of the note that they became."""
+    """The place of appended lines; ``path`` is that of the log, or the ref of the note that they became."""
 
     path: str | None
     ref: str | None
@@ -352,7 +352,7 @@ class Appended(TypedDict):
     """appended, or what became of the note: stored, duplicate, blocked, skipped"""
     redacted: int
     reason: str
-    """why nothing was kept; of what is kept, how it differs from what was sent"""
+    """why nothing was kept, or how the kept text differs from the sent one"""
     startLine: NotRequired[int]
     endLine: NotRequired[int]
 
@@ -365,11 +365,11 @@ class FlushRules(TypedDict):
 
 
 class FlushPlan(TypedDict):
-    """Whether an agent should save now what it knows, and the turn to run; ``path`` is below its workspace."""
+    """Whether an agent should save now what it knows, and the turn to run; ``path`` is relative to its workspace."""
 
     flush: bool
     reason: str
-    """tokens, transcript or overflow; or what speaks against it, as `fusion.gateway.memory_flush.Reason` lists them"""
+    """tokens, transcript or overflow; or a reason against it, see `fusion.gateway.memory_flush.Reason`"""
     threshold_tokens: int
     expected_tokens: int | None
     prompt: str
@@ -392,9 +392,10 @@ class Backends(TypedDict):
 
 
 class BackendStatus(BackendState):
-    """…and how calls of it go. ``refused`` of its backlog it did not take so far, ``failed`` were given up.
+    """The state of one backend with its breaker and failed deliveries.
 
-    ``reason`` says why one of these was. ``wait_s``: seconds until an open breaker lets a call in.
+    Of its backlog it has refused ``refused`` so far; ``failed`` were given up; ``reason`` is why one of these was.
+    ``wait_s`` is the time until an open breaker lets a call through.
     """
 
     refused: int
@@ -418,14 +419,14 @@ class ReceiptsKept(TypedDict):
 
 
 class HeldBack(TypedDict):
-    """A document of which something was forgotten: what these refs said stays out of answers while it says so."""
+    """A document with forgotten memories: the texts of these refs stay out of answers while the document has them."""
 
     document: str
     refs: list[str]
 
 
 class Requests(TypedDict):
-    """What the server works on now, beside this question."""
+    """The other requests that the server works on now."""
 
     in_flight: int
     queued: int
@@ -449,35 +450,35 @@ class Status(TypedDict):
     requests: Requests
 
 
-class Kept(TypedDict):
-    """What became of one memory that was handed in; what is stored, superseded or duplicate is kept.
+class RememberOutcome(TypedDict):
+    """The outcome for one memory that was sent; it is kept if it is stored, superseded or duplicate.
 
-    stored: it is new. superseded: it is new, and replaces what stood in its place. duplicate: it was there already.
-    blocked: it was forgotten before. skipped: nothing was left to keep.
+    stored: it is new. superseded: it is new, and replaces the earlier one in its place. duplicate: it exists already.
+    blocked: it was forgotten before. skipped: it has no text left to keep.
     """
 
     ref: str
     event_id: str
     status: Literal["stored", "superseded", "duplicate", "blocked", "skipped"]
     redacted: int
-    """secrets taken out"""
+    """secrets that were masked"""
     reason: str
-    """why it was not kept; of what is kept, how it differs from what was sent"""
+    """why it was not kept, or how the kept text differs from the sent one"""
     supersedes: str | None
-    """the ref of the memory that it takes the place of"""
+    """the ref of the memory that it replaces"""
     said: int
-    """how often it was remembered on purpose, this time included"""
+    """how often a user or agent remembered it, this time included"""
 
 
-class Remembered(TypedDict):
-    memories: list[Kept]
+class RememberReply(TypedDict):
+    memories: list[RememberOutcome]
 
 
-class Remembrance(TypedDict):
-    """One memory as it was handed in; or, with ``backend``, an item of that backend's own, as it has it now.
+class StoredMemory(TypedDict):
+    """One memory as it was sent; or, with ``backend``, an item of that backend's own, as it is now.
 
-    Read by its ref it says, too, which ``backends`` keep it, the event that it ``supersedes``, and whether it is
-    ``current``: another may have replaced it since, or its file have it no more.
+    If it was read by its ref, the reply also has the ``backends`` that keep it, the event that it ``supersedes``, and
+    whether it is ``current``: it is not if another replaced it, or its file has it no more.
     """
 
     ref: str
@@ -498,15 +499,15 @@ class Remembrance(TypedDict):
     supersedes: NotRequired[str | None]
     current: NotRequired[bool]
     said: NotRequired[int]
-    """how often it was remembered on purpose"""
+    """how often a user or agent remembered it"""
     said_at: NotRequired[str | None]
-    """when that was for the last time, if more than once; ``recorded_at`` is the first"""
+    """the last of these times, if more than one; ``recorded_at`` is the first"""
 
 
 class Memories(TypedDict):
     """A page of memories, newest first; ``next_cursor`` asks for the next one, and is null on the last."""
 
-    memories: list[Remembrance]
+    memories: list[StoredMemory]
     next_cursor: str | None
 
 
@@ -522,17 +523,18 @@ Document = TypedDict(
         "next_from": int | None,
     },
 )
-"""A page of a document. ``from`` and ``lines`` say which lines (or turns, as ``unit`` says) ``text`` has; the next page
-begins at ``next_from``. What was forgotten is blank, and secrets are masked."""
+"""A page of a document. ``text`` has ``lines`` lines (or turns, see ``unit``) from ``from`` on; the next page begins at
+``next_from``. Forgotten lines are blank, and secrets are masked."""
 
 
 class Forgotten(TypedDict):
-    """What became of a memory in each backend: deleted, absent, hidden (a user's own file), pending or still_there.
+    """The outcome of forgetting a memory in each backend.
 
-    deleted: it was asked again, and does not return it. pending: it did not answer; still_there: it says that it
-    deleted, and returns it. Both are asked until they have forgotten; nothing shows the memory meanwhile. ``also`` has
-    the refs of what went with it: the same user's copies in the same words, which ``same`` names, its earlier versions,
-    and what was derived from it alone.
+    It is deleted, absent, hidden (a user's own file), pending or still_there.
+    deleted: it was asked again and does not return it. pending: it did not answer. still_there: it reports the deletion
+    and still returns the memory. Both are asked again until they have forgotten; no answer shows the memory meanwhile.
+    ``also`` has the refs that went with it: the user's copies with the same words (``same``), its earlier versions, and
+    what was derived from it alone.
     """
 
     ref: str
@@ -543,9 +545,9 @@ class Forgotten(TypedDict):
 
 
 class FoundToForget(TypedDict):
-    """One memory that a request to forget means; ``text`` is short, and empty once it is forgotten.
+    """One memory that matches a request to forget; ``text`` is short, and empty once it is forgotten.
 
-    ``same_as``: it is not named itself and goes with that one, for it says the same words.
+    ``same_as``: it does not match itself, and goes with that memory because it has the same words.
     """
 
     ref: str
@@ -556,10 +558,10 @@ class FoundToForget(TypedDict):
     same_as: NotRequired[str | None]
 
 
-class Forgetting(TypedDict):
-    """What a request to forget came to; ``pending`` counts the memories that some backend has not forgotten yet.
+class ForgetReply(TypedDict):
+    """The result of a request to forget; ``pending`` counts the memories that some backend has not forgotten yet.
 
-    ``missing`` are refs of nothing here. With ``more`` the same request again goes on; a dry run, from ``next_cursor``.
+    ``missing`` are unknown refs. With ``more``, send the same request again; for a dry run, with ``next_cursor``.
     """
 
     dry_run: bool
@@ -573,9 +575,9 @@ class Forgetting(TypedDict):
 
 
 class Undone(TypedDict):
-    """What an undo came to: ``undone`` memories of a batch were taken back, ``left`` still are to be.
+    """The result of an undo: ``undone`` memories of a batch were removed, ``left`` are still to be removed.
 
-    ``found`` shows the first of those that were, or with ``dry_run`` would be.
+    ``found`` has the first of those that were removed, or with ``dry_run`` would be.
     """
 
     batch: str
@@ -586,7 +588,7 @@ class Undone(TypedDict):
 
 
 class Batch(TypedDict):
-    """One run of an ingest: when, how many memories of it are kept, and the first and the last of their sources."""
+    """One ingest: its time, how many of its memories are kept, and the first and last of their sources."""
 
     id: str
     at: str
@@ -599,8 +601,8 @@ class Batches(TypedDict):
     batches: list[Batch]
 
 
-class Audited(TypedDict):
-    """One forgetting as the audit has it: refs only. ``by`` names what it was found by; ``backends`` is as of now."""
+class ForgottenEntry(TypedDict):
+    """One entry of the audit of forgotten memories, without text; ``by`` is how the memory was selected."""
 
     ref: str
     at: str
@@ -611,12 +613,12 @@ class Audited(TypedDict):
 class ForgottenPage(TypedDict):
     """A page of the audit, newest first."""
 
-    forgotten: list[Audited]
+    forgotten: list[ForgottenEntry]
     next_cursor: str | None
 
 
 class SourceCount(TypedDict):
-    """Where memories came from, and how many of them are current."""
+    """A source, and the number of its current memories."""
 
     source: str
     memories: int
@@ -627,7 +629,7 @@ class Sources(TypedDict):
 
 
 class Retired(TypedDict):
-    """How many memories are not current any more because their files do not have them, in all and by source."""
+    """How many memories were retired because their files no longer contain them, in all and by source."""
 
     retired: int
     sources: dict[str, int]

@@ -81,7 +81,7 @@ def fuse(
     recipe: str | None = None,
     timeout_ms: int | None = None,
     explain: bool | None = None,
-) -> Call[wire.Fused]:
+) -> Call[wire.FuseReply]:
     """Ask all memories; the reply has one block. What is None is left to the server's recipe."""
     return Call("POST", "/v1/fuse", _not_none(locals()))
 
@@ -97,7 +97,7 @@ def compare(
     max_results: int | None = None,
     timeout_ms: int | None = None,
     **scope: str | None,
-) -> Call[wire.Compared]:
+) -> Call[wire.CompareReply]:
     """Answer a question by two arms. An arm is a recipe, @backends or both: seed003, default@markdown+cortex, -mem0."""
     body = {"query": query, "a": a, "b": b, "as_of": as_of, "known_at": known_at, "timeout_ms": timeout_ms}
     return Call(
@@ -118,7 +118,7 @@ def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
     return Call("GET", "/v1/feedback", parameters=_not_none({"limit": str(limit), "cursor": cursor}))
 
 
-def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.Found]:
+def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.SearchReply]:
     """The raw hits of one backend."""
     return Call("POST", "/v1/search", _not_none({"backend": backend, "query": query, "limit": limit, **scope}))
 
@@ -129,7 +129,7 @@ def remember(
     idempotency_key: str | None = None,
     batch: str | None = None,
     reader: str | None = None,
-) -> Call[wire.Remembered]:
+) -> Call[wire.RememberReply]:
     """Keep one memory or up to 100. Acknowledged is kept, whatever happens to the server next.
 
     They reach the backends in the background, usually within 100 ms: a question asked right after this may not find
@@ -156,7 +156,7 @@ def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
     return Call("GET", "/v1/batches", parameters=_not_none({"limit": str(limit), **scope}))
 
 
-def memory(ref: str, **scope: str | None) -> Call[wire.Remembrance]:
+def memory(ref: str, **scope: str | None) -> Call[wire.StoredMemory]:
     """One memory by its ref."""
     return Call("GET", f"/v1/memories/{quote(ref, safe='')}", parameters=_not_none(scope))
 
@@ -201,7 +201,7 @@ def forget_many(
     cursor: str | None = None,
     dry_run: bool = False,
     **scope: str | None,
-) -> Call[wire.Forgetting]:
+) -> Call[wire.ForgetReply]:
     """Forget by refs, or everything that matches all criteria, at most ``limit`` at once; ``dry_run`` only shows it.
 
     Call again while ``more`` is true.
@@ -234,13 +234,15 @@ def retire(files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, **scope
     return Call("POST", "/v1/retire", _not_none({"files": [dict(f) for f in files], "dry_run": dry_run, **scope}))
 
 
-def memory_search(query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any) -> Call[wire.ToolFound]:
+def memory_search(
+    query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any
+) -> Call[wire.ToolSearchReply]:
     """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms."""
     body = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
     return Call("POST", "/v1/tools/memory_search", _not_none(body))
 
 
-def memory_get(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.ToolRead]:
+def memory_get(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.ToolReadReply]:
     """A page of a document that a result names, or a memory; the text is empty for everything else."""
     return Call("POST", "/v1/tools/memory_get", _not_none({"path": path, "from": start, "lines": lines, **scope}))
 

@@ -15,7 +15,7 @@ from fusion.contract import Hit, Scope
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import Gate
 from fusion.doors.http.openapi import examples
-from fusion.doors.http.protocol import PatientProtocol
+from fusion.doors.http.protocol import LimitedProtocol
 from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
@@ -264,7 +264,7 @@ async def serving(
     fusion: FakeFusion,
     settings: Settings | None = None,
     *,
-    protocol: type[PatientProtocol] = PatientProtocol,
+    protocol: type[LimitedProtocol] = LimitedProtocol,
     app: Gate | None = None,
 ) -> AsyncIterator[str]:
     """A real server over a fake, on a free port of loopback; yields its URL. ``app`` replaces the application."""

@@ -65,7 +65,7 @@ async def over_all(
     }
 
 
-def _row(question: Asked, compared: wire.Compared) -> dict[str, Any]:
+def _row(question: Asked, compared: wire.CompareReply) -> dict[str, Any]:
     """One question's outcome: refs and numbers, no text of a memory."""
     finders = {
         side: {why["ref"]: sorted(reason["found_by"]) for why in compared["why"] for reason in (why[side],)}

@@ -113,7 +113,7 @@ def _reply(
     *,
     more: bool,
     dry_run: bool,
-) -> wire.Forgetting:
+) -> wire.ForgetReply:
     """All pages as one reply."""
     pending = sum(not {"pending", "still_there"}.isdisjoint(one["backends"].values()) for one in receipts)
     return {

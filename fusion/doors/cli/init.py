@@ -322,11 +322,11 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
 
 async def _first_answer(
     chosen: Sequence[Find], gateway: Gateway, clock: Callable[[], float] = time.monotonic
-) -> tuple[str | None, wire.Fused | None]:
+) -> tuple[str | None, wire.FuseReply | None]:
     """Of a few questions that what was found can answer, the one that its block answers best, with its answer; None
     where none has an answer that says more than the question."""
     until = clock() + ASKING_S
-    best: tuple[float, str, wire.Fused] | None = None
+    best: tuple[float, str, wire.FuseReply] | None = None
     async with gateway() as client:
         for question in questions(await asyncio.to_thread(topics, chosen)):
             answer = await client.fuse(question, budget_chars=BUDGET, max_results=RESULTS, explain=True)
@@ -345,7 +345,7 @@ def questions(found: Sequence[Topic]) -> list[str]:
     return [*asked, DECIDED] if not asked or any(topic.decided for topic in found) else asked
 
 
-def quality(question: str, answer: wire.Fused) -> float:
+def quality(question: str, answer: wire.FuseReply) -> float:
     """How well a block answers a question, for a person who sees one for the first time: it is sure, says much that the
     question does not, from several places, with a date. 0 where it only repeats the question."""
     members = [member for memory in answer["memories"] for member in memory["members"]]
@@ -362,7 +362,7 @@ def quality(question: str, answer: wire.Fused) -> float:
     return worth * (BARE if bare else 1.0) * (FIELDS_FIRST if opens_with_fields else 1.0)
 
 
-def _go_on(asking: Asking, question: str | None, answer: wire.Fused | None) -> None:
+def _go_on(asking: Asking, question: str | None, answer: wire.FuseReply | None) -> None:
     """The answer, and what to type next."""
     home = _home(asking)
     if question and answer:

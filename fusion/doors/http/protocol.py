@@ -1,10 +1,10 @@
-"""HTTP/1.1 for a server that strangers can reach: every connection is bounded in bytes, in time, and in each turn.
+"""HTTP/1.1 with limits for each connection on bytes, time and parsing, for a server that untrusted clients can reach.
 
-uvicorn's protocol parses whatever arrives at once and collects headers without end, so that one connection can hold up
-all others before anything asks who it is. Here the request line has at most `MAX_URL_BYTES`, headers and trailers
-together at most `MAX_HEAD_BYTES` and `MAX_HEADERS`; more is answered with 414 or 431, and the connection closed. What
-arrives is parsed in pieces of `PIECE_BYTES`, at most `TURN_BYTES` of all connections in one turn of the event loop,
-round robin. While a request waits behind another of its connection (pipelining), that connection is not read.
+uvicorn's protocol parses all input at once and collects headers without limit, so one connection can block all others
+before any authentication. Here the request line has at most `MAX_URL_BYTES`, and headers and trailers together at most
+`MAX_HEAD_BYTES` and `MAX_HEADERS`; a request over a limit gets 414 or 431, and its connection is closed. Input is
+parsed in pieces of `PIECE_BYTES`, round robin, at most `LOOP_BYTES` of all connections in one iteration of the event
+loop. A connection is not read while its next request waits for an earlier one (pipelining).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from fusion import problem
 from fusion.errors import Overloaded
 
 HEADERS_TIMEOUT_S = 10.0
-"""from the beginning of a connection or request to the end of its headers; uvicorn itself waits for ever"""
+"""from the beginning of a connection or request to the end of its headers; uvicorn has no such limit"""
 BODY_TIMEOUT_S = 20.0
-"""from there to the end of its body. The gate refuses a slow one sooner; this ends what trickles on when refused"""
+"""from there to the end of the body. The gate refuses a slow body sooner; this ends one that continues after that"""
 SURPLUS_TIMEOUT_S = 1.0
-"""for a connection over the cap to say something, so that it can be answered"""
+"""for a connection over the cap to send something, so that it can get a reply"""
 LINGER_S = 1.0
-"""for a refused connection to read the reply; closed at once, its unread bytes would reset the connection"""
+"""for a refused client to read the reply: unread input would reset the connection if it were closed at once"""
 MAX_URL_BYTES = 8_192
 MAX_HEAD_BYTES = 32_768
 """names and values of a request's headers and trailers"""
 MAX_HEADERS = 100
 PIECE_BYTES = 4_096
-"""what the parser gets at once: at most 230 requests, or 1,400 chunks of a body"""
-TURN_BYTES = 32_768
-"""what all connections together may have parsed in one turn of the event loop: 5 ms of the worst that can be sent"""
-REQUEST_BYTES = 512
-"""what a piece counts at least, because a request costs more than its bytes: 64 begin in one turn"""
+"""input of one call of the parser: at most 230 requests, or 1,400 chunks of a body"""
+LOOP_BYTES = 32_768
+"""input that is parsed in one iteration of the event loop, over all connections: at worst 5 ms"""
+MIN_PIECE_BYTES = 512
+"""what a piece counts at least, because a short request costs more than its bytes: 64 begin in one iteration"""
 
 _REFUSALS = {
     400: "This is not an HTTP/1.1 request.",
@@ -47,47 +47,47 @@ _REFUSALS = {
 }
 
 
-class Turns:
-    """Shares each turn of an event loop among the connections that have sent something."""
+class ParseScheduler:
+    """Shares the parsing in each iteration of an event loop among the connections with input, round robin."""
 
-    _of: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, Turns]] = WeakKeyDictionary()
+    _of: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, ParseScheduler]] = WeakKeyDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._call_soon = loop.call_soon
-        self._waiting: deque[PatientProtocol] = deque()
-        self._left = TURN_BYTES
+        self._waiting: deque[LimitedProtocol] = deque()
+        self._left = LOOP_BYTES
         self._scheduled = False
 
     @classmethod
-    def of(cls, loop: asyncio.AbstractEventLoop) -> Turns:
-        """The turns of a loop, which all its connections share."""
+    def of(cls, loop: asyncio.AbstractEventLoop) -> ParseScheduler:
+        """The scheduler of a loop, which all its connections share."""
         if loop not in cls._of:
             cls._of[loop] = cls(loop)
         return cls._of[loop]
 
-    def join(self, connection: PatientProtocol) -> None:
-        """Parses what a connection has sent: now where this turn has room, else in one of the next."""
+    def join(self, connection: LimitedProtocol) -> None:
+        """Parse a connection's input: now if this iteration has budget left, else in a later one."""
         self._waiting.append(connection)
         self._work()
 
     def _work(self) -> None:
         while self._waiting and self._left > 0:
             connection = self._waiting.popleft()
-            self._left -= max(connection.parse_piece(), REQUEST_BYTES)
+            self._left -= max(connection.parse_piece(), MIN_PIECE_BYTES)
             if connection.has_more():
                 self._waiting.append(connection)
-        if not self._scheduled and (self._waiting or self._left < TURN_BYTES):
+        if not self._scheduled and (self._waiting or self._left < LOOP_BYTES):
             self._scheduled = True
             self._call_soon(self._next)
 
     def _next(self) -> None:
         self._scheduled = False
-        self._left = TURN_BYTES
+        self._left = LOOP_BYTES
         self._work()
 
 
 class _Flow(FlowControl):
-    """Reading stops for two reasons: uvicorn's, and because what has arrived waits to be parsed (`hold`)."""
+    """Flow control that stops reading for uvicorn's reasons, and while input waits to be parsed (`hold`)."""
 
     held = False
 
@@ -115,16 +115,16 @@ class _Flow(FlowControl):
 
 
 class _RefusedError(Exception):
-    """Ends the parsing of a request that is over a limit."""
+    """Ends the parsing of a request over a limit."""
 
 
-class PatientProtocol(HttpToolsProtocol):
-    """HTTP within limits: a connection that passes one is answered and closed; one that is too slow is closed."""
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 within limits: a connection over a limit gets a reply and is closed; a slow one is closed."""
 
     headers_timeout_s = HEADERS_TIMEOUT_S
     body_timeout_s = BODY_TIMEOUT_S
     linger_s = LINGER_S
-    _patience: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
     _surplus = False
     _refused = False
     _refusal = 400
@@ -136,14 +136,17 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._turns = Turns.of(self.loop)
+        self._scheduler = ParseScheduler.of(self.loop)
         self._unparsed = bytearray()
         self.flow = self._flow = _Flow(transport)
-        most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would count requests too, and say less
+        most, self.limit_concurrency = (
+            self.limit_concurrency,
+            None,
+        )  # uvicorn would count requests too, with a reply that says less
         self._surplus = most is not None and len(self.connections) > most
-        self._wait(SURPLUS_TIMEOUT_S if self._surplus else self.headers_timeout_s)
+        self._close_after(SURPLUS_TIMEOUT_S if self._surplus else self.headers_timeout_s)
 
-    # What arrives
+    # Input
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -157,14 +160,14 @@ class PatientProtocol(HttpToolsProtocol):
         self._parse_soon()
 
     def _parse_soon(self) -> None:
-        """Takes a place in the turns, unless nothing is left or an earlier request must be answered first."""
+        """Join the scheduler, unless there is no input or an earlier request must be answered first."""
         if self._unparsed and not self.pipeline and not self._queued:
             self._queued = True
-            self._turns.join(self)
+            self._scheduler.join(self)
         self._hold_or_release()
 
     def parse_piece(self) -> int:
-        """Parses the next piece; returns its bytes."""
+        """Parse the next piece of input; returns its size in bytes."""
         if self.transport.is_closing() or self._refused:
             self._unparsed.clear()
             return 0
@@ -177,7 +180,7 @@ class PatientProtocol(HttpToolsProtocol):
         return len(piece)
 
     def has_more(self) -> bool:
-        """Whether this connection wants another turn."""
+        """Whether this connection has input for another piece."""
         self._queued = bool(self._unparsed) and not self.pipeline
         self._hold_or_release()
         return self._queued
@@ -192,14 +195,14 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self._parse_soon()
 
-    # What the parser finds
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._since_progress = self._head_bytes = self._header_count = 0
         self._head_is_read = False
         super().on_message_begin()
-        if self._patience is None:
-            self._wait(self.headers_timeout_s)
+        if self._timer is None:
+            self._close_after(self.headers_timeout_s)
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -213,14 +216,16 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes += len(name) + len(value)
         if self._header_count > MAX_HEADERS or self._head_bytes > MAX_HEAD_BYTES:
             self._over(431)
-        if not self._head_is_read:  # trailers are no headers: they come when it is decided what a request may do
+        if (
+            not self._head_is_read
+        ):  # trailers must not count as headers: they come after the request has been authorized
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._since_progress = 0
         self._head_is_read = True
-        self._stop_waiting()
-        self._wait(self.body_timeout_s)
+        self._stop_timer()
+        self._close_after(self.body_timeout_s)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -229,11 +234,11 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._since_progress = self._head_bytes = 0
-        self._stop_waiting()
+        self._stop_timer()
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         self._unparsed.clear()
         super().connection_lost(exc)
 
@@ -247,7 +252,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._refuse(self._refusal)
 
     def _refuse(self, status: int) -> None:
-        """Answers, unless an earlier request of this connection is being answered, and closes."""
+        """Close the connection, with a reply unless an earlier request is still being answered."""
         cycle: Any = self.cycle  # None before the first request, though its type denies it
         if cycle is None or cycle.response_complete:
             self._reply_and_close(_reply(problem.http_problem(status, _REFUSALS[status])))
@@ -256,32 +261,32 @@ class PatientProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _reply_and_close(self, reply: bytes) -> None:
-        """Sends a reply, and drops what still arrives until the client has had time to read it."""
+        """Send a reply, and discard input until the client has had time to read it."""
         self._refused = True
         self._unparsed.clear()
-        self._stop_waiting()
+        self._stop_timer()
         self.transport.write(reply)
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._wait(self.linger_s)
+        self._close_after(self.linger_s)
 
-    def _wait(self, patience_s: float) -> None:
-        self._patience = self.loop.call_later(patience_s, self.transport.close)
+    def _close_after(self, timeout_s: float) -> None:
+        self._timer = self.loop.call_later(timeout_s, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _too_many_connections() -> bytes:
-    """A whole reply, for a client that is not let in far enough to be answered."""
+    """The whole reply for a connection over the cap."""
     error = Overloaded("Too many connections are open. Close some, or try again in a second.")
     return _reply(problem.problem_of(error), "retry-after: 1")
 
 
 def _reply(body: dict[str, Any], *headers: str) -> bytes:
-    """A problem as a whole reply, the last of its connection."""
+    """Problem details as a whole reply, the last of its connection."""
     content = orjson.dumps(body)
     head = f"HTTP/1.1 {body['status']} {body['title']}", f"content-type: {problem.MEDIA_TYPE}", *headers
     return "\r\n".join((*head, "connection: close", f"content-length: {len(content)}", "", "")).encode() + content

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fusion.client import LOG
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import Gate
-from fusion.doors.http.protocol import PatientProtocol
+from fusion.doors.http.protocol import LimitedProtocol
 from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
@@ -279,7 +279,7 @@ class Server(uvicorn.Server):
         gate: Gate,
         settings: Settings,
         *,
-        protocol: type[PatientProtocol] | None = None,
+        protocol: type[LimitedProtocol] | None = None,
         app: ASGIApp | None = None,
     ) -> None:
         """``app`` is served instead of the gate; it wraps the gate."""
@@ -291,7 +291,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app or gate,
-                http=protocol or PatientProtocol,
+                http=protocol or LimitedProtocol,
                 ws="none",
                 lifespan="off",
                 log_level=settings.log_level,

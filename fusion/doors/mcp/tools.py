@@ -143,7 +143,7 @@ class MemorySearch(Arguments):
     name = "memory_search"
     title = "Search memories"
     hints = READS
-    result = wire.ToolFound
+    result = wire.ToolSearchReply
 
     query: Query = Field(description="what to look for")
     max_results: int = Field(
@@ -329,7 +329,7 @@ def _scope_of(caller: Caller, given: MemoryFuse | MemorySearch | MemoryStore | M
     )
 
 
-def notice(fused: wire.Fused) -> str | None:
+def notice(fused: wire.FuseReply) -> str | None:
     """One line about what did not answer, or about why the block is empty."""
     if problem := openclaw.problems(fused["backends"], fused["notes"] if fused["degraded"] else ()):
         return problem

@@ -12,14 +12,14 @@ import httpx
 import pytest
 
 from fusion.doors.http import protocol
-from fusion.doors.http.protocol import PatientProtocol
+from fusion.doors.http.protocol import LimitedProtocol
 from tests.doors.fakes import FakeFusion, serving
 from tests.doors.http.test_sockets import QUESTION, close, connect, request, status
 
 LINE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
-class Counting(PatientProtocol):
+class Counting(LimitedProtocol):
     """Counts what the parser gets at once."""
 
     pieces: ClassVar[list[int]] = []
@@ -179,7 +179,7 @@ async def test_pipelined_requests_are_not_parsed_ahead() -> None:
 
 
 class Recording:
-    """A connection as `Turns` sees it: so many bytes, in pieces of one size."""
+    """A connection as `ParseScheduler` sees it: so many bytes, in pieces of one size."""
 
     def __init__(self, name: str, pieces: int, done: list[str], size: int = protocol.PIECE_BYTES) -> None:
         self._name, self._left, self._done, self._size = name, pieces, done, size
@@ -197,14 +197,14 @@ class Recording:
 async def test_connections_share_the_parsing_budget() -> None:
     """A flood gets eight pieces a turn; what comes later has its own within a round, not behind the whole flood."""
     done: list[str] = []
-    turns = protocol.Turns(asyncio.get_running_loop())
+    turns = protocol.ParseScheduler(asyncio.get_running_loop())
     turns.join(Recording("flood", 100, done))  # type: ignore[arg-type]
-    assert len(done) == protocol.TURN_BYTES // protocol.PIECE_BYTES
+    assert len(done) == protocol.LOOP_BYTES // protocol.PIECE_BYTES
     turns.join(Recording("question", 1, done))  # type: ignore[arg-type]
     assert "question" not in done
     await asyncio.sleep(0)
-    assert "question" in done[: len(done) - protocol.TURN_BYTES // protocol.PIECE_BYTES + 2]
-    assert len(done) == 2 * protocol.TURN_BYTES // protocol.PIECE_BYTES
+    assert "question" in done[: len(done) - protocol.LOOP_BYTES // protocol.PIECE_BYTES + 2]
+    assert len(done) == 2 * protocol.LOOP_BYTES // protocol.PIECE_BYTES
     for _ in range(20):
         await asyncio.sleep(0)
     assert done.count("flood") == 100
@@ -213,7 +213,7 @@ async def test_connections_share_the_parsing_budget() -> None:
 async def test_short_requests_have_a_minimum_cost() -> None:
     """A thousand connections with 20 bytes each do not all begin in one turn."""
     done: list[str] = []
-    turns = protocol.Turns(asyncio.get_running_loop())
+    turns = protocol.ParseScheduler(asyncio.get_running_loop())
     for _ in range(1000):
         turns.join(Recording("small", 1, done, size=20))  # type: ignore[arg-type]
-    assert len(done) == protocol.TURN_BYTES // protocol.REQUEST_BYTES
+    assert len(done) == protocol.LOOP_BYTES // protocol.MIN_PIECE_BYTES

@@ -13,7 +13,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from fusion.doors.http.protocol import PatientProtocol
+from fusion.doors.http.protocol import LimitedProtocol
 from fusion.doors.http.serve import (
     OWN_FILES,
     Server,
@@ -151,7 +151,7 @@ async def test_garbage_instead_of_http_is_400() -> None:
 async def test_endless_headers_are_cut() -> None:
     """Slowloris: a connection that does not finish its headers in time is closed; one that does is not."""
 
-    class Impatient(PatientProtocol):
+    class Impatient(LimitedProtocol):
         headers_timeout_s = 0.05
 
     async with serving(FakeFusion(), protocol=Impatient) as url:
@@ -185,7 +185,7 @@ async def test_endless_body_is_408() -> None:
 async def test_trickling_body_after_a_refusal_is_cut() -> None:
     """A refused body is swallowed for its sender's sake, but not for ever: then the connection is closed."""
 
-    class Impatient(PatientProtocol):
+    class Impatient(LimitedProtocol):
         body_timeout_s = 0.05
 
     async with serving(FakeFusion(), protocol=Impatient) as url:
@@ -228,7 +228,7 @@ async def test_connection_over_the_cap_is_503() -> None:
 async def test_silent_connection_over_the_cap_is_closed() -> None:
     """It has a second to say something, not the ten of who was let in."""
 
-    class Unhurried(PatientProtocol):
+    class Unhurried(LimitedProtocol):
         headers_timeout_s = 3600.0  # who was let in has as long as this test needs
 
     settings = Settings(server=ServerSettings(max_connections=1))

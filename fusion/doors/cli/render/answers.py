@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SIGNALS_SHOWN = 3
 
 
-def fused(answer: wire.Fused, *, reasons: bool = False, left_out: bool = False) -> None:
+def fused(answer: wire.FuseReply, *, reasons: bool = False, left_out: bool = False) -> None:
     """Prints the block alone on stdout, as it goes into a prompt, and a line on stderr for each fault.
 
     With ``reasons`` also how each backend did and why each memory is in, with ``left_out`` why the others are not.
@@ -33,7 +33,7 @@ def fused(answer: wire.Fused, *, reasons: bool = False, left_out: bool = False) 
         new_console(stderr=not reasons).print(Text(line, "dim"))
 
 
-def _remark(answer: wire.Fused) -> None:
+def _remark(answer: wire.FuseReply) -> None:
     """Says on stderr that nothing was found, that the question was cut, or that something failed."""
     if not answer["block"]:
         warn(f"nothing found: {answer['abstained'] or 'no memory fits well enough'}")
@@ -43,7 +43,7 @@ def _remark(answer: wire.Fused) -> None:
         warn(_degraded(answer["backends"], answer["notes"]))
 
 
-def _degraded(asked: Sequence[wire.Asked], notes: Sequence[str]) -> str:
+def _degraded(asked: Sequence[wire.BackendAnswer], notes: Sequence[str]) -> str:
     """One line with the backends that failed and what is wrong with the home."""
     named = {name: rest.strip() for name, _, rest in (note.partition(":") for note in notes)}
     failed = {row["name"]: row for row in asked if row["status"] not in FINE}
@@ -53,7 +53,7 @@ def _degraded(asked: Sequence[wire.Asked], notes: Sequence[str]) -> str:
     return f"degraded: {'; '.join(said) or 'a backend needs a look'} (fusion status shows more)"
 
 
-def _backends_asked(asked: Sequence[wire.Asked]) -> None:
+def _backends_asked(asked: Sequence[wire.BackendAnswer]) -> None:
     say("")
     table(
         ("backend", "status", "found", "ms", ""),
@@ -65,7 +65,7 @@ def _backends_asked(asked: Sequence[wire.Asked]) -> None:
     )
 
 
-def _memories_shown(answer: wire.Fused, *, left_out: bool) -> None:
+def _memories_shown(answer: wire.FuseReply, *, left_out: bool) -> None:
     """Prints score, backends and signals of each memory in the block; with ``left_out`` of the others, too."""
     candidates = (answer["explain"] or {}).get("candidates", [])
     reasons = {row["ref"]: row for row in candidates}
@@ -112,7 +112,7 @@ def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence
     return ", ".join(words)
 
 
-def found(answer: wire.Found, *, native: bool = False) -> None:
+def found(answer: wire.SearchReply, *, native: bool = False) -> None:
     """Prints the hits of one backend, a line each; with ``native`` its own ids, too."""
     titles = ("", "memory", "score", *(("its own id",) if native else ()), "text")
     rows = (

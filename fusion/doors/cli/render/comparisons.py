@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fusion import wire
 
 
-def compared(answer: wire.Compared) -> None:
+def compared(answer: wire.CompareReply) -> None:
     """Prints how two arms answered, what only one of them has, and why the other does not have it."""
     sides = (("a", answer["a"]), ("b", answer["b"]))
     table(
@@ -56,7 +56,7 @@ def compared(answer: wire.Compared) -> None:
         _reasons(answer["notes"])
 
 
-def _reason(why: wire.Why, side: str) -> wire.Reason:
+def _reason(why: wire.ComparedMemory, side: str) -> wire.ReceiptEntry:
     return why["a"] if side == "a" else why["b"]
 
 

@@ -38,7 +38,7 @@ def memories(page: wire.Memories) -> None:
         say(f"More: --cursor {page['next_cursor']}")
 
 
-def memory(found: wire.Remembrance) -> None:
+def memory(found: wire.StoredMemory) -> None:
     """Prints one memory in full, then its fields."""
     say(found["text"].rstrip("\n") + "\n")
     place = found["document"] and f"{found['document']}:{found['position']}"
@@ -62,7 +62,7 @@ def memory(found: wire.Remembrance) -> None:
             say(f"{name:<9} {value}")
 
 
-def said_again(found: wire.Remembrance) -> str | None:
+def said_again(found: wire.StoredMemory) -> str | None:
     """How often a memory was remembered and when last; None for a single time."""
     if found.get("said", 1) < 2:
         return None

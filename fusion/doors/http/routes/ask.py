@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from fusion.recall.gather import Answer
 
 
-@router.post("/fuse", response_model=wire.Fused)
-@router.post("/v1/fuse", name="fuse_v1", response_model=wire.Fused)
+@router.post("/fuse", response_model=wire.FuseReply)
+@router.post("/v1/fuse", name="fuse_v1", response_model=wire.FuseReply)
 async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Response:
     """Ask all memories; get one block that fits the prompt"""
     fused = await while_connected(request, context.fusion.fuse(body.request(context.tenant)))
     return reply(fused, server_timing=f"fuse;dur={fused.took_ms:.2f}")
 
 
-@router.post("/v1/compare", response_model=wire.Compared)
+@router.post("/v1/compare", response_model=wire.CompareReply)
 async def compare(request: Request, context: Context, body: schemas.CompareBody) -> Response:
     """Ask once, answer by two arms, and show what differs and why"""
     question = body.request(context.tenant)
     return reply(await while_connected(request, context.fusion.compare(question, body.a, body.b)))
 
 
-@router.post("/v1/search", response_model=wire.Found)
+@router.post("/v1/search", response_model=wire.SearchReply)
 async def search(request: Request, context: Context, body: schemas.SearchBody) -> Response:
     """Ask one backend; get its raw hits"""
     search_backend = context.fusion.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)

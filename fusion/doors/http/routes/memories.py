@@ -48,11 +48,11 @@ _REPLAYED = {
 
 @router.post(
     "/v1/memories",
-    response_model=wire.Remembered,
+    response_model=wire.RememberReply,
     response_description="All were stored before",
     responses={
         200: {"headers": _REPLAYED},
-        201: {"description": "Stored", "model": wire.Remembered, "headers": _REPLAYED},
+        201: {"description": "Stored", "model": wire.RememberReply, "headers": _REPLAYED},
         **problems(
             404, 409, 507
         ),  # 404: what a memory supersedes is not there; 409: the key's first request still runs
@@ -94,7 +94,7 @@ async def remember(
     return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **headers)
 
 
-@router.get("/v1/memories/{ref:path}", response_model=wire.Remembrance, responses=problems(404))
+@router.get("/v1/memories/{ref:path}", response_model=wire.StoredMemory, responses=problems(404))
 async def memory(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """Read one memory"""
     return reply(await context.fusion.memory(checked_ref(ref), query.scope(context.tenant)))
@@ -106,7 +106,7 @@ async def forget(context: Context, ref: Reference, query: Annotated[schemas.Scop
     return reply(await context.fusion.forget(checked_ref(ref), query.scope(context.tenant)))
 
 
-@router.post("/v1/forget", response_model=wire.Forgetting, responses=problems(507))
+@router.post("/v1/forget", response_model=wire.ForgetReply, responses=problems(507))
 async def forget_many(context: Context, body: schemas.ForgetBody) -> Response:
     """Forget by refs, query, source, document or time; or show what would be forgotten"""
     return reply(await context.fusion.forget_many(body.request(context.tenant)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     pass
 
 
-@router.post("/v1/tools/memory_search", response_model=wire.ToolFound)
+@router.post("/v1/tools/memory_search", response_model=wire.ToolSearchReply)
 async def memory_search(request: Request, context: Context, body: schemas.SearchToolBody) -> Response:
     """An agent's tool: single memories with path, lines and citation; an empty list when no backend answers"""
     try:
@@ -47,7 +47,7 @@ async def memory_search(request: Request, context: Context, body: schemas.Search
     return reply(result)
 
 
-@router.post("/v1/tools/memory_get", response_model=wire.ToolRead)
+@router.post("/v1/tools/memory_get", response_model=wire.ToolReadReply)
 async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
     """An agent's tool: lines of a document, or a memory; an empty text for an unknown path"""
     scope = body.scope(context.tenant)
