@@ -1,4 +1,4 @@
-"""Turns: few questions at once while this process computes, more while it waits; nobody is forgotten."""
+"""Admission: few questions at once while this process computes, more while it waits; each one gets a result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINUTE = 60.0
 
 
 class Crowd:
-    """Questions that each take so long once they have their turn; ``at_once`` of them at most were under way."""
+    """Questions that each hold their slot for the same time; ``at_once`` is the largest number under way."""
 
     def __init__(self, turns: Admission) -> None:
         self.admission = turns
@@ -50,7 +50,7 @@ def at_rest() -> float:
 @pytest.mark.feature(
     "few questions at once while the process computes, more while it waits for servers; each gets its turn"
 )
-def test_few_at_once_while_the_process_computes() -> None:
+def test_limit_stays_at_start_while_cpu_bound() -> None:
     """192 questions of 0.1 s over a busy core: 4 at a time, so the last one ends after 192 / 4 × 0.1 = 4.8 s."""
 
     async def work() -> float:
@@ -66,8 +66,8 @@ def test_few_at_once_while_the_process_computes() -> None:
 @pytest.mark.feature(
     "few questions at once while the process computes, more while it waits for servers; each gets its turn"
 )
-def test_all_there_is_room_for_while_it_waits() -> None:
-    """Slow servers and an idle process: twice as many after each look (4, 8, 16, 32, 64), and no more than the most."""
+def test_limit_rises_to_the_maximum_while_waiting() -> None:
+    """Slow servers and an idle process: the limit doubles at each adjustment (4, 8, 16, 32, 64) up to the maximum."""
 
     async def work() -> None:
         crowd = Crowd(Admission(64, at_rest))
@@ -84,8 +84,8 @@ def test_all_there_is_room_for_while_it_waits() -> None:
     run(work())
 
 
-def test_their_number_follows_what_is_computed() -> None:
-    """Each question under way computes 4 % of a core: 20 of them are 80 %, and about so many there are."""
+def test_limit_follows_cpu_time() -> None:
+    """Each question uses 4 % of a core, so that about 20 of them are under way: 80 %."""
 
     async def work() -> int:
         loop = asyncio.get_running_loop()
@@ -106,8 +106,8 @@ def test_their_number_follows_what_is_computed() -> None:
     assert 18 <= run(work()) <= 22
 
 
-def test_a_look_that_comes_late_halves_their_number() -> None:
-    """Others keep the machine busy: this process computes next to nothing, and yet more at once would only be later."""
+def test_late_adjustment_halves_the_limit() -> None:
+    """Other programs keep the machine busy; more questions at once would only be slower."""
 
     async def work() -> tuple[int, int]:
         loop = asyncio.get_running_loop()
@@ -125,8 +125,8 @@ def test_a_look_that_comes_late_halves_their_number() -> None:
     assert run(work()) == (64, 32)
 
 
-def test_after_a_pause_it_begins_with_few_again() -> None:
-    """What was right for the last crowd need not be so for the next."""
+def test_limit_returns_to_start_after_a_pause() -> None:
+    """The next questions may need more CPU time than the last ones."""
 
     async def work() -> None:
         turns = Admission(64, at_rest)
@@ -136,8 +136,8 @@ def test_after_a_pause_it_begins_with_few_again() -> None:
     run(work())
 
 
-def test_who_has_waited_as_long_as_it_may_take_is_sent_away() -> None:
-    """Others lose nothing by it, and it is said when to come back."""
+def test_slot_wait_ends_with_overloaded() -> None:
+    """The error has the time to retry, and the other questions are not affected."""
 
     async def work() -> list[int]:
         crowd = Crowd(Admission(1, at_rest))
@@ -154,8 +154,8 @@ def test_who_has_waited_as_long_as_it_may_take_is_sent_away() -> None:
     assert run(work()) == [0, 1]
 
 
-def test_a_turn_that_comes_when_nobody_waits_any_more_is_the_next_one_s() -> None:
-    """It is given and its asker leaves in the same moment."""
+def test_slot_of_a_cancelled_question_goes_to_the_next() -> None:
+    """The slot is assigned and its question is cancelled at the same moment."""
 
     async def work() -> list[int]:
         crowd = Crowd(Admission(1, at_rest))
@@ -179,8 +179,10 @@ def test_a_turn_that_comes_when_nobody_waits_any_more_is_the_next_one_s() -> Non
     most=st.integers(1, 12),
     share=st.floats(0, 2),
 )
-def test_nobody_is_forgotten(questions: list[tuple[float, float, float]], most: int, share: float) -> None:
-    """Whoever comes when, takes how long and loses patience: served or sent away, and all turns are free again."""
+def test_every_question_gets_a_slot_or_an_error(
+    questions: list[tuple[float, float, float]], most: int, share: float
+) -> None:
+    """For any arrival times, durations and time limits; in the end all slots are free."""
 
     async def work() -> None:
         crowd = Crowd(Admission(most, computing(share)))

@@ -28,7 +28,7 @@ def earlier_home(tmp_path: Path) -> Path:
 
 @pytest.mark.model
 @pytest.mark.feature("a home of an earlier version opens with its memories, refs and recipes")
-async def test_an_earlier_home_opens_with_all_that_it_kept(earlier_home: Path) -> None:
+async def test_home_of_an_earlier_version_keeps_all_its_data(earlier_home: Path) -> None:
     allow(earlier_home)
     async with Gateway.open(load(home=earlier_home)) as gateway:
         await gateway.settle()

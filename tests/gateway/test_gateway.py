@@ -185,18 +185,18 @@ async def from_first_to_last(home: Path, chosen: Settings, names: set[str]) -> N
     assert home == chosen.home
 
 
-class TestOneMemorysLife:
-    async def test_in_memory(self, home: Path) -> None:
+class TestLifeOfAMemory:
+    async def test_memory_in_the_reference_backend(self, home: Path) -> None:
         """Remembered, found, explained, forgotten, gone from every answer."""
         await from_first_to_last(home, small(home), {"one", "two"})
 
-    async def test_in_the_four_embedded_backends_by_words(self, home: Path) -> None:
+    async def test_memory_in_four_embedded_backends_without_a_model(self, home: Path) -> None:
         """The same without a model."""
         await from_first_to_last(home, embedded(home), EMBEDDED)
 
     @pytest.mark.feature("one memory's life over the four embedded backends and the real model")
     @pytest.mark.model
-    async def test_in_the_four_embedded_backends(self, home: Path) -> None:
+    async def test_memory_in_four_embedded_backends(self, home: Path) -> None:
         """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
         chosen = load(home=home)
         await from_first_to_last(home, chosen, EMBEDDED)
@@ -211,7 +211,7 @@ class TestOneMemorysLife:
         }
         assert states["cortex"].vectors == states["cortex"].items == 2
 
-    async def test_what_is_acknowledged_survives_reopening(self, home: Path) -> None:
+    async def test_acknowledged_memories_survive_reopening(self, home: Path) -> None:
         """Also for backends that keep nothing themselves and for what was never delivered before the end."""
         async with Gateway.open(small(home)) as fusion:
             [kept] = await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
@@ -221,7 +221,7 @@ class TestOneMemorysLife:
             assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
 
     @pytest.mark.row("A163", "a backend that joins later catches up")
-    async def test_a_backend_that_joins_later_catches_up(self, home: Path) -> None:
+    async def test_backend_added_later_gets_all_memories(self, home: Path) -> None:
         """It learns all that was acknowledged before it was configured, without what was forgotten."""
         async with Gateway.open(small(home, one="adapters.inmemory:InMemory")) as fusion:
             refs = await told(fusion, *(f"Note {i} about the harbour" for i in range(5)))
@@ -232,7 +232,7 @@ class TestOneMemorysLife:
             found = {hit.text for hit in (await fusion.search("late", "harbour", NADIA)).hits}
         assert found == {f"Note {i} about the harbour" for i in (0, 1, 3, 4)}
 
-    async def test_a_recording_replays_to_the_same_block(self, home: Path) -> None:
+    async def test_recording_replays_to_the_same_block(self, home: Path) -> None:
         """What was recorded of a real request gives the same block and memories, byte for byte."""
         async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED, "The bookings database runs on SQLite today", "Omar keeps bees")
@@ -243,12 +243,12 @@ class TestOneMemorysLife:
         assert (replayed.block, replayed.memories) == (live.block, live.memories)
 
 
-class TestACrowd:
+class TestConcurrentQuestions:
     @pytest.mark.feature(
         "… a place that is not free in time, a turn that does not come in time: 503 with Retry-After",
         of="too many at once: 503",
     )
-    async def test_questions_take_turns(self, home: Path) -> None:
+    async def test_questions_wait_for_a_slot(self, home: Path) -> None:
         """While the one turn is another's, fuse, compare and search wait as long as they may take, and are sent away.
 
         What is wrong with a question is said at once. When the turn is free again, the next one is answered.
@@ -270,9 +270,9 @@ class TestACrowd:
             assert fusion.admission.under_way == 0
 
 
-class TestWhatIsMissing:
+class TestUnavailableParts:
     @pytest.mark.feature("a damaged backend is disabled, with its fix")
-    async def test_a_damaged_backend_costs_its_own_answers(self, home: Path) -> None:
+    async def test_damaged_backend_does_not_affect_the_others(self, home: Path) -> None:
         """Rubbish instead of its database: disabled with the fix, and the other three answer."""
         async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
@@ -296,7 +296,7 @@ class TestWhatIsMissing:
         "a backend that is on by default and whose package is not installed is disabled, and says how to install "
         "it; one that is asked for is an error"
     )
-    async def test_an_optional_package_of_a_backend_that_nobody_asked_for(self, home: Path) -> None:
+    async def test_backend_of_the_defaults_without_its_package_is_disabled(self, home: Path) -> None:
         """mem0 is on by default and its package is an extra: without it the other three answer, and it says how to
         install it; an answer is not degraded for that. Who set something of mem0 wants it: then it is an error."""
         (home / "fusion.toml").parent.mkdir()
@@ -324,7 +324,7 @@ class TestWhatIsMissing:
         "… and refilled from the journal when its folder is moved away",
         of="a damaged backend is disabled",
     )
-    async def test_a_refilled_backend_is_whole_again(self, home: Path) -> None:
+    async def test_emptied_backend_is_filled_again(self, home: Path) -> None:
         """The fix that the message gives works: with its folder moved away it gets everything from the journal."""
         async with Gateway.open(embedded(home)) as fusion:
             await told(fusion, DECIDED)
@@ -338,7 +338,7 @@ class TestWhatIsMissing:
         "… one that is down is not taken for an emptied one that needs everything again",
         of="a damaged backend is disabled",
     )
-    async def test_a_backend_that_is_down_is_not_taken_for_emptied(self, home: Path) -> None:
+    async def test_backend_that_is_down_is_not_filled_again(self, home: Path) -> None:
         """It says that it holds nothing because it cannot be reached: it is not told of everything again for that."""
         Down.told.clear()
         for _ in range(2):
@@ -356,7 +356,7 @@ class TestWhatIsMissing:
             ("Broken", "ZeroDivisionError: division"),
         ],
     )
-    async def test_a_backend_that_cannot_be_opened_says_why(self, home: Path, adapter: str, fix: str) -> None:
+    async def test_backend_that_cannot_be_opened_names_the_fix(self, home: Path, adapter: str, fix: str) -> None:
         """A missing package names the extra; a fault of the system or of the adapter itself is told as it is."""
         chosen = small(home, one="adapters.inmemory:InMemory", two=f"tests.gateway.test_gateway:{adapter}")
         async with Gateway.open(chosen) as fusion:
@@ -367,7 +367,7 @@ class TestWhatIsMissing:
         assert fix in states["two"].detail
         assert DECIDED in fused.block
 
-    async def test_wrong_options_of_one_close_the_others(self, home: Path) -> None:
+    async def test_wrong_options_of_one_backend_close_the_others(self, home: Path) -> None:
         """A settings error ends the opening; what was open by then is closed, so that the next one finds it free."""
         with pytest.raises(SettingsError):
             async with Gateway.open(load(home=home, embedder={"adapter": ""}, backends={"cortex": {"hops": 0}})):
@@ -375,7 +375,7 @@ class TestWhatIsMissing:
         async with Gateway.open(embedded(home)) as fusion:
             assert {state.status for state in await fusion.backends()} == {"ready"}
 
-    async def test_none_that_can_be_opened_is_no_answer(self, home: Path) -> None:
+    async def test_question_without_an_open_backend_raises(self, home: Path) -> None:
         """All broken: an error with the coverage, not an empty block that looks like nothing was known."""
         async with Gateway.open(small(home, one="tests.gateway.test_gateway:NoRoom")) as fusion:
             assert not (await fusion.ready())["ready"]
@@ -385,7 +385,7 @@ class TestWhatIsMissing:
         assert caught.value.details["backends"][0]["error_code"] == "not_opened"
 
     @pytest.mark.feature("when no backend answers, Retry-After says when the first breaker lets a question through")
-    async def test_when_nobody_answers_the_caller_learns_when_to_come_back(self, home: Path) -> None:
+    async def test_nobody_answered_has_the_time_to_retry(self, home: Path) -> None:
         """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
         chosen = small(home, one="tests.gateway.test_gateway:Expired", two="tests.gateway.test_gateway:NoRoom")
         async with Gateway.open(chosen) as fusion:
@@ -398,7 +398,7 @@ class TestWhatIsMissing:
             assert fusion.retry_after_s(["two"]) == 60  # somebody has to fix it first
 
     @pytest.mark.row("A088", "A104", "without the model everything is found by its words, and says so")
-    async def test_a_missing_model_leaves_words(self, home: Path) -> None:
+    async def test_missing_embedding_model_leaves_search_by_words(self, home: Path) -> None:
         """Everything answers lexically; ready() gives the fix, and every answer says that it is degraded."""
         chosen = load(home=home, embedder={"adapter": "tests.gateway.test_gateway:NoModel"})
         async with Gateway.open(chosen) as fusion:
@@ -413,14 +413,14 @@ class TestWhatIsMissing:
         assert {state.status for state in states} == {"ready"}
         assert sum(state.vectors for state in states) == 0
 
-    async def test_no_model_by_choice_is_no_degradation(self, home: Path) -> None:
+    async def test_disabled_embedding_model_is_not_degraded(self, home: Path) -> None:
         """`[embedder] adapter = ""` is noted, and no answer is called degraded for it."""
         async with Gateway.open(small(home)) as fusion:
             await told(fusion, DECIDED)
             assert not (await fusion.fuse(ASKED, scope=NADIA)).degraded
             assert len((await fusion.ready())["notes"]) == 1
 
-    async def test_a_backend_that_is_switched_off(self, home: Path) -> None:
+    async def test_disabled_backend_is_listed_and_not_asked(self, home: Path) -> None:
         """`enabled = false`: not opened, not asked, no folder made, and the others are all that was wanted."""
         chosen = load(home=home, embedder={"adapter": ""}, backends={"mem0": {"enabled": False}})
         async with Gateway.open(chosen) as fusion:
@@ -432,12 +432,12 @@ class TestWhatIsMissing:
         assert fused.coverage == counts
 
 
-class TestAProvider:
+class TestEmbeddingProvider:
     """Vectors from a server: here one on loopback that answers as Ollama does."""
 
     @pytest.mark.feature("providers: a question sends itself and nothing else")
     @pytest.mark.model
-    async def test_a_question_sends_itself_and_nothing_else(self, home: Path) -> None:
+    async def test_provider_receives_the_question_alone(self, home: Path) -> None:
         """What is remembered is sent once for all four backends, a question once; candidates are compared here."""
         async with Chaos(behaviour=ollama) as server:
             chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
@@ -452,7 +452,7 @@ class TestAProvider:
         assert [text for call in server.calls[before:] for text in call.json["input"]] == [f"search_query: {ASKED}"]
 
     @pytest.mark.model
-    async def test_one_that_is_down_costs_the_vectors(self, home: Path) -> None:
+    async def test_provider_that_is_down_leaves_search_by_words(self, home: Path) -> None:
         """Words answer, named as degraded with how to fix it; when it is back, the vectors fill in."""
         async with Chaos(behaviour=chaos.status(503)) as server:
             chosen = load(home=home, embedder={"provider": "ollama", "url": server.url})
@@ -465,7 +465,7 @@ class TestAProvider:
                 notes = [note for state in await fusion.backends() for note in state.notes]
                 assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
 
-    async def test_one_that_cannot_be_had_fails_closed(self, home: Path) -> None:
+    async def test_unknown_provider_stops_the_start(self, home: Path) -> None:
         """A079: no key, no server: the home does not open, and no other provider stands in."""
         chosen = load(home=home, embedder={"provider": "voyage"})
         with pytest.raises(SettingsError, match="there is no key in VOYAGE_API_KEY"):
@@ -473,7 +473,7 @@ class TestAProvider:
                 raise AssertionError("it opened")
 
     @pytest.mark.row("A079", "providers: `none` is words only")
-    async def test_none_is_words_only(self, home: Path) -> None:
+    async def test_provider_none_searches_by_words(self, home: Path) -> None:
         """A079: `provider = "none"` is noted, and nothing is called degraded for it."""
         async with Gateway.open(load(home=home, embedder={"provider": "none"})) as fusion:
             await told(fusion, DECIDED)
@@ -510,7 +510,7 @@ class Ailing(InMemory):
     "does not hold it up"
 )
 @pytest.mark.feature("a degraded answer says why, also where it is a backend's own trouble")
-async def test_a_degraded_answer_says_why(home: Path) -> None:
+async def test_degraded_answer_has_the_reason(home: Path) -> None:
     """What a backend says that fails stands beside the very first answer, and beside both answers of a comparison."""
     tables = {"attic": {"adapter": "tests.gateway.test_gateway:Ailing"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
@@ -534,7 +534,7 @@ class Slow(Ailing):
         return await super().describe()
 
 
-async def test_the_first_answer_does_not_wait_for_who_is_slow_to_say_how_it_is(home: Path) -> None:
+async def test_first_answer_does_not_wait_for_a_slow_description(home: Path) -> None:
     """It comes without that, and the next one has it."""
     async with Gateway.open(small(home, attic="tests.gateway.test_gateway:Slow")) as fusion:
         attic = fusion.sources["attic"].backend
@@ -566,7 +566,7 @@ class Examined(InMemory):
 
 
 @pytest.mark.feature("… and goes on being said while it is looked for again", of="corrupt truth of a backend")
-async def test_a_known_damage_is_told_while_it_is_looked_for_again(home: Path) -> None:
+async def test_known_damage_is_reported_during_the_next_check(home: Path) -> None:
     """It holds until a look came back clean: a look of minutes must not hide what the last one found."""
     async with Gateway.open(small(home, attic="tests.gateway.test_gateway:Examined")) as fusion:
         attic = fusion.sources["attic"].backend
@@ -602,11 +602,11 @@ def opening_of(fusion: Gateway) -> Opening:
     return backend.opening
 
 
-class TestALanguageModel:
+class TestLanguageModel:
     @pytest.mark.row(
         "A043", "… a key in the environment alone sends nothing", of="a model distils conversations into memories"
     )
-    async def test_a_key_in_the_environment_alone_sends_nothing(self, tmp_path: Path) -> None:
+    async def test_key_in_the_environment_alone_sends_nothing(self, tmp_path: Path) -> None:
         """Only the configuration turns a model on; without it no backend gets one, and nothing is distilled."""
         with environment(ANTHROPIC_API_KEY="sk-made-up", OPENAI_API_KEY="sk-made-up"):
             async with Gateway.open(modelled(tmp_path)) as fusion:
@@ -614,7 +614,7 @@ class TestALanguageModel:
                 assert opening_of(fusion).model is None
                 assert not any("language model" in note for note in fusion.notes)
 
-    async def test_a_conversation_is_distilled_and_found(self, tmp_path: Path) -> None:
+    async def test_conversation_is_distilled_and_found(self, tmp_path: Path) -> None:
         """With a model a turn becomes a memory in every backend, and each backend is opened with the model."""
         chosen = {"adapter": "tests.gateway.test_gateway:Scripted", "quiet_s": 0}
         async with Gateway.open(modelled(tmp_path, **chosen)) as fusion:
@@ -625,14 +625,14 @@ class TestALanguageModel:
             answer = await fusion.search("notes", "Faro", NADIA)
             assert [hit.text for hit in answer.hits if hit.derived_from] == ["Nadia moved to Faro."]
 
-    async def test_a_model_without_its_key_degrades_and_says_so(self, tmp_path: Path) -> None:
+    async def test_model_without_its_key_is_reported_as_degraded(self, tmp_path: Path) -> None:
         """The gateway starts, learns by rules, and names the variable."""
         chosen = {"adapter": "adapters.models.gateway:Gateway", "api_key_env": "NOBODYS_KEY"}
         async with Gateway.open(modelled(tmp_path, **chosen)) as fusion:
             assert fusion.distiller is None
             assert any("NOBODYS_KEY is not set" in note for note in fusion.notes)
 
-    async def test_a_wrong_option_stops_the_start(self, tmp_path: Path) -> None:
+    async def test_wrong_model_option_stops_the_start(self, tmp_path: Path) -> None:
         """It is named, as every mistake in the configuration is."""
         chosen = {"adapter": "adapters.models.gateway:Gateway", "base_url": "ftp://x"}
         with pytest.raises(SettingsError, match="base_url"):
@@ -651,7 +651,7 @@ class TestNames:
             (":There", "write package.module:Class"),
         ],
     )
-    async def test_an_adapter_that_is_not_there(self, home: Path, path: str, told: str) -> None:
+    async def test_missing_adapter_is_named_with_suggestions(self, home: Path, path: str, told: str) -> None:
         """The setting is named, and what to write instead; nothing is left open."""
         with pytest.raises(SettingsError) as caught:
             async with Gateway.open(small(home, one=path)):
@@ -661,13 +661,13 @@ class TestNames:
         async with Gateway.open(small(home)):
             """The lock was given back."""
 
-    def test_our_adapters_are_told(self) -> None:
+    def test_list_of_adapters_names_their_folder(self) -> None:
         """The list that an unknown name is answered with is a folder that exists."""
         with pytest.raises(SettingsError) as caught:
             resolve("adapters.nothing:There", "key")
         assert (Path(str(caught.value).rpartition(" ")[2]) / "inmemory.py").is_file()
 
-    async def test_unknown_backends_and_recipes_list_what_there_is(self, home: Path) -> None:
+    async def test_unknown_backends_and_recipes_list_the_known_ones(self, home: Path) -> None:
         """In a request they are bad input; in the settings, a settings error."""
         async with Gateway.open(small(home)) as fusion:
             with pytest.raises(BadInput, match="'three': there are one, two"):
@@ -680,15 +680,15 @@ class TestNames:
             async with Gateway.open(small(home).model_copy(update={"recipe": "fast"})):
                 raise AssertionError
 
-    async def test_no_backend_at_all(self, home: Path) -> None:
+    async def test_home_without_backends_is_refused(self, home: Path) -> None:
         """Says what to add."""
         with pytest.raises(SettingsError, match=r"add a \[backends.NAME\] table"):
             async with Gateway.open(load(home=home, backends_only=True, embedder={"adapter": ""})):
                 raise AssertionError
 
 
-class TestTheHome:
-    async def test_a_second_opener_is_told_who_the_first_is(self, home: Path) -> None:
+class TestHome:
+    async def test_locked_home_names_its_process(self, home: Path) -> None:
         """One process owns a home; the other learns which, and the first is not disturbed."""
         async with Gateway.open(small(home)) as fusion:
             with pytest.raises(HomeLocked, match=f"{home} is in use by this process"):
@@ -697,7 +697,7 @@ class TestTheHome:
             await told(fusion, DECIDED)
             assert DECIDED in (await fusion.fuse(ASKED, scope=NADIA)).block
 
-    async def test_closing_leaves_no_task_behind(self, home: Path) -> None:
+    async def test_closing_leaves_no_task(self, home: Path) -> None:
         """Deliveries, fillings, receipts: all ended, also in the middle of work and when the block raised."""
         before = asyncio.all_tasks()
         async with Gateway.open(embedded(home)) as fusion:
@@ -710,7 +710,7 @@ class TestTheHome:
                 raise ZeroDivisionError
         assert asyncio.all_tasks() == before
 
-    async def test_a_receipt_outlives_its_process(self, home: Path) -> None:
+    async def test_receipt_outlives_its_process(self, home: Path) -> None:
         """The last answer before the end is explained after it."""
         async with Gateway.open(small(home)) as fusion:
             await told(fusion, DECIDED)
@@ -720,7 +720,7 @@ class TestTheHome:
             with pytest.raises(NotFound):
                 await fusion.receipt(receipt_id, "another tenant")
 
-    async def test_nothing_is_written_elsewhere(self, home: Path) -> None:
+    async def test_gateway_writes_only_to_its_home(self, home: Path) -> None:
         """Neither in the working directory, nor next to the home; in the user's folder the record that allows it."""
         elsewhere = [Path.home(), Path.cwd() / ".fusion"]
         make_home(home)
@@ -734,7 +734,7 @@ class TestTheHome:
 
     @pytest.mark.feature("a home's files are its owner's alone")
     @pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
-    async def test_its_files_are_its_owners_alone(self, home: Path) -> None:
+    async def test_files_of_a_home_are_private(self, home: Path) -> None:
         """0600 and 0700, whatever the user's umask."""
         with umask(0o022):
             async with Gateway.open(embedded(home)) as fusion:
@@ -743,7 +743,7 @@ class TestTheHome:
                 open_to_others = [str(p.relative_to(home)) for p in [home, *home.rglob("*")] if p.stat().st_mode & 0o77]
         assert open_to_others == []
 
-    async def test_the_home_that_is_named_is_opened(self, tmp_path: Path) -> None:
+    async def test_named_home_is_opened(self, tmp_path: Path) -> None:
         """By the caller or by the configuration file, without changing the process's environment."""
         text = 'home = "kept"\nbackends_only = true\n[embedder]\nadapter = ""\n'
         file = tmp_path / "mine.toml"

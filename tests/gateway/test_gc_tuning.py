@@ -7,7 +7,7 @@ import gc
 from fusion.gateway.gc_tuning import THRESHOLDS, settled_heap
 
 
-def test_what_is_there_when_serving_begins_is_looked_through_no_more():
+def test_settled_heap_is_excluded_from_collection():
     """It is set aside (frozen) while the block runs, and the collector comes 28 times as seldom: 20,000 against 700."""
     before = gc.get_threshold(), gc.get_freeze_count()
     with settled_heap():
@@ -17,7 +17,7 @@ def test_what_is_there_when_serving_begins_is_looked_through_no_more():
     assert gc.get_freeze_count() == 0
 
 
-def test_garbage_made_meanwhile_is_still_collected():
+def test_later_garbage_is_still_collected():
     """A cycle made while the heap is settled goes with the next look."""
 
     class Cycle:

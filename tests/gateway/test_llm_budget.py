@@ -1,4 +1,4 @@
-"""One budget and one breaker for all who ask a model."""
+"""A language model with one budget and one breaker for all its callers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes import FakeModel
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -28,7 +28,7 @@ def metered(model: FakeModel, clock: Clock, calls: int = 100, tokens: int = 100_
 
 
 async def asks(model: BudgetedModel, max_tokens: int = 10) -> float | None:
-    """None when it was asked, else the seconds that one is told to wait."""
+    """None if the model was called, else the seconds to wait."""
     try:
         await model.complete("system", "user", max_tokens)
     except RateLimited as error:
@@ -36,8 +36,8 @@ async def asks(model: BudgetedModel, max_tokens: int = 10) -> float | None:
     return None
 
 
-async def test_the_calls_of_a_minute_are_counted():
-    """Two a minute: the third is told to wait until the first is a minute old, 60 - 10 = 50 s."""
+async def test_budget_limits_calls_per_minute():
+    """Two calls per minute: the third waits until the first is a minute old, 60 - 10 = 50 s."""
     clock = Clock()
     model = metered(FakeModel("x"), clock, calls=2)
     assert await asks(model) is None
@@ -48,8 +48,8 @@ async def test_the_calls_of_a_minute_are_counted():
     assert await asks(model) is None
 
 
-async def test_the_tokens_of_a_minute_are_counted_as_they_were():
-    """A call costs its question, and its whole allowance until the answer is there: then what that has."""
+async def test_budget_limits_tokens_per_minute():
+    """A call counts its question and the allowance for the answer; afterwards, the tokens of the answer itself."""
     asked, answered = estimate_tokens("systemuser"), estimate_tokens("x")
     clock = Clock()
     model = metered(FakeModel("x"), clock, tokens=2 * asked + 1000 + answered)
@@ -66,8 +66,8 @@ async def test_the_tokens_of_a_minute_are_counted_as_they_were():
     "call: what waits is asked again later",
     of="language models",
 )
-async def test_five_failures_in_a_row_give_it_thirty_seconds():
-    """Then one call tries while the others are told to wait; an answer lets everybody in again."""
+async def test_five_failures_in_a_row_open_the_breaker_for_thirty_seconds():
+    """Then one call is a probe while the others wait; its answer closes the breaker."""
     clock = Clock()
     inner = FakeModel(*([BackendUnreachable("x"), BackendTimeout("x"), HttpStatus("x", 503)] * 2)[:FAILURES], "fine")
     model = metered(inner, clock)
@@ -87,8 +87,8 @@ async def test_five_failures_in_a_row_give_it_thirty_seconds():
     assert await asks(model) is None
 
 
-async def test_a_probe_that_fails_gives_it_thirty_more():
-    """The sixth failure is enough."""
+async def test_failed_probe_opens_the_breaker_again():
+    """One failure is enough then."""
     clock = Clock()
     model = metered(FakeModel(BackendUnreachable("x")), clock)
     for _ in range(FAILURES):
@@ -100,7 +100,7 @@ async def test_a_probe_that_fails_gives_it_thirty_more():
     assert await asks(model) == OPEN_S
 
 
-async def test_nonsense_and_refusals_are_not_failures():
+async def test_invalid_answers_and_refusals_are_not_failures():
     """A server that answers is alive: neither prose nor a 400 opens the breaker, and it breaks a row of failures."""
     clock = Clock()
     model = metered(FakeModel(*[InvalidAnswer("x"), HttpStatus("x", 400)] * 4, "fine"), clock)
@@ -120,7 +120,7 @@ async def test_nonsense_and_refusals_are_not_failures():
         (HttpStatus("x", 503, 12.0), 12.0),
     ],
 )
-async def test_who_asks_for_time_gets_it(fault: Exception, wait_s: float):
+async def test_requested_pauses_are_honoured(fault: Exception, wait_s: float):
     """A Retry-After is honoured up to five minutes; a refused key is tried again after as long."""
     model = metered(FakeModel(fault, "fine"), Clock())
     with pytest.raises(type(fault)):
@@ -128,8 +128,8 @@ async def test_who_asks_for_time_gets_it(fault: Exception, wait_s: float):
     assert await asks(model) == wait_s
 
 
-async def test_a_probe_that_the_caller_leaves_lets_the_next_call_try():
-    """Cancelled, it says nothing about the model: the next call is the probe, at once."""
+async def test_cancelled_probe_lets_the_next_call_through():
+    """A cancelled call says nothing about the model; the next call is the probe."""
     clock = Clock()
     inner = FakeModel(*[BackendUnreachable("x")] * FAILURES, "fine")
     model = metered(inner, clock)
@@ -147,8 +147,8 @@ async def test_a_probe_that_the_caller_leaves_lets_the_next_call_try():
     assert await asks(model) is None
 
 
-async def test_an_open_breaker_spends_no_budget():
-    """What is refused is not sent, so it is not counted."""
+async def test_open_breaker_spends_no_budget():
+    """A refused call is not sent, and so not counted."""
     clock = Clock()
     model = metered(FakeModel(*[BackendUnreachable("x")] * FAILURES, "fine"), clock, calls=FAILURES + 1)
     for _ in range(FAILURES):
@@ -159,8 +159,8 @@ async def test_an_open_breaker_spends_no_budget():
     assert await asks(model) is None
 
 
-async def test_closing_closes_the_model():
-    """It owns what it wraps."""
+async def test_close_closes_the_model():
+    """The wrapper owns the model."""
     inner = FakeModel("x")
     await metered(inner, Clock()).close()
     assert inner.closed

@@ -27,20 +27,20 @@ class TestWhen:
         "A070", "`/v1/flush/plan`: before a compaction, at window − 20,000 − 4,000 tokens, an agent saves what it knows"
     )
     @pytest.mark.parametrize(("total", "flush", "reason"), [(DUE - 1, False, "not_yet"), (DUE, True, "tokens")])
-    def test_tokens_reach_window_less_floor_less_soft_threshold(self, total: int, flush: bool, reason: Reason) -> None:
+    def test_flush_is_due_at_window_minus_both_reserves(self, total: int, flush: bool, reason: Reason) -> None:
         """200,000 − 20,000 − 4,000 = 176,000: one less is not yet."""
         found = planned(total_tokens=total)
         assert (found.flush, found.reason, found.threshold_tokens) == (flush, reason, DUE)
 
     @pytest.mark.row("A166", "… the message that comes next is counted", of="`/v1/flush/plan`: before a compaction")
-    def test_the_message_that_comes_is_counted(self) -> None:
+    def test_next_message_is_counted(self) -> None:
         """100 short of the threshold, and a message of 400 bytes: 400 / 4 = 100 tokens reach it; 396 do not."""
         assert planned(total_tokens=DUE - 100, incoming="x" * 396).reason == "not_yet"
         found = planned(total_tokens=DUE - 100, incoming="x" * 400)
         assert (found.reason, found.expected_tokens) == ("tokens", DUE)
 
     @pytest.mark.row("A071", "… at 2 MB of transcript, where that is set", of="`/v1/flush/plan`: before a compaction")
-    def test_a_transcript_of_two_megabytes_where_that_is_set(self) -> None:
+    def test_flush_is_due_for_a_large_transcript(self) -> None:
         """Off by default; at 2 MB (the seed's 2,097,152 bytes) exactly that many do."""
         two_mb = 2 * 1024 * 1024
         assert planned(total_tokens=0, transcript_bytes=10 * two_mb).reason == "not_yet"
@@ -50,7 +50,7 @@ class TestWhen:
         assert (found.flush, found.reason) == (True, "transcript")
 
     @pytest.mark.row("A072", "… once a compaction, silently", of="`/v1/flush/plan`: before a compaction")
-    def test_once_a_compaction(self) -> None:
+    def test_flush_happens_once_per_compaction(self) -> None:
         """Flushed since the third compaction: not again before the fourth."""
         assert planned(total_tokens=DUE, compactions=3, flushed_at=3).reason == "already_flushed"
         assert planned(total_tokens=DUE, compactions=4, flushed_at=3).flush
@@ -59,7 +59,7 @@ class TestWhen:
     @pytest.mark.row(
         "A166", "… also when the model has refused the context already", of="`/v1/flush/plan`: before a compaction"
     )
-    def test_a_context_that_was_refused_is_flushed_at_once(self) -> None:
+    def test_overflowed_context_is_flushed_immediately(self) -> None:
         """Reactive overflow: whatever was counted, and once a compaction like every other."""
         assert planned(total_tokens=None, overflowed=True).reason == "overflow"
         assert planned(total_tokens=10, overflowed=True).flush
@@ -67,26 +67,26 @@ class TestWhen:
 
     @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
     @pytest.mark.parametrize("trigger", ["heartbeat", "cron", "subagent"])
-    def test_nobody_is_there(self, trigger: Trigger) -> None:
+    def test_unattended_runs_are_not_flushed(self, trigger: Trigger) -> None:
         """Heartbeats, schedules and subagents have nothing of a person's to save."""
         found = planned(total_tokens=DUE, overflowed=True, trigger=trigger)
         assert (found.flush, found.reason) == (False, "unattended")
 
     @pytest.mark.row("A072", "… not in a read-only workspace", of="`/v1/flush/plan`: before a compaction")
     @pytest.mark.parametrize("workspace", ["ro", "none"])
-    def test_nothing_can_be_written(self, workspace: Access) -> None:
+    def test_read_only_workspaces_are_not_flushed(self, workspace: Access) -> None:
         """A sandbox without a writable workspace."""
         assert planned(total_tokens=DUE, workspace=workspace).reason == "read_only"
 
     @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
-    def test_another_program_runs_the_turns(self) -> None:
+    def test_cli_backends_are_not_flushed(self) -> None:
         """A CLI backend compacts by itself."""
         assert planned(total_tokens=DUE, cli_backend=True).reason == "cli_backend"
 
-    def test_it_can_be_switched_off(self) -> None:
+    def test_flush_can_be_disabled(self) -> None:
         assert planned(Rules(enabled=False), total_tokens=DUE, overflowed=True).reason == "disabled"
 
-    def test_what_is_not_known_decides_nothing(self) -> None:
+    def test_unknown_tokens_decide_nothing(self) -> None:
         """No count, no size that counts: told, not guessed."""
         assert planned().reason == "unknown_tokens"
         assert planned(transcript_bytes=10**9).reason == "unknown_tokens"
@@ -96,7 +96,7 @@ class TestWhen:
         "A166", "… a threshold of nothing is refused, with its fix", of="`/v1/flush/plan`: before a compaction"
     )
     @pytest.mark.parametrize("window", [1, 16_000, 24_000])
-    def test_a_threshold_of_nothing_is_refused(self, window: int) -> None:
+    def test_threshold_of_zero_is_refused(self, window: int) -> None:
         """24,000 − 20,000 − 4,000 = 0 would flush at every turn: an error that names the numbers and the fix."""
         with pytest.raises(BadInput, match=r"reserve_floor_tokens \(20,000\).*lower these two"):
             planned(window=window, total_tokens=1)
@@ -109,7 +109,7 @@ class TestWhen:
         st.text(max_size=50),
         st.integers(0, 3),
     )
-    def test_more_in_the_window_never_speaks_against_it(
+    def test_more_tokens_never_prevent_a_flush(
         self, window: int, total: int, more: int, incoming: str, compactions: int
     ) -> None:
         """Once due, due with anything added, until it was done."""
@@ -120,7 +120,7 @@ class TestWhen:
 
 class TestWords:
     @pytest.mark.row("A073", "… the day and the time are the user's", of="`/v1/flush/plan`: before a compaction")
-    def test_the_day_is_the_users(self) -> None:
+    def test_prompt_has_the_day_in_the_users_zone(self) -> None:
         """22:30 UTC on the 4th is 07:30 on the 5th in Tokyo, and still the 4th in New York."""
         for zone, day, clock in (
             ("Asia/Tokyo", "2026-03-05", "07:30"),
@@ -135,18 +135,18 @@ class TestWords:
             assert "YYYY" not in found.prompt + found.system_prompt
             assert (datetime.fromisoformat(found.time), found.zone) == (NOW, zone)
 
-    def test_without_a_zone_it_is_the_machines(self) -> None:
+    def test_empty_zone_is_the_machines(self) -> None:
         """As this computer writes its dates."""
         assert plan(Context(WINDOW), Rules(), NOW).path == f"memory/{NOW.astimezone():%Y-%m-%d}.md"
 
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "/etc/passwd", "\0", "é"])
-    def test_a_zone_that_is_none_is_refused(self, zone: str) -> None:
+    def test_unknown_zone_is_refused(self, zone: str) -> None:
         """Whatever it looks like, with the fix."""
         with pytest.raises(BadInput, match="IANA"):
             plan(Context(WINDOW), Rules(), NOW, zone)
 
     @pytest.mark.row("A074", "… the three safety lines are in any prompt", of="`/v1/flush/plan`: before a compaction")
-    def test_the_three_safety_lines_are_in_any_prompt(self) -> None:
+    def test_every_prompt_has_the_three_safety_lines(self) -> None:
         """In the user's own as well, once each, with the day's name."""
         told = [line.replace("YYYY-MM-DD", "2026-03-04") for line in SAFETY]
         assert len(told) == 3
@@ -159,7 +159,7 @@ class TestWords:
         assert found.prompt.startswith("Save it. ")
         assert found.system_prompt.startswith("Overwrite MEMORY.md with 2026-03-04.")
 
-    def test_it_is_silent_and_never_captured(self) -> None:
+    def test_flush_turn_is_never_captured(self) -> None:
         """The agent may answer NO_REPLY; the turn and that answer are no conversation."""
         found = planned(total_tokens=DUE)
         assert "NO_REPLY" in found.prompt

@@ -52,7 +52,7 @@ async def seen(fusion: Gateway, tenant: str, backend: str) -> Mapping[str, Any]:
     of="each tenant has a journal",
 )
 @pytest.mark.parametrize(("me", "other"), PAIRS)
-async def test_a_qdrant_collection_of_one_tenant_is_not_moved_by_another(home: Path, me: str, other: str) -> None:
+async def test_qdrant_collection_of_a_tenant_is_not_affected_by_another(home: Path, me: str, other: str) -> None:
     """The same memories with and without another tenant on the same server: equal scores, order, totals and refs."""
     from tests.qdrant_server import Qdrant
 
@@ -79,7 +79,7 @@ async def test_a_qdrant_collection_of_one_tenant_is_not_moved_by_another(home: P
     of="each tenant has a journal",
 )
 @pytest.mark.parametrize(("bound", "other"), [("acme", "globex"), ("acme", "default"), ("default", "globex")])
-async def test_markdown_folders_are_read_for_the_tenant_of_bind_alone(
+async def test_markdown_folders_are_read_for_the_bound_tenant_only(
     home: Path, tmp_path: Path, bound: str, other: str
 ) -> None:
     """The tenant that ``bind`` names finds the notes; of the other no score, total or ref moves with them."""
@@ -99,7 +99,7 @@ async def test_markdown_folders_are_read_for_the_tenant_of_bind_alone(
 
 
 @pytest.mark.parametrize("bind", [{}, {"tenant": "globex", "user_id": "ada"}])
-async def test_what_a_tenant_writes_into_its_own_notes_is_its_own(home: Path, bind: Mapping[str, str]) -> None:
+async def test_notes_written_by_a_tenant_are_its_own(home: Path, bind: Mapping[str, str]) -> None:
     """A line that somebody adds by hand to a tenant's folder is that tenant's, whatever ``bind`` says of folders."""
     folder = tenant_folder(home, "acme") / "backends" / "markdown" / "notes"
     async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
@@ -112,7 +112,7 @@ async def test_what_a_tenant_writes_into_its_own_notes_is_its_own(home: Path, bi
             assert [hit.text.strip() for hit in answer.hits] == found, tenant
 
 
-def test_long_collection_names_that_begin_alike_stay_apart_for_a_tenant() -> None:
+def test_long_collection_names_with_equal_prefixes_are_separate() -> None:
     """Two backends of one server: the name of a tenant's collection is cut, and still says whose of both it is."""
     from adapters.qdrant.memories import of_tenant
     from adapters.qdrant.options import Ours

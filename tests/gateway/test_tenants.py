@@ -48,7 +48,7 @@ class TestRefs:
     @pytest.mark.feature(
         "each tenant has a journal, receipts and stores of its own; its refs begin at `m1` and count nothing of others"
     )
-    async def test_refs_of_each_tenant_are_counted_alone(self, home: Path) -> None:
+    async def test_refs_are_numbered_per_tenant(self, home: Path) -> None:
         """However much others write, a tenant's refs are m1, m2, …; the same ref is another memory to each."""
         async with Gateway.open(four(home)) as fusion:
             assert await remember(fusion, "acme", "the harbour opens at six") == ["m1"]
@@ -60,7 +60,7 @@ class TestRefs:
             with pytest.raises(NotFound):
                 await fusion.memory("m3", ACME)
 
-    async def test_pages_and_audits_of_each_tenant_are_counted_alone(self, home: Path) -> None:
+    async def test_pages_and_audits_are_numbered_per_tenant(self, home: Path) -> None:
         """The cursor of a page, and of what was forgotten, is the same whether others write and forget or not."""
         cursors = []
         for others in (False, True):
@@ -75,7 +75,7 @@ class TestRefs:
                 cursors.append((page["next_cursor"], (await fusion.forgotten(ACME, 2))["next_cursor"]))
         assert cursors[0] == cursors[1]
 
-    async def test_parts_of_a_tenant_refuse_another_one(self, home: Path) -> None:
+    async def test_gateway_of_a_tenant_refuses_calls_for_another(self, home: Path) -> None:
         """Nothing that was opened for one tenant answers for another."""
         async with Gateway.open(four(home)) as fusion:
             assert fusion.tenants is not None
@@ -112,7 +112,7 @@ class TestMoving:
         "… a home from before is parted: refs, tombstones and the audit stay, nothing of one is left with another",
         of="each tenant has a journal",
     )
-    async def test_a_shared_journal_is_parted_with_its_refs_and_tombstones(self, home: Path) -> None:
+    async def test_shared_journal_is_split_with_refs_and_tombstones(self, home: Path) -> None:
         """Every ref, every tombstone and the audit stay as they were; new refs continue the tenant's own."""
         kept = await self.shared_journal(home)
         for _ in ("parted", "opened again"):
@@ -131,7 +131,7 @@ class TestMoving:
         async with Gateway.open(four(home)) as fusion:
             assert await remember(fusion, "acme", "a new note of acme") == ["m9"]  # m8 was its last
 
-    async def test_nothing_of_the_others_is_in_a_parted_journal(self, home: Path) -> None:
+    async def test_split_journal_has_nothing_of_other_tenants(self, home: Path) -> None:
         """Neither in a row nor in a free page of any file; and what backends stored of them is to be deleted."""
         kept = await self.shared_journal(home)
         async with Gateway.open(four(home)) as fusion:
@@ -148,7 +148,7 @@ class TestMoving:
             states = "select distinct state from delivery join event using(seq) where tenant <> 'default'"
             assert {state for (state,) in db.execute(states)} <= {"absent", "deleted", "declined", "hidden"}
 
-    async def test_a_parted_journal_has_its_share_of_every_table(self, home: Path) -> None:
+    async def test_split_journal_has_its_rows_of_every_table(self, home: Path) -> None:
         """Three tenants did the same, so each has a third of the rows, in tables that come later, too."""
         await self.shared_journal(home)
         before = rows(home / "journal.sqlite")
@@ -159,7 +159,7 @@ class TestMoving:
         "… a move that was cut off goes on, and what a tenant's journal has not got is not deleted",
         of="each tenant has a journal",
     )
-    async def test_a_move_that_was_cut_off_goes_on(self, home: Path) -> None:
+    async def test_interrupted_split_is_continued(self, home: Path) -> None:
         """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
         kept = await self.shared_journal(home)
         copy(home / "journal.sqlite", "acme", tenant_folder(home, "acme") / "journal.sqlite")
@@ -169,7 +169,7 @@ class TestMoving:
         assert [row["ref"] for row in found["memories"]] == [kept["acme"][2].ref, kept["acme"][0].ref]
         assert b"acmemark" not in (home / "journal.sqlite").read_bytes()
 
-    async def test_what_a_tenants_own_journal_has_not_got_stays_in_the_shared_one(self, home: Path) -> None:
+    async def test_shared_journal_keeps_rows_that_were_not_copied(self, home: Path) -> None:
         """An older journal was put back: its memories are not deleted because the tenant has a journal already."""
         await (await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")).close()
         kept = await self.shared_journal(home)
@@ -178,7 +178,7 @@ class TestMoving:
             first = kept["acme"][0].event
             assert (await fusion.journal.records([first.event_id]))[first.event_id].event.text == first.text
 
-    async def test_a_damaged_journal_gives_no_tenant_an_empty_one(self, home: Path) -> None:
+    async def test_damaged_journal_is_not_split(self, home: Path) -> None:
         """What may be in the damaged one is not replaced by nothing: the tenant is refused, with the fix."""
         await self.shared_journal(home)
         file = home / "journal.sqlite"
@@ -203,7 +203,7 @@ class OfAcme(InMemory):
 @pytest.mark.feature(
     "… a backend that keeps no tenants apart is opened for its own alone", of="each tenant has a journal"
 )
-async def test_a_backend_of_one_tenant_is_opened_for_that_one_alone(home: Path) -> None:
+async def test_backend_of_one_tenant_is_opened_for_it_alone(home: Path) -> None:
     """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
     backends = {"theirs": {"adapter": f"{__name__}:OfAcme", **PATIENT}}
     settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=backends)
@@ -245,7 +245,7 @@ class TestOpening:
     @pytest.mark.feature(
         "… tenants are opened when they are asked, and the latest stay open", of="each tenant has a journal"
     )
-    async def test_only_the_latest_stay_open(self, home: Path) -> None:
+    async def test_only_the_latest_tenants_stay_open(self, home: Path) -> None:
         """With room for two, the third closes the one that was asked longest ago, after its deliveries."""
         opener = Opener()
         tenants = Tenants(home, opener, 2)
@@ -257,7 +257,7 @@ class TestOpening:
         await tenants.close()
         assert opener.log.count("close a") == opener.log.count("close c") == 1
 
-    async def test_one_in_use_is_not_closed(self, home: Path) -> None:
+    async def test_tenant_in_use_is_not_closed(self, home: Path) -> None:
         """With room for one, both that are in use stay open."""
         opener = Opener()
         tenants = Tenants(home, opener, 1)
@@ -266,7 +266,7 @@ class TestOpening:
             assert opener.log == ["open a", "open b"]
         await tenants.close()
 
-    async def test_one_that_fails_is_tried_again(self, home: Path) -> None:
+    async def test_tenant_that_failed_to_open_is_tried_again(self, home: Path) -> None:
         """A fault is its callers', and not remembered."""
         opener = Opener(faults={"a": InvalidAnswer("not now")})
         tenants = Tenants(home, opener, 1)
@@ -281,7 +281,7 @@ class TestOpening:
         "… a tenant whose folder cannot be made is refused with the reason, and tried again",
         of="each tenant has a journal",
     )
-    async def test_a_folder_that_cannot_be_made_is_named(self, home: Path) -> None:
+    async def test_folder_of_a_tenant_that_cannot_be_made_is_named(self, home: Path) -> None:
         """Where the disk takes no folder, the error says which one; when it does, the next call goes through."""
         home.mkdir()
         (home / "tenants").write_text("in the way")
@@ -294,7 +294,7 @@ class TestOpening:
             assert parts.name == "acme"
         await tenants.close()
 
-    async def test_a_caller_that_hangs_up_does_not_stop_the_opening(self, home: Path) -> None:
+    async def test_cancelled_caller_does_not_stop_the_opening(self, home: Path) -> None:
         """Cancelled while a tenant is opened: the next one gets what was opened."""
         opened = asyncio.Event()
         opener = Opener()
@@ -321,7 +321,7 @@ class TestOpening:
         assert opener.log == ["open a"]
         await tenants.close()
 
-    async def test_deliveries_left_from_before_are_made_at_the_start(self, home: Path) -> None:
+    async def test_open_deliveries_of_tenants_are_made_at_the_start(self, home: Path) -> None:
         """A memory that was acknowledged and not delivered reaches the stores without anybody asking for the tenant."""
         journal = await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")
         journal.outbox.stores = ("cortex",)
@@ -334,7 +334,7 @@ class TestOpening:
             await fusion.tenants.deliver()
             assert states(tenant_folder(home, "acme")) == {"done"}
 
-    async def test_names_that_are_no_names_of_files_have_folders_of_their_own(self, home: Path) -> None:
+    async def test_every_tenant_name_has_its_own_folder(self, home: Path) -> None:
         """Two tenants never share a folder, and none is outside the home's."""
         names = ["acme", "ACME", "a/../b", "..", "", "ä", "æ", "x" * 500, "default"]
         folders = {tenant_folder(home, name) for name in names}
@@ -356,7 +356,7 @@ def states(folder: Path) -> set[str]:
         return {state for (state,) in db.execute("select state from delivery where state <> 'declined'")}
 
 
-def test_every_call_goes_to_the_parts_of_its_tenant() -> None:
+def test_every_method_dispatches_to_its_tenant() -> None:
     """A method that is asked for somebody is answered by that tenant's parts; what is not is for the whole home."""
     for_the_home = {"open", "check", "require_home", "look_at_home", "verb", "routes", "retry_after_s"}
     undecided = {

@@ -42,7 +42,7 @@ async def block(fusion: Gateway, **more: object) -> str:
 
 
 @pytest.mark.feature("what was said, replaced and said again is shown as the newer one")
-async def test_what_was_said_again_after_its_rival_is_shown_as_newer(fusion: Gateway) -> None:
+async def test_repeated_statement_is_newer_than_its_contradiction(fusion: Gateway) -> None:
     """Oslo, Bergen, Oslo: one memory of Oslo, which is current."""
     first, bergen, again = await remember(fusion, OSLO, BERGEN, OSLO)
     assert (again.ref, again.status, again.said) == (first.ref, "duplicate", 2)
@@ -53,12 +53,12 @@ async def test_what_was_said_again_after_its_rival_is_shown_as_newer(fusion: Gat
     assert f"{bergen.ref} is newer" not in shown
 
 
-async def test_a_rival_of_what_was_said_again_is_newer_if_it_was_said_again_too(fusion: Gateway) -> None:
+async def test_contradiction_repeated_later_is_newer_again(fusion: Gateway) -> None:
     _, bergen, _, _ = await remember(fusion, OSLO, BERGEN, OSLO, BERGEN)
     assert f"disagree: {bergen.ref} is newer" in await block(fusion)
 
 
-async def test_a_question_about_the_time_before_it_was_said_again_has_its_rival_newer(fusion: Gateway) -> None:
+async def test_repetition_after_the_asked_time_is_ignored(fusion: Gateway) -> None:
     """As of a moment between Bergen and the second Oslo, Bergen was the newer one; the first date of Oslo is kept."""
     first, bergen, _ = await remember(fusion, OSLO, BERGEN, OSLO)
     known = await fusion.memory(bergen.ref, ADA)
@@ -68,7 +68,9 @@ async def test_a_question_about_the_time_before_it_was_said_again_has_its_rival_
     assert f"disagree: {bergen.ref} is newer" in await block(fusion, known_at=between)
 
 
-async def test_get_shows_the_first_and_the_last_time(fusion: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_get_shows_first_and_last_time_of_a_repeated_statement(
+    fusion: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`fusion get` prints when a memory was recorded, and how often and when it was said since."""
     first, _, _ = await remember(fusion, OSLO, BERGEN, OSLO)
     found = orjson.loads(encode(await fusion.memory(first.ref, ADA)))
@@ -81,7 +83,7 @@ async def test_get_shows_the_first_and_the_last_time(fusion: Gateway, capsys: py
     assert (await fusion.memory(other.ref, ADA))["said_at"] is None
 
 
-async def test_a_copy_that_an_agent_remembers_later_makes_a_memory_newer(fusion: Gateway) -> None:
+async def test_copy_by_an_agent_makes_a_memory_newer(fusion: Gateway) -> None:
     """The user said it first, and the agent after its rival: two events, shown as one memory."""
     await remember(fusion, OSLO)
     [bergen] = await remember(fusion, BERGEN)
