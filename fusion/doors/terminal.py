@@ -99,7 +99,7 @@ class StyledStream(PlainStream):
 
 
 def console(*, stderr: bool = False, quiet: bool = False, **options: Any) -> Console:
-    """A Rich console whose texts are plain: tables, bars and remarks."""
+    """A Rich console that prints plain texts in its own colours."""
     return _plain_console()(stderr=stderr, quiet=quiet, **options)
 
 

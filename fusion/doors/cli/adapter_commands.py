@@ -1,4 +1,4 @@
-"""``fusion <backend> <verb> …``: the verbs that an adapter's folder exports, as commands.
+"""``fusion <backend> <verb> …``: commands from the verbs that an adapter's folder exports.
 
 `fusion --help` lists the backends that have some without importing one; their verbs are read when the name is called.
 """
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 PANEL = "Backends"
 BATCH_BYTES = 200_000
-"""of lines in one request; the server takes 262,144 bytes of body unless told otherwise"""
+"""most bytes of lines in one request; by default the server accepts 262,144 bytes of body"""
 BATCH_LINES = 500
 
 
 class Commands(OneLine):
-    """Our own commands, and a group of them for each backend that has verbs; a command of ours wins the name."""
+    """The commands of `fusion`, and a group for each backend with verbs; for equal names, the command wins."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """`fusion help forget` is `fusion forget --help`, as people know it from other programs."""
+        """Reads `fusion help forget` as `fusion forget --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -52,7 +52,7 @@ class Commands(OneLine):
         return self.commands.get(cmd_name) or self._backends().get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Where no command has the name, the configuration that the rest of the line names may have the backend."""
+        """Finds a command; also a backend in the settings that --home or --config on the line name."""
         name, *rest = args
         if self.get_command(ctx, name) is None and (chosen := _configured(rest).get(name)) and has_verbs(chosen):
             return name, BackendCommands(name, chosen), rest
@@ -61,7 +61,7 @@ class Commands(OneLine):
         return super().resolve_command(ctx, args)
 
     def _unknown(self, ctx: Any, args: Sequence[str]) -> str:
-        """What a name that is no command probably stands for: a command like it, or the first word of a question."""
+        """The error for an unknown command: with a similar name, or the command for a question."""
         if near := nearest(args[0], self.list_commands(ctx)):
             return f"No such command {args[0]!r}. Did you mean {near}?"
         if len(args) > 2 or " " in args[0]:
@@ -75,7 +75,7 @@ class Commands(OneLine):
 
 
 class BackendCommands(TyperGroup):
-    """The verbs of one backend; its adapter is imported when they are looked at."""
+    """The verbs of one backend; its adapter is imported when they are used."""
 
     def __init__(self, name: str, adapter: str) -> None:
         super().__init__(name=name, help=f"Commands of {name}.", rich_help_panel=PANEL, no_args_is_help=True)
@@ -128,7 +128,7 @@ _VARIABLE = re.compile(r"FUSION_BACKENDS__(\w+)__ADAPTER")
 
 
 def _configured(rest: Sequence[str]) -> dict[str, str]:
-    """Adapters by backend in the home or file that a command line names; none where it names no other."""
+    """Adapters by backend in the settings that --home or --config name; empty without these options."""
     from fusion.doors.cli.connect import settings_of
 
     named = {option: _option(rest, option) for option in ("--home", "--config")}
@@ -148,7 +148,7 @@ def _option(words: Sequence[str], option: str) -> str | None:
 
 
 def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
-    """A verb as a function that typer makes a command of: its fields as arguments and options, then what all have."""
+    """A verb as a function for typer: its fields as arguments and options, then the common options."""
     from fusion.doors.cli import connect, options
 
     hints = get_type_hints(kind, include_extras=True)
@@ -172,7 +172,7 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
         scope = {"user_id": said["user"], "agent_id": said["agent"], "session_id": said["session"]}
         arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
 
-        async def tell() -> None:
+        async def work() -> None:
             for option in (name for name, value in moved.items() if value is not None):
                 flag = option.replace("_", "-")
                 raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
@@ -181,12 +181,12 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
                 result, lines = await _do(client, backend, name, calls, scope, quiet=said["as_json"])
             if said["as_json"] and not lines:
                 connect.print_json(result)
-            elif told := _told(kind, arguments, result):
+            elif text := _described(kind, arguments, result):
                 print(
-                    told, file=sys.stderr if lines else sys.stdout
+                    text, file=sys.stderr if lines else sys.stdout
                 )  # lines on stdout are for a file, and nothing else belongs in it
 
-        connect.run(tell(), said["as_json"])
+        connect.run(work(), said["as_json"])
 
     more = [
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
@@ -199,13 +199,13 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
 
 
 def _hidden(name: str) -> inspect.Parameter:
-    """An option of earlier versions, which is only there to say where it went."""
+    """An option of earlier versions, which names the setting that replaced it."""
     info = typer.Option(None, f"--{name.replace('_', '-')}", hidden=True)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=str | None, default=info)
 
 
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
-    """One field as typer wants it: without a default it is an argument, a file of lines always."""
+    """A field as a parameter for typer: an argument for a field without a default and for a file of lines."""
     words = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, str)]
     text, kind = (words or [""])[0], _plain(hint)
     needed = field.default is MISSING and field.default_factory is MISSING
@@ -224,12 +224,12 @@ def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
 
 
 def _plain(hint: Any) -> Any:
-    """A type without what is annotated."""
+    """A type without its annotations."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def _in_batches(arguments: Mapping[str, Any], files: str | None) -> Iterator[dict[str, Any]]:
-    """The arguments of each call: one, or as many as a file of lines takes. Raises NotFound for a missing file."""
+    """The arguments of each call: one, or several for a file of lines. Raises NotFound for a missing file."""
     given = {name: value for name, value in arguments.items() if value is not None and name != files}
     if files is None:
         yield given
@@ -258,7 +258,7 @@ async def _do(
     *,
     quiet: bool,
 ) -> tuple[dict[str, Any], bool]:
-    """The result, and whether there were lines, which go to stdout as they come; as many calls as there are batches."""
+    """Makes the calls and prints their lines on stdout. Returns the result, and whether there were lines."""
     from fusion.client import calls as requests
     from fusion.doors.cli.progress import bars
 
@@ -279,7 +279,7 @@ async def _do(
 
 
 def _added(total: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of several batches as one: numbers are summed, lists joined, of anything else the last counts."""
+    """The results of two batches as one: numbers added, lists joined, otherwise the later value."""
 
     def both(old: Any, new: Any) -> Any:
         adds = isinstance(new, int | float | list) and not isinstance(new, bool) and isinstance(old, type(new))
@@ -288,8 +288,8 @@ def _added(total: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
     return {**total, **{name: both(total.get(name), value) for name, value in result.items()}}
 
 
-def _told(kind: type[Verb], arguments: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """A result for people: in the verb's own words, or a line a field."""
+def _described(kind: type[Verb], arguments: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """A result for people: in the words of the verb, or a line for each field."""
     verb = kind(**{name: value for name, value in arguments.items() if value is not None})
     if isinstance(verb, RendersResult):
         return verb.render(result)
@@ -298,7 +298,7 @@ def _told(kind: type[Verb], arguments: Mapping[str, Any], result: Mapping[str, A
 
 
 def _worded(value: object) -> str:
-    """A value of JSON as people write it, on one line."""
+    """A JSON value on one line, as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):

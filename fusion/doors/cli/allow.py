@@ -1,7 +1,7 @@
-"""`fusion allow`: show what a home would load, reach, read and follow; record that it may.
+"""`fusion allow`: shows what a home would load, reach, read and follow, and records that it is allowed.
 
-Everything is read as data: no adapter is imported, no store opened, no link followed, no server asked. What comes from
-the home is shown without control characters, so that it cannot rewrite what the user agrees to.
+Everything is read as data: no adapter is imported, no store opened, no link followed, no server asked. Texts from the
+home are shown without control characters, so that they cannot change what the user sees and agrees to.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from fusion.trust.reach import NamedSetting, Reach, host_of, is_loopback, reach_
 from fusion.trust.survey import Survey, survey
 
 MAX_SHOWN = 12
-"""lines of one kind; the settings file has the rest"""
+"""most lines of one kind; the settings file has the rest"""
 MAX_CHARS = 300
 HERE = "this computer"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the user decides on."""
+    """What the user decides about."""
 
     home: Path
     config: Path
     reach: Reach
     content: bytes | None
-    """the settings as they are shown: these are recorded, also where the file has changed since"""
+    """the settings that are shown; these are recorded, even if the file has changed since"""
     holds: Survey
     variables: Sequence[str]
     """environment variables for keys that are not the gateway's own and not allowed by name yet"""
     key_files: Sequence[str]
     """files for keys that are outside of the home and not allowed by name yet"""
     why: str
-    """why the home is not opened now; empty where it is"""
+    """why the home is not opened now; empty for an allowed home"""
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints."""
@@ -72,9 +72,9 @@ def agree(
     files: Sequence[str] = (),
     ask: Callable[[str], str] | None = None,
 ) -> bool:
-    """Records the home; ``ask`` is asked first, where it is given. Returns whether it is allowed now.
+    """Records the home, after a question where ``ask`` is given. Returns whether it is allowed now.
 
-    Raises HomeNotAllowed for a home with links in it, BadInput for a key that nobody allowed by its name.
+    Raises HomeNotAllowed for a home with links in it, BadInput for a key that was not allowed by its name.
     """
     if found.holds.traps:
         names = ", ".join(shown(name) for name in found.holds.traps[:MAX_SHOWN])
@@ -107,7 +107,7 @@ def _yes(typed: str) -> bool:
 
 
 def lines(found: View) -> Iterator[str]:
-    """What is shown on a terminal."""
+    """The lines that are shown on a terminal."""
     reach, holds = found.reach, found.holds
     yield f"Home      {shown(found.home)}"
     yield f"Settings  {shown(found.config)}{'' if found.config.is_file() else ' (none)'}"
@@ -160,6 +160,6 @@ def _some(names: Sequence[str]) -> str:
 
 
 def shown(text: object) -> str:
-    """A foreign text on one line, without control characters, and not longer than a line or two."""
+    """A text of the home on one line, without control characters, clipped to `MAX_CHARS`."""
     flat = " ".join(clean(str(text))[0].split())
     return flat if len(flat) <= MAX_CHARS else f"{flat[:MAX_CHARS]}…"

@@ -1,4 +1,4 @@
-"""Many questions to two arms, with a bar; and the export of what people said of answers."""
+"""Asks two arms many questions, with a bar, and exports feedback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def over_all(
     seed: int = 0,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Asks one after the other and sums up; ``given`` is said with every question that does not say it itself.
+    """Asks one question after the other and sums up. ``given`` applies to each question that does not set it itself.
 
     A question to which an arm got no answer at all is counted as ``unanswered`` and compared no further; one on which
     an arm's recipe was tuned is compared, and has no say in the verdict. Raises NobodyAnswered when no question got an
@@ -66,7 +66,7 @@ async def over_all(
 
 
 def _row(question: Asked, compared: wire.CompareReply) -> dict[str, Any]:
-    """One question's outcome: refs and numbers, no text of a memory."""
+    """The outcome of one question: refs and numbers, no text of a memory."""
     finders = {
         side: {why["ref"]: sorted(reason["found_by"]) for why in compared["why"] for reason in (why[side],)}
         for side in ("a", "b")
@@ -91,7 +91,7 @@ def _row(question: Asked, compared: wire.CompareReply) -> dict[str, Any]:
 
 
 async def export_labels(client: AsyncClient, file: Path) -> int:
-    """Writes every label to ``file``, a JSON object a line, oldest first; all or nothing. Returns how many.
+    """Writes all feedback to ``file``, a line of JSON each, oldest first; all or nothing. Returns the count.
 
     Raises BadInput for a file that cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What commands share: they find the home, ask its server, and tell what came of it."""
+"""Shared by the commands: finds the home, connects to its server, prints results and errors."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VARIABLES = ("FUSION_HOME", "FUSION_API_KEY", "FUSION_RECIPE", "FUSION_LOG_LEVEL")
-"""those without a table that people set by hand"""
+"""variables that people set by hand and that belong to no table of the settings"""
 
 BROKEN_PIPE = 141
-"""the exit code of a command that nobody reads any more: what a shell shows of SIGPIPE"""
+"""exit code after the reader of stdout has gone, as shells show SIGPIPE"""
 
 
 def home_of(home: Path | None, config: Path | None) -> Path:
-    """The home of this command; a configuration file may name it. Raises SettingsError for a file in its place, and
-    HomeNotAllowed before anything is opened."""
+    """The home of this command; a settings file may name it.
+
+    Raises SettingsError for a file in its place, and HomeNotAllowed before anything is opened.
+    """
     located = located_home(home, config)
     folder = located.path
     if folder.exists() and not folder.is_dir():
@@ -58,9 +60,9 @@ def located_home(home: Path | None, config: Path | None) -> Located:
 
 
 def existing(home: Path | None, config: Path | None) -> Path:
-    """The home of this command, which has to exist if somebody named it. Raises SettingsError with the nearest name.
+    """The home of this command. Raises SettingsError, with the nearest name, for a named home that does not exist.
 
-    In a home that a typo makes, a question finds nothing, and a memory is never found again.
+    Otherwise a typo would make a new home, in which questions find nothing and memories get lost.
     """
     folder = home_of(home, config)
     if is_named(home) and not folder.is_dir():
@@ -79,13 +81,13 @@ def _named_by(home: Path | None) -> str:
 
 
 def say_if_new(folder: Path, home: Path | None) -> None:
-    """That a home is not there yet and is made now, where it has nearly the name of one that is."""
+    """Says that a new home is made, where its name is nearly that of an existing one."""
     if not folder.exists() and (near := near_home(folder)):
         say(f"{folder} is a new home{_named_by(home)}{near}")
 
 
 def near_home(folder: Path) -> str:
-    """'; did you mean FOLDER?' where the home that is not there is like one that is."""
+    """'; did you mean FOLDER?' for a missing home whose name is nearly that of an existing one, else empty."""
     return _near(folder, lambda near: any((near / name).exists() for name in ("fusion.toml", "journal.sqlite")))
 
 
@@ -102,7 +104,7 @@ def _near(path: Path, fits: Callable[[Path], bool]) -> str:
 
 
 def settings_of(home: Path | None, config: Path | None) -> Settings:
-    """Settings of the home that is meant. What was said on the command line wins over the environment."""
+    """The settings of the home of this command. Options win over the environment."""
     from fusion.settings import load
 
     folder = home_of(home, config)
@@ -113,9 +115,9 @@ def settings_of(home: Path | None, config: Path | None) -> Settings:
 async def gateway(
     home: Path | None, config: Path | None, *, direct: bool = False, new: bool = False
 ) -> AsyncIterator[AsyncClient]:
-    """A client of the home's server, which is started if need be; or of the home itself, opened here.
+    """A client of the home's server, which is started if necessary, or of the home opened in this process.
 
-    Raises SettingsError for a home that is named and not there, where it may not be a ``new`` one.
+    Raises SettingsError for a named home that does not exist, unless it may be ``new``.
     """
     from fusion.client import AsyncClient
 
@@ -134,27 +136,27 @@ async def gateway(
 
 
 async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | None) -> None:
-    """Why nothing can be found, where no memory was ever brought here: the wrong home, or one that is new."""
+    """Says that a home has no memories, which explains an empty answer."""
     status = await client.status()
     if not status["memories"]["current"] and not any(row["items"] for row in status["backends"]):
         where = home_of(home, config)
-        say(f"{where} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it")
+        say(f"{where} has no memories: fusion init finds your notes, fusion ingest FOLDER adds a folder")
 
 
 def require_words(words: Sequence[str], example: str) -> None:
-    """Ends with a usage error where a question or a text has no words: an empty variable in a script, say."""
+    """Raises a usage error for a question or text without words, such as an empty variable of a script."""
     if not " ".join(words).strip():
         raise typer.BadParameter(f"there are no words in it; for example: {example}")
 
 
 def say_if_expanded(words: Sequence[str]) -> None:
-    """That a shell may have put the name of a file in the place of a word with ? or *, where the last word is one."""
+    """Says, where the last word is the name of a file here, that the shell may have expanded ? or * in it."""
     if len(words) > 1 and Path(words[-1]).exists():
-        say(f"{words[-1]!r} is a file here: where your shell took ? or * for its name, put the question in quotes")
+        say(f"{words[-1]!r} is a file here. If your shell expanded ? or * to its name, quote the question")
 
 
 def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
-    """Does a command's work; its errors become a line that says what is wrong and how to fix it."""
+    """Runs the work of a command; an error becomes one line that names the fault and its fix."""
     import asyncio
 
     with friendly(as_json):
@@ -163,6 +165,7 @@ def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
 
 @contextmanager
 def friendly(as_json: bool) -> Iterator[None]:
+    """Turns errors into one line on stderr and an exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -170,12 +173,12 @@ def friendly(as_json: bool) -> Iterator[None]:
         fail(error, as_json, code=USAGE)
     except FusionError as error:
         fail(error, as_json)
-    except BrokenPipeError:  # who read what we print has seen enough, as `head` has: nothing is wrong
+    except BrokenPipeError:  # the reader has seen enough, as `head` has: no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(BROKEN_PIPE) from None
     except PermissionError as error:
         where = error.filename or "a file"
-        look = f"see whose it is: ls -ld {shlex.quote(str(where))}"
+        look = f"to see its owner: ls -ld {shlex.quote(str(where))}"
         fail(SettingsError(f"no permission for {where}; {look}; --home FOLDER names another home"), as_json)
     except OSError as error:
         fail(SettingsError(f"{error.strerror or error}: {error.filename}" if error.filename else str(error)), as_json)
@@ -184,12 +187,12 @@ def friendly(as_json: bool) -> Iterator[None]:
 
 
 def refs_of(words: Sequence[str]) -> list[str]:
-    """Refs as people copy them out of a block or type them: in brackets, in capitals, with commas between."""
+    """Refs as people copy or type them: also in brackets, in capitals, with commas."""
     return [ref.lower() for word in words for ref in word.replace(",", " ").replace("[", " ").replace("]", " ").split()]
 
 
 def _point_out_variables() -> None:
-    """A remark on each variable that is probably one of ours, misspelt: nothing reads it."""
+    """Says for each FUSION_ variable that looks misspelt that nothing reads it."""
     for name in os.environ:
         near = get_close_matches(name, VARIABLES, 1, 0.8) if name.startswith("FUSION_") else []
         if near and near != [name]:
@@ -197,22 +200,22 @@ def _point_out_variables() -> None:
 
 
 def say(line: str) -> None:
-    """Prints a remark on stderr: what is on stdout is the answer alone."""
+    """Prints a remark on stderr; stdout has the answer alone."""
     print(f"fusion: {line}", file=sys.stderr)
 
 
 def typed(question: str) -> str:
-    """The line that somebody types in answer."""
+    """Asks a question on the terminal; returns the line that was typed."""
     return str(typer.prompt(question, default="", show_default=False))
 
 
 def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
-    """Tells of an error, on stderr, and ends with an exit code."""
+    """Reports an error on stderr and ends with an exit code."""
     report(error, as_json)
     raise typer.Exit(code) from None
 
 
 def print_json(content: Mapping[str, object]) -> None:
-    """One line, in which what a terminal could obey is escaped as JSON does."""
+    """Prints one line of JSON, with control characters escaped."""
     sys.stdout.write(terminal.json_line(content))
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """`fusion doctor`: what is wrong with a home, and the command that fixes it.
 
-It changes nothing. A running server is asked; databases are read without writing, beside whoever has them open; no
-backend is opened, for it may be open already, and the home's lock is only looked at.
+It changes nothing. It asks a running server, reads databases without writing while others have them open, and looks at
+the lock of the home without taking it. It opens no backend, because a server may have it open.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ if TYPE_CHECKING:
     from fusion.journal.outbox import Deliveries
 
 CHECK_S = 10.0
-"""for one database; a large one is then left half checked, and that is said"""
+"""most seconds for the check of one database; a large one is then reported as checked in part"""
 ASK_S = 10.0
 FULL_BYTES, SCARCE_BYTES = 100_000_000, 1_000_000_000
-"""free on the home's disk: too little to go on, and little"""
+"""free bytes on the disk of the home below which the check fails, and warns"""
 BUILT = datetime(2026, 1, 1, tzinfo=UTC)
-"""a clock that is behind this never was set"""
+"""a clock before this time was never set"""
 LAST_WORDS = 4096
-"""bytes at the end of the server's log that are looked at"""
+"""bytes at the end of the server's log that are read"""
 REFUSED = "fusion: "
-"""how a command begins to say why it did not do what it should"""
+"""the beginning of an error of a command in the log"""
 _SQLITE = b"SQLite format 3\0"
 _WAL = b"\2\2"
-"""bytes 18 and 19 of a database in WAL mode: who reads it holds up nobody"""
+"""bytes 18 and 19 of a database in WAL mode, in which readers do not block writers"""
 
 
 def examine(
     home: Path, config: Path | None = None, *, now: datetime | None = None, named: bool = True
 ) -> list[Finding]:
-    """Everything that can be looked at, in the order in which to fix it. Of a home that may not be opened: why."""
+    """All findings, in the order in which to fix them; for a home that may not be opened, the reason alone."""
     now = now or datetime.now(UTC)
     try:
         require(home, named=named, config=config)
@@ -91,9 +91,9 @@ def examine(
         fix = f"correct it in {_file(home, config)}, or in the variable that is named"
         found.append(Finding("configuration", "fail", str(error), fix))
     status: wire.Status | None = None
-    for finding, told in _server(home):
+    for finding, answer in _server(home):
         found.append(finding)
-        status = told or status
+        status = answer or status
     if settings is not None and owner(home) is None:
         found += _ports(settings, _file(home, config))
     found += _databases(home, owned=owner(home) is not None)
@@ -113,7 +113,7 @@ def report(findings: list[Finding], home: Path) -> dict[str, Any]:
 
 
 def healthy(findings: list[Finding]) -> bool:
-    """Nothing failed; a warning is no failure."""
+    """Whether nothing failed; a warning is no failure."""
     return all(one.status != "fail" for one in findings)
 
 
@@ -125,13 +125,13 @@ def _ok(check: str, detail: str) -> Finding:
 
 
 def _machine() -> Iterator[Finding]:
-    """What a report of a fault should say; what it needs is checked when it is installed."""
+    """The versions that a bug report should name."""
     python = f"Python {platform.python_version()} on {platform.system()}"
     yield _ok("version", f"memory-fusion {package.__version__}, {python}, SQLite {sqlite3.sqlite_version}")
 
 
 def _folder(home: Path) -> Iterator[Finding]:
-    """The home is ours, nobody else's to read, and there is room on its disk."""
+    """Checks that the home belongs to this user alone, and that its disk has room."""
     if home.exists() and not home.is_dir():
         yield Finding("home", "fail", f"{home} is a file, and a home is a folder", "--home FOLDER, or FUSION_HOME")
         return
@@ -150,12 +150,12 @@ def _folder(home: Path) -> Iterator[Finding]:
     else:
         yield _ok("home", f"{home}, yours alone")
     free = shutil.disk_usage(home).free
-    told = f"{free / 1e9:.1f} GB free"
+    detail = f"{free / 1e9:.1f} GB free"
     if free < SCARCE_BYTES:
         status: Literal["warn", "fail"] = "fail" if free < FULL_BYTES else "warn"
-        yield Finding("disk", status, f"only {told} where {home} is", f"make room; du -sh {shlex.quote(str(home))}/*")
+        yield Finding("disk", status, f"only {detail} where {home} is", f"make room; du -sh {shlex.quote(str(home))}/*")
     else:
-        yield _ok("disk", told)
+        yield _ok("disk", detail)
 
 
 def _secrets(home: Path) -> Iterator[Finding]:
@@ -169,21 +169,21 @@ def _secrets(home: Path) -> Iterator[Finding]:
 
 
 def _clock(home: Path, now: datetime) -> Iterator[Finding]:
-    """Neither before this program was written, nor long before the newest memory."""
+    """Checks that the clock is neither before the date of this program nor long before the newest memory."""
     newest = _asked(home, "select max(recorded_at) from event")
     latest = time_of(newest) if isinstance(newest, int) else None
     fix = "set the clock: timedatectl set-ntp true"
     if now < BUILT:
         yield Finding("clock", "fail", f"it says {now:%Y-%m-%d %H:%M} UTC", fix)
     elif latest is not None and latest > now + timedelta(hours=1):
-        told = f"it says {now:%Y-%m-%d %H:%M} UTC, and a memory was recorded at {latest:%Y-%m-%d %H:%M}"
-        yield Finding("clock", "warn", told, fix)
+        detail = f"it says {now:%Y-%m-%d %H:%M} UTC, and a memory was recorded at {latest:%Y-%m-%d %H:%M}"
+        yield Finding("clock", "warn", detail, fix)
     else:
         yield _ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
 
 
 def _keys(settings: Settings) -> Iterator[Finding]:
-    """Another address than loopback without a key is refused when settings are loaded, so here it only is told."""
+    """Names who can reach the server. Loading settings refuses those that open it to others without a key."""
     keys = len(settings.keys)
     reach = "this computer only" if settings.server.host in LOOPBACK else f"{settings.server.host}"
     yield _ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
@@ -193,21 +193,21 @@ def _keys(settings: Settings) -> Iterator[Finding]:
 
 
 def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
-    """Who has the home open, and what a server of it says of itself."""
+    """Checks which process has the home open, and what its server reports."""
     holder, record = owner(home) if home.is_dir() else None, read_record(home)
     if holder is None:
         if record is None:
             yield _last_start(home), None
         else:
-            told = f"{home / 'server.json'} tells of process {record.pid}, which is gone"
-            yield Finding("server", "warn", told, f"rm {shlex.quote(str(home / 'server.json'))}"), None
+            detail = f"{home / 'server.json'} names process {record.pid}, which is gone"
+            yield Finding("server", "warn", detail, f"rm {shlex.quote(str(home / 'server.json'))}"), None
         return
     if not holder.serves:
         yield Finding("server", "warn", explain_lock(home, holder), f"kill {holder.pid}"), None
         return
     if record is None or running_server(home) is None:
-        told = f"process {holder.pid} ({holder.what}) has the home open and does not answer"
-        yield Finding("server", "fail", told, f"kill {holder.pid}; if it stays: kill -9 {holder.pid}"), None
+        detail = f"process {holder.pid} ({holder.what}) has the home open and does not answer"
+        yield Finding("server", "fail", detail, f"kill {holder.pid}; if it stays: kill -9 {holder.pid}"), None
         return
     try:
         with Client.of_home(home, start=False, timeout_s=ASK_S) as client:
@@ -216,15 +216,17 @@ def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
         yield Finding("server", "fail", f"{record.url}: {error}", _command(home, "stop")), None
         return
     if status["version"] != package.__version__:
-        told = f"{record.url} runs version {status['version']}, and this is {package.__version__}"
-        yield Finding("server", "warn", told, f"{_command(home, 'stop')}; the next command starts this one"), status
+        detail = f"{record.url} runs version {status['version']}, and this is {package.__version__}"
+        yield Finding("server", "warn", detail, f"{_command(home, 'stop')}; the next command starts this one"), status
     else:
         yield _ok("server", f"{record.url}, process {record.pid}, version {status['version']}"), status
 
 
 def _ports(settings: Settings, file: str) -> Iterator[Finding]:
-    """Where a server would listen, tried as it does: all at once. The server that a command starts takes a free port,
-    but for those at which backends stand in for other systems."""
+    """Checks that the ports of the settings are free, all at once as the server binds them.
+
+    A server that a command starts takes a free port, except for the compatible ports of backends.
+    """
     from fusion.doors.http.serve import listen
 
     own = "other commands take a free one; for `fusion serve`: --port 0, or another [server] port in"
@@ -244,7 +246,7 @@ def _ports(settings: Settings, file: str) -> Iterator[Finding]:
 
 
 def _last_start(home: Path) -> Finding:
-    """That none runs; and why the last one did not start, where its log ends with that."""
+    """Reports that no server runs, and why the last one did not start, if its log ends with that."""
     log, words = home / LOG, b""
     if log.is_file():
         with closing(log.open("rb")) as lines:
@@ -254,16 +256,19 @@ def _last_start(home: Path) -> Finding:
     if not said.startswith(REFUSED):
         return _ok("server", "none runs; the next command starts one")
     at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
-    told = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
-    return Finding("server", "warn", told, "where that is fixed the next command starts one")
+    detail = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
+    return Finding("server", "warn", detail, "fix that; the next command starts one")
 
 
 # The stores ------------------------------------------------------------------------------------------------------
 
 
 def _databases(home: Path, *, owned: bool) -> Iterator[Finding]:
-    """Each SQLite file of the home, by SQLite's own quick check. Where someone has the home ``owned``, those that a
-    reader would hold up are left alone: they were checked when they were opened."""
+    """Runs SQLite's quick check on each database of the home.
+
+    While a process ``owned`` the home, databases that a reader would block are skipped: it checked them when it opened
+    them.
+    """
     for file in sorted(path for path in home.rglob("*") if path.suffix in (".sqlite", ".db") and path.is_file()):
         name = file.relative_to(home).as_posix()
         try:
@@ -274,17 +279,17 @@ def _databases(home: Path, *, owned: bool) -> Iterator[Finding]:
             continue
         if not head or (owned and head.startswith(_SQLITE) and head[18:20] != _WAL):
             continue
-        verdict = _quick_check(file) if head.startswith(_SQLITE) else "it is no SQLite database"
+        verdict = _quick_check(file) if head.startswith(_SQLITE) else "it is not a SQLite database"
         if verdict is None:
-            yield Finding(name, "warn", f"sound as far as {CHECK_S:g} s went; it is large", "")
+            yield Finding(name, "warn", f"intact as far as {CHECK_S:g} s went; it is large", "")
         elif verdict == "ok":
-            yield _ok(name, "sound")
+            yield _ok(name, "intact")
         else:
             yield Finding(name, "fail", f"damaged: {verdict}", _repair(home, file))
 
 
 def _quick_check(file: Path) -> str | None:
-    """SQLite's verdict, "ok" if all is well; None: it took too long."""
+    """SQLite's verdict, "ok" for an intact database; None if it took too long."""
     until = time.monotonic() + CHECK_S
     try:
         with closing(_reader(file)) as db:
@@ -295,14 +300,14 @@ def _quick_check(file: Path) -> str | None:
 
 
 def _reader(file: Path) -> sqlite3.Connection:
-    """A connection that cannot write, and that waits for nobody for long."""
+    """A connection that cannot write, and that waits at most a second for a lock."""
     db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
     db.row_factory = sqlite3.Row
     return db
 
 
 def _asked(home: Path, query: str) -> object:
-    """One value from the journal; None where there is none to ask, or it cannot answer: its own check says why."""
+    """One value from the journal; None without a journal, or for one that cannot be read, whose own check says why."""
     if not (home / "journal.sqlite").is_file():
         return None
     try:
@@ -313,7 +318,7 @@ def _asked(home: Path, query: str) -> object:
 
 
 def _repair(home: Path, file: Path) -> str:
-    """What to do about a damaged file: the journal is restored, all else is made anew from it."""
+    """The fix for a damaged file: restore the journal; everything else is rebuilt from it."""
     stop = _command(home, "stop")
     inside = file.relative_to(home).parts
     if inside[0] == "backends" and len(inside) > 1:
@@ -321,12 +326,12 @@ def _repair(home: Path, file: Path) -> str:
         return f"{stop}; mv {store} {store}.damaged — the next start fills a new one from the journal"
     moved = f"{stop}; mv {shlex.quote(str(file))} {shlex.quote(f'{file}.damaged')}"
     if inside[0] == "journal.sqlite":
-        return f"{stop}; restore it from a backup, or make it anew from the stores: {_command(home, 'repair')}"
-    return f"{moved} — a new one is made; it holds nothing that is not made again"
+        return f"{stop}; restore it from a backup, or rebuild it from the stores: {_command(home, 'repair')}"
+    return f"{moved} — a new one is made; nothing in it is lost"
 
 
 def _journal_lost(home: Path) -> Iterator[Finding]:
-    """A journal that is sound and has less than the home and its stores know of."""
+    """Checks that an intact journal has all that the home and its stores have seen."""
     places = store_watermarks.places_of(home, {path.name: None for path in (home / "backends").glob("*")})
     file = home / "journal.sqlite"
     try:
@@ -338,12 +343,12 @@ def _journal_lost(home: Path) -> Iterator[Finding]:
     except sqlite3.Error:  # it is damaged, which its own check reports, or of an earlier version
         return
     if (what := store_watermarks.lost(found, places)) is not None:
-        fix = f"{_command(home, 'stop')}; restore it from a backup, or make it anew: {_command(home, 'repair')}"
+        fix = f"{_command(home, 'stop')}; restore it from a backup, or rebuild it: {_command(home, 'repair')}"
         yield Finding("journal", "fail", what, fix)
 
 
 def _backlog(home: Path) -> Iterator[Finding]:
-    """Deliveries, as the journal has them while nobody works on them."""
+    """Reports deliveries from the journal, while no server works on them."""
     if not (home / "journal.sqlite").is_file():
         return
     try:
@@ -358,7 +363,7 @@ def _backlog(home: Path) -> Iterator[Finding]:
 
 
 def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
-    """Notes of which something was forgotten: it stays out of answers though the note may still say it."""
+    """Reports notes with forgotten text, which stays out of answers although the note may still have it."""
     rows: list[wire.HeldBack] = []
     if status is not None:
         rows = status.get("held_back", [])
@@ -372,7 +377,7 @@ def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
 
 
 def _links(status: wire.Status | None) -> Iterator[Finding]:
-    """Links in followed folders, which nobody reads."""
+    """Reports links in followed folders, which are not read."""
     if status is not None and status.get("links"):
         yield _ok("links", render.links(status["links"]))
 
@@ -381,14 +386,17 @@ def _links(status: wire.Status | None) -> Iterator[Finding]:
 
 
 def _configured(settings: Settings, file: str) -> Iterator[Finding]:
-    """Each adapter that the configuration names: it is there, and so is what it needs, and its options are right."""
+    """Checks each adapter of the settings: its code, its packages and its options."""
     wanted: dict[str, tuple[str, Mapping[str, object]]] = {}
     if not settings.embedder.none:
         wanted["embedder"] = (settings.embedder.adapter, settings.embedder.options)
     else:
-        told = "no embedding model is configured: everything is found by its words only"
+        detail = "no embedding model is configured: everything is found by its words only"
         yield Finding(
-            "embedder", "warn", told, "[embedder] adapter and provider in fusion.toml; without the lines there is one"
+            "embedder",
+            "warn",
+            detail,
+            "[embedder] adapter and provider in fusion.toml; without them the default is used",
         )
     if settings.judge.adapter:
         wanted["judge"] = (settings.judge.adapter, settings.judge.model_dump(exclude={"adapter"}))
@@ -407,24 +415,24 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
                 found = kind.verify(options) or path
         except FusionError as error:
             text = str(error).replace(f"[backends.{NAME_PLACEHOLDER}]", f"[{key}]")
-            told, _, command = text.partition(": pip install ")
+            detail, _, command = text.partition(": pip install ")
             optional = isinstance(error, PackageMissing) and key.removeprefix("backends.") not in settings.asked_for
             status: Literal["warn", "fail"] = "warn" if optional and key.startswith("backends.") else "fail"
-            yield Finding(key, status, told, f"pip install {command}" if command else f"correct [{key}] in {file}")
+            yield Finding(key, status, detail, f"pip install {command}" if command else f"correct [{key}] in {file}")
         else:
             yield _ok(key, found)
     for name in settings.backends:
         if (record := settings.home / "backends" / name / RECORD).is_file():
             yield _ok(f"backends.{name}", f"was moved to an embedder of its own, which {record} names")
     if not settings.backends:
-        yield Finding("backends", "fail", "none is configured", "add a [backends.NAME] table to fusion.toml")
+        yield Finding("backends", "fail", "no backend is configured", "add a [backends.NAME] table to fusion.toml")
 
 
 def _backends(status: wire.Status) -> Iterator[Finding]:
-    """Each backend as the server has it, which has asked it just now."""
+    """Reports each backend as the server, which has just asked it, describes it."""
     for row in status["backends"]:
         name = f"backend {row['name']}"
-        told = f"{counted(row['items'], 'memory')}, {counted(row['vectors'], 'vector')}"
+        detail = f"{counted(row['items'], 'memory')}, {counted(row['vectors'], 'vector')}"
         if row["status"] == "disabled" and row["detail"] == "disabled in the configuration":
             yield _ok(name, row["detail"])
         elif row["status"] == "disabled":
@@ -434,14 +442,14 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             wait = f"asked again in {row['wait_s']:.0f} s" if row["wait_s"] else "being asked again now"
             detail, fix = _told(row["detail"] or "no reason known")
             yield Finding(name, "warn", f"left alone after failures: {detail}; {wait}", fix or "wait")
-        elif row["detail"] and not row["reason"]:  # else it is told below, with what waits for it
+        elif row["detail"] and not row["reason"]:  # otherwise it is reported below, with its backlog
             yield Finding(name, "warn", *_told(row["detail"]))
         elif not row["degraded"]:
-            yield _ok(name, told)
+            yield _ok(name, detail)
         yield from _late(name, row["backlog"], row)
         if row["vectors_pending"]:
-            told = f"{counted(row['vectors_pending'], 'vector is')} still to come; words are found meanwhile"
-            yield Finding(name, "warn", told, "wait; fusion status shows how far it is")
+            detail = f"{counted(row['vectors_pending'], 'vector is')} still to come; words are found meanwhile"
+            yield Finding(name, "warn", detail, "wait; fusion status shows its progress")
         for note in row["notes"]:
             yield Finding(name, "warn", *_told(note))
     for note in status["notes"]:
@@ -449,11 +457,11 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
 
 
 def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> Iterator[Finding]:
-    """What a backend still has to be told, or never took."""
+    """Reports what waits for delivery to a backend, and what it never accepted."""
     late = asdict(trouble) if not isinstance(trouble, dict) else trouble
     if late["failed"]:
-        told = f"{counted(late['failed'], 'memory was')} never taken: {late['reason']}"
-        yield Finding(name, "fail", told, "they are in the journal and in the other backends; the log says which")
+        detail = f"{counted(late['failed'], 'memory was')} never accepted: {late['reason']}"
+        yield Finding(name, "fail", detail, "they are in the journal and in the other backends; the log says which")
     if late["refused"]:
         yield Finding(
             name,
@@ -462,18 +470,18 @@ def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> 
             "it is tried again",
         )
     elif waiting:
-        yield Finding(name, "warn", f"{waiting:,} deliveries wait", "a running server brings them: fusion status")
+        yield Finding(name, "warn", f"{waiting:,} deliveries wait", "a running server delivers them: fusion status")
 
 
 def _told(note: str) -> tuple[str, str]:
-    """What a backend says of itself, and how to fix it, which it says last: behind "Fix:"."""
+    """A note of a backend, and its fix, which follows "Fix:" at the end."""
     detail, _, fix = note.partition("Fix: ")
     return detail.rstrip(" .;"), fix.rstrip(".")
 
 
-def _fix_of(told: str) -> str:
-    """The command in a message of ours, which says it behind a colon."""
-    return f"pip install {told.rpartition('pip install ')[2]}" if "pip install " in told else "see the detail"
+def _fix_of(detail: str) -> str:
+    """The command in a message of ours, which follows a colon."""
+    return f"pip install {detail.rpartition('pip install ')[2]}" if "pip install " in detail else "see the detail"
 
 
 def _command(home: Path, verb: str) -> str:

@@ -1,7 +1,7 @@
-"""`fusion ingest`: files → memories → the gateway, in batches, with a bar; what is known already is a no-op.
+"""`fusion ingest`: sends the memories of files to the gateway in batches, with a bar. Idempotent.
 
-Each memory has a natural key (its source, its place, its revision), so a run that was broken off is resumed by running
-it again. How far files that grow were read is kept in the home as bookmarks, so that this costs no second sending.
+Each memory has a natural key (its source, place and revision), so an interrupted run goes on when it is run again.
+Bookmarks in the home record how far growing files were read, so that nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
 
 BATCH = 100
 BATCH_BYTES = 200_000
-"""of a request's body; the server takes 262,144 unless told otherwise, and what it does not take is halved"""
+"""most bytes of a request's body; by default the server accepts 262,144, and a refused batch is halved"""
 LOOK_S = 2.0
-"""between two looks at how far the backends are"""
+"""between two questions about the progress of the backends"""
 SAY_S = 5.0
 """between two lines of progress where there is no terminal"""
 FIRST_S = 2.0
-"""until the first of them"""
+"""before the first of them"""
 ATTEMPTS = 8
-"""at one batch, while the server is busy"""
+"""to send one batch to a busy server"""
 
 
 ADDED = ("stored", "superseded")
 
 
 def new_batch() -> str:
-    """An id for one run: when it began, and a little that tells it from another of the same second."""
+    """An id for one run: the time of its start and four random digits."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 class Skipped(TypedDict):
-    """What was not remembered, by reason; ``first`` is where it happened first."""
+    """Memories that were not stored for one reason; ``first`` is the place of the first."""
 
     reason: str
     count: int
@@ -69,9 +69,9 @@ class Skipped(TypedDict):
 
 
 class Summary(TypedDict):
-    """What came of the files; ``settled`` is None when nobody waited for the backends.
+    """The outcome of an ingest; ``settled`` is None if it did not wait for the backends.
 
-    Memories that a bookmark says an earlier run had sent are among ``read`` and ``duplicates``.
+    ``read`` and ``duplicates`` include memories that, by a bookmark, an earlier run sent.
     """
 
     read: int
@@ -81,21 +81,21 @@ class Summary(TypedDict):
     redacted: int
     skipped: list[Skipped]
     retired: int | None
-    """what files do not have any more; None where no server was there to count it for a dry run"""
+    """memories that files no longer have; None if no server ran to count them for a dry run"""
     settled: bool | None
     dry_run: bool
     changed: int
-    """memories that are kept otherwise than they stand there: something was masked, replaced or left out"""
+    """memories whose text was changed: something was masked, replaced or left out"""
     split: int
-    """texts that were too long for one memory and are kept in pieces"""
+    """texts that were too long for one memory and are stored in pieces"""
     not_read: dict[str, int]
-    """files in these folders that are not read, by their ending"""
+    """files in these folders that are not read, by extension"""
     batch: str | None
-    """what `fusion undo` takes back is known by this; None where nothing was added"""
+    """the id for `fusion undo`; None if nothing was added"""
 
 
 class Tally:
-    """Counts what became of each memory, and keeps the first place of each reason."""
+    """Counts the outcomes of the memories of one ingest, and the first place for each reason."""
 
     def __init__(self) -> None:
         self.batch = new_batch()
@@ -103,7 +103,7 @@ class Tally:
         self.changed = 0
         self.split = 0
         self.last = ""
-        """where the last memory that was sent stands"""
+        """place of the last memory that was sent"""
         self.read = 0
         self.known = 0
         self.retired: int | None = None
@@ -119,7 +119,7 @@ class Tally:
         row["count"] += 1
 
     def take(self, memory: NewMemory, row: Mapping[str, Any]) -> None:
-        """Notes the gateway's word on one memory."""
+        """Counts the gateway's answer for one memory."""
         self.became[row["status"]] += 1
         self.became["redacted"] += row["redacted"]
         self.last = place_of(memory)
@@ -165,16 +165,15 @@ async def ingest(
     limits: Limits = DEFAULT_LIMITS,
     interrupted: Callable[[Tally], None] = lambda tally: None,
 ) -> Summary:
-    """Remembers what stands in ``paths``; without a ``gateway`` it only reads and counts. Bookmarks are the ``home``'s.
+    """Stores the memories of ``paths``; without a ``gateway`` it only reads and counts. Bookmarks are in ``home``.
 
-    Pieces of Markdown files that are not there any more are retired; ``looking`` is asked to count these where nothing
-    is to be changed, if it is there.
+    Sections that Markdown files no longer have are retired; for a dry run, ``looking`` counts them if it answers.
 
-    With ``wait`` it returns when the backends have it all, or after ``patience_s`` more seconds: they go on alone.
-    Cancelled it says to ``interrupted`` how far it came.
+    With ``wait`` it returns when the backends have everything, or after ``patience_s`` more seconds; delivery goes on.
+    If it is cancelled, it reports its progress to ``interrupted``.
     """
     if gateway is not None:
-        # Before the server is there: one that this starts is not to be first at what it follows.
+        # Before the server starts: it must not be the first to read what it follows.
         async with lock_for_command(home) as done, gateway as client:
             tally = Tally()
             try:
@@ -229,9 +228,9 @@ async def send(
     limits: Limits = DEFAULT_LIMITS,
     tally: Tally | None = None,
 ) -> Summary:
-    """One round: remembers what is new in ``paths``, or in ``only`` these of their files.
+    """One round: stores what is new in ``paths``, or in ``only`` some of their files.
 
-    ``done`` is called when everything was read and acknowledged, before the backends are waited for.
+    ``done`` is called when everything was read and acknowledged, before the wait for the backends.
     """
     tally = tally or Tally()
     settled: bool | None = None
@@ -258,7 +257,7 @@ async def send(
                 tally.take(memory, row)
                 refused = refused or row["status"] == "refused"
             progress.say(tally.read, tally.last)
-            if bookmarks is not None and not refused:  # what was refused now may be taken later
+            if bookmarks is not None and not refused:  # what is refused now may be accepted later
                 bookmarks.commit()
         if bookmarks is not None:
             tally.known = bookmarks.known
@@ -275,7 +274,7 @@ async def send(
 
 
 class Reading:
-    """How far the reading is: a bar on a terminal, elsewhere a line every few seconds. Called with bytes read."""
+    """Progress of reading: a bar on a terminal, elsewhere a line every few seconds. Call it with the bytes read."""
 
     def __init__(
         self,
@@ -298,7 +297,7 @@ class Reading:
         self._shown.advance(self._bar, count)
 
     def say(self, read: int, where: str) -> None:
-        """A line, where there is no bar and the last one was said some seconds ago."""
+        """Prints a line, where there is no bar and the last line is some seconds old."""
         if (now := self._due()) is None:
             return
         share = f"{min(100, 100 * self._bytes // self._total)} % of {self._total / 1e6:,.1f} MB" if self._total else ""
@@ -309,12 +308,12 @@ class Reading:
         self._say(clean(line)[0])
 
     def cutting(self, file: File, share: float) -> None:
-        """How far a large note is cut, during which nothing of it can be sent."""
+        """Prints the progress of cutting a large note, which can be sent only after that."""
         if spoken_in_lines(self._shown) and self._due() is not None:
             self._say(clean(f"ingest: cutting {file.document}, {share:.0%} of its {file.bytes / 1e6:,.1f} MB")[0])
 
     def _due(self) -> float | None:
-        """What time it is, if a line is to be said now: where there is no bar, and some seconds after the last one."""
+        """The time, if a line is due: there is no bar, and the last line is some seconds old; else None."""
         now = self._clock()
         if not spoken_in_lines(self._shown) or now < self._next:
             return None
@@ -336,9 +335,9 @@ def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMe
 
 
 def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
-    """Runs of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory goes alone.
+    """Batches of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory is alone in its batch.
 
-    Takes one memory beyond each run: what was reached by then lies behind the run, which is what bookmarks rely on.
+    Reads one memory beyond each batch before it yields it, which bookmarks rely on.
     """
     batch: list[NewMemory] = []
     total = 0
@@ -356,10 +355,10 @@ def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
 async def _send(
     client: AsyncClient, batch: Sequence[NewMemory], run: str, reader: str | None
 ) -> list[Mapping[str, Any]]:
-    """The gateway's word on each memory of a batch, which the ``reader`` of this key read.
+    """The gateway's answer for each memory of a batch; ``reader`` is the key of the home's readers.
 
-    A busy server is asked again when it says: that is safe, for keys are natural. A batch that it refuses is halved
-    until what it objects to stands alone and is skipped.
+    A busy server gets the batch again when it asks for that, which is safe because keys are natural. A refused batch is
+    halved until the refused memory is alone, which is then skipped.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -380,7 +379,7 @@ async def _send(
 
 
 async def _settle(client: AsyncClient, bars: Progress, patience_s: float) -> bool:
-    """Waits until every backend has everything and the vectors are there, or so long; the bar shows what is left."""
+    """Waits until every backend has everything and all vectors, or for ``patience_s``; the bar shows what is left."""
     until = time.monotonic() + patience_s
     bar = bars.add_task("delivering, filling vectors", total=None)
     most = 0
@@ -392,7 +391,7 @@ async def _settle(client: AsyncClient, bars: Progress, patience_s: float) -> boo
         bars.update(bar, total=max(most, 1), completed=max(most, 1) - left)
         if spoken_in_lines(bars) and time.monotonic() - said >= SAY_S:
             said = time.monotonic()
-            on_stderr(f"ingest: all is kept; {left:,} deliveries and vectors are still to come")
+            on_stderr(f"ingest: all is stored; {left:,} deliveries and vectors are left")
         if reply["settled"]:
             bars.update(bar, completed=max(most, 1))
             return True
@@ -429,5 +428,5 @@ def _where(place: Place | None) -> dict[str, Any]:
 
 
 def place_of(memory: NewMemory) -> str:
-    """Where a memory came from, for a report."""
+    """The place or source of a memory, for a report."""
     return f"{memory.place.document}:{memory.place.start}" if memory.place else memory.source or "(no source)"

@@ -1,6 +1,6 @@
-"""What `fusion ingest` is about to take in, before it does: so many files, megabytes and sections that are new.
+"""Counts what `fusion ingest` would read in: new files, megabytes and sections.
 
-Nothing is parsed: a section is reckoned by its heading, or by its size where there are fewer headings than that.
+Nothing is parsed: sections are estimated by headings, or by size where that gives more.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fusion.sources.files import File, Limits, Unreadable, files, opened
 from fusion.sources.offsets import ReadOffsets, is_untouched
 
 SECTION_BYTES = 1_600
-"""of a section at most, as `fusion.lib.chunk` cuts"""
+"""most bytes of a section, as `fusion.lib.chunk` cuts"""
 LINE_BYTES = 1_000
-"""of a line of JSONL or a transcript, about"""
+"""of a typical line of JSONL or a transcript"""
 COUNTED_BYTES = 64_000_000
-"""of one file that is looked through for headings; the rest is reckoned by its size"""
+"""of one file that are searched for headings; the rest is estimated by its size"""
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """What is new in some paths: files, their bytes, and about how many sections or lines they have."""
+    """What is new in some paths: files, bytes, and an estimate of sections or lines."""
 
     files: int = 0
     bytes: int = 0
@@ -43,7 +43,7 @@ class Bulk:
 
 
 def bulk_of(paths: Sequence[Path], scope: Scope, home: Path | None, limits: Limits) -> Bulk:
-    """What is new in these paths; a file that nobody touched since it was read counts nothing."""
+    """What is new in these paths, without files that did not change since they were read."""
     marks = ReadOffsets(home, scope) if home is not None and home.is_dir() else None
     count = total = sections = 0
     for file in files(paths):
@@ -54,16 +54,16 @@ def bulk_of(paths: Sequence[Path], scope: Scope, home: Path | None, limits: Limi
 
 
 def ask(bulk: Bulk, bounds: IngestSettings, *, yes: bool, as_json: bool) -> None:
-    """Goes on where that is little, or somebody agrees. Raises BadInput where nobody can be asked, Exit after a no."""
+    """Asks before a large ingest. Raises BadInput where it cannot ask, Exit after a no."""
     if yes or not bulk.is_more_than(bounds):
         return
-    minutes = "the backends need minutes for so much, and questions are answered meanwhile"
+    minutes = "the backends need minutes for this, and answer questions meanwhile"
     if as_json or not sys.stdin.isatty():
         raise BadInput(
             f"{bulk.spelt()}: more than [ingest] ask_sections = {bounds.ask_sections:,} or ask_mb = {bounds.ask_mb:g}. "
-            "Add --yes to take them in; --dry-run reads and counts them"
+            "Add --yes to read them in; --dry-run only counts them"
         )
-    confirm(f"{bulk.spelt()}: {minutes}. Take them in?")
+    confirm(f"{bulk.spelt()}: {minutes}. Read them in?")
 
 
 def _is_known(file: File, marks: ReadOffsets | None) -> bool:
@@ -75,7 +75,7 @@ def _is_known(file: File, marks: ReadOffsets | None) -> bool:
 
 
 def _sections(file: File) -> int:
-    """About how many memories a file becomes."""
+    """An estimate of the memories in a file."""
     if file.form != "markdown":
         return -(-file.bytes // LINE_BYTES)
     headings = 0

@@ -1,7 +1,7 @@
-"""What ingest retires: pieces of Markdown files that are not there any more, once the files were read as a whole.
+"""Retires sections that Markdown files no longer have, once the files were read as a whole.
 
-A file that could not be read, or was read in part, retires nothing; neither does a folder in which no file was found,
-for a disk that is not mounted looks like that.
+A file that could not be read, or was read in part, retires nothing. Neither does a folder without files, because a
+disk that is not mounted looks like that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH_BYTES = 200_000
 
 
 class WholeFiles:
-    """The files that were read from their beginning to their end, and the revisions of what they have."""
+    """Files that were read to their end, with the revisions of their sections."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Sequence[str]] = {}
@@ -39,31 +39,31 @@ class WholeFiles:
             self._marks[source.removeprefix("file:")] = mark
 
     def mark(self, bookmarks: ReadOffsets) -> None:
-        """Notes that these files are done with, so that a server that follows them need not read them again."""
+        """Bookmarks these files, so that a server that follows them does not read them again."""
         for name, mark in self._marks.items():
             bookmarks.set(name, mark)
 
     async def retire(self, client: AsyncClient, paths: Sequence[Path], scope: Scope, *, dry_run: bool = False) -> int:
-        """Retires what these files, and files that are gone from the folders among ``paths``, do not have; how much.
+        """Retires what these files no longer have, and what files had that are gone from folders in ``paths``.
 
-        Call it when everything that was read has been sent.
+        Returns the number of memories. Call it when all that was read has been sent.
         """
-        whose: Mapping[str, str] = {str(dimension): value for dimension, value in scope.named().items()}
-        gone = [source async for source in self._gone(client, paths, whose)]
+        owner: Mapping[str, str] = {str(dimension): value for dimension, value in scope.named().items()}
+        gone = [source async for source in self._gone(client, paths, owner)]
         retired = 0
         for batch in _batches({**self._kept, **dict.fromkeys(gone, ())}):
-            retired += (await client.retire(batch, dry_run=dry_run, **whose))["retired"]
+            retired += (await client.retire(batch, dry_run=dry_run, **owner))["retired"]
         return retired
 
-    async def _gone(self, client: AsyncClient, paths: Sequence[Path], whose: Mapping[str, str]) -> AsyncIterator[str]:
-        """The sources of memories whose files were in these folders, and are not there any more."""
+    async def _gone(self, client: AsyncClient, paths: Sequence[Path], owner: Mapping[str, str]) -> AsyncIterator[str]:
+        """The sources of memories owner files are gone from these folders."""
         for folder in {path.resolve() for path in paths}:
             prefix = f"file:{folder}{os.sep}"
             if not folder.is_dir() or not any(source.startswith(prefix) for source in self._kept):
                 continue
             after: str | None = None
             while True:
-                page = (await client.sources(prefix=prefix, after=after, limit=PAGE, **whose))["sources"]
+                page = (await client.sources(prefix=prefix, after=after, limit=PAGE, **owner))["sources"]
                 for row in page:
                     if row["source"] not in self._kept and not is_there(Path(row["source"].removeprefix("file:"))):
                         yield row["source"]
@@ -73,7 +73,7 @@ class WholeFiles:
 
 
 def _batches(kept: Mapping[str, Sequence[str]]) -> Iterator[list[dict[str, Any]]]:
-    """What to say of these files, in requests of a size that a server takes."""
+    """The files with what they keep, in requests that a server accepts."""
     batch: list[dict[str, Any]] = []
     total = 0
     for source, revisions in kept.items():

@@ -1,6 +1,6 @@
-"""`fusion ingest --watch`: one round over everything, then one for the files that changed, until told to stop.
+"""`fusion ingest --watch`: one round over all files, then one for each change, until it is stopped.
 
-Where one went, what it held can only be told by what is left: then a round is over everything, too.
+After a file was removed, a round reads all files, because only what is left shows what to retire.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ QUIET_MS = 300
 DEBOUNCE_MS = 1500
 """and at the latest after this (seed 001)"""
 RETRY_S = 10.0
-"""until everything is looked at again after a round that failed"""
+"""before all files are read again after a round that failed"""
 _LOG = "-wal"
-"""SQLite's writers write beside their file first"""
+"""the file next to a database to which SQLite writes first"""
 
 
 async def watch(
@@ -40,14 +40,14 @@ async def watch(
     *,
     home: Path,
     limits: Limits,
-    tell: Callable[[Summary], None],
+    report: Callable[[Summary], None],
     complain: Callable[[FusionError], None],
     wait: bool = True,
     quiet: bool = False,
 ) -> None:
-    """Follows ``paths`` until ``stop`` is set; ``tell`` hears of each round, ``complain`` of one that failed.
+    """Follows ``paths`` until ``stop`` is set; ``report`` gets each round, ``complain`` the error of one that failed.
 
-    Set in the middle of a round, ``stop`` ends it: what was acknowledged is kept, the rest is for the next run.
+    ``stop`` also ends a round under way: what was acknowledged is kept, the rest is left to the next run.
     """
     changes = _Changes(paths, stop)
 
@@ -57,7 +57,7 @@ async def watch(
                 client, paths, scope, wait=wait, quiet=quiet, home=home, only=only, done=done, limits=limits
             )
 
-    only: set[Path] | None = None  # of the first round, and of one after a failure: everything
+    only: set[Path] | None = None  # None: all files, in the first round and after a failure
     async with gateway as client:
         try:
             while not stop.is_set():
@@ -68,7 +68,7 @@ async def watch(
                     await asyncio.wait([work])
                     return
                 try:
-                    tell(work.result())
+                    report(work.result())
                     only = await changes.next()
                 except FusionError as error:
                     complain(error)
@@ -87,7 +87,7 @@ async def _first(work: asyncio.Task[Summary], stop: asyncio.Event) -> None:
 
 
 class _Changes:
-    """Which files changed since the last time one asked; it hears of changes from the moment it is made."""
+    """The files that changed since the last call of `next`; it watches from its creation on."""
 
     def __init__(self, paths: Sequence[Path], stop: asyncio.Event) -> None:
         self._stop = stop
@@ -99,31 +99,31 @@ class _Changes:
         if self._folders:
             self._tasks.append(asyncio.create_task(self._follow(self._folders, recursive=True)))
         if self._files:
-            # Not the file itself: an editor that saves under another name and renames would be lost sight of.
-            beside = sorted({path.parent for path in self._files})
-            self._tasks.append(asyncio.create_task(self._follow(beside, recursive=False)))
+            # Not the file itself: an editor that saves under another name and renames would end the watch.
+            folders = sorted({path.parent for path in self._files})
+            self._tasks.append(asyncio.create_task(self._follow(folders, recursive=False)))
 
     async def next(self, timeout_s: float | None = None) -> set[Path] | None:
         """Waits for a change, for ``timeout_s`` or for the end. ``None``: something is gone."""
         found = asyncio.create_task(self._found.get())
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait([found, stopped], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-        told = [found.result()] if found.done() else []
+        changes = [found.result()] if found.done() else []
         found.cancel()
         stopped.cancel()
         while not self._found.empty():
-            told.append(self._found.get_nowait())
-        return None if None in told else {path for paths in told if paths for path in paths}
+            changes.append(self._found.get_nowait())
+        return None if None in changes else {path for paths in changes if paths for path in paths}
 
     async def close(self) -> None:
-        """Raises what kept a watcher from watching: that the system has no more watches to give, say."""
+        """Raises the error of a watcher, for example that the system has no more watches."""
         await asyncio.gather(*self._tasks)
 
     async def _follow(self, folders: Iterable[Path], *, recursive: bool) -> None:
         try:
             async for found in awatch(
                 *folders,
-                watch_filter=lambda change, path: self._is_meant(_file_of(path), gone=change is Change.deleted),
+                watch_filter=lambda change, path: self._is_followed(_file_of(path), gone=change is Change.deleted),
                 debounce=DEBOUNCE_MS,
                 step=QUIET_MS,
                 stop_event=self._stop,
@@ -140,14 +140,14 @@ class _Changes:
                     for path in changed
                     if path.is_dir()
                     for file in path.rglob("*")
-                    if self._is_meant(file, gone=False)
+                    if self._is_followed(file, gone=False)
                 }
                 if files := {path for path in changed | within if not path.is_dir()}:
                     self._found.put_nowait(files)
         finally:
-            self._stop.set()  # who no longer hears of changes must not look as if there were none
+            self._stop.set()  # a watcher that failed must not look like one without changes
 
-    def _is_meant(self, path: Path, *, gone: bool) -> bool:
+    def _is_followed(self, path: Path, *, gone: bool) -> bool:
         if path in self._files:
             return True
         # What is gone and has no ending may have been a folder.

@@ -1,4 +1,4 @@
-"""How far something long is, on stderr: a bar with an estimate on a terminal, elsewhere a line now and then."""
+"""Progress on stderr: a bar with an estimate on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from fusion.doors import terminal
 
 Advance = Callable[[int], None]
 LINE_S = 10.0
-"""between two lines where there is no terminal, for whoever reads a log"""
+"""between two lines of progress where there is no terminal"""
 
 
 @contextmanager
 def bar(title: str, total: int, *, quiet: bool = False, transient: bool = False) -> Iterator[Advance]:
-    """Yields what advances by so many steps; ``quiet`` says nothing at all, ``transient`` leaves nothing behind."""
+    """Yields a function that advances by a number of steps. ``quiet`` prints nothing, ``transient`` removes the bar."""
     console = terminal.console(stderr=True)
     if quiet or not console.is_terminal:
         yield (lambda steps: None) if quiet else Lines(title, total).advance
@@ -40,17 +40,17 @@ def bar(title: str, total: int, *, quiet: bool = False, transient: bool = False)
 
 
 def bars(quiet: bool) -> Progress:
-    """Bars one below the other for a terminal, of bytes or of a total yet unknown; they leave nothing behind."""
+    """Bars for a terminal, of bytes or of an unknown total; they are removed at the end."""
     return drawn(terminal.console(stderr=True, quiet=quiet), quiet=quiet, counted=False, transient=True)
 
 
 def spoken_in_lines(progress: Progress) -> bool:
-    """Whether these bars are not drawn because there is no terminal, so that lines are to say how far it is."""
+    """Whether progress is printed in lines, because there is no terminal for these bars."""
     return progress.disable and not progress.console.is_terminal and not progress.console.quiet
 
 
 def drawn(console: Console, *, quiet: bool = False, counted: bool = True, transient: bool = False) -> Progress:
-    """Bars for a terminal: how much, as a count or a share, how long, and how long still."""
+    """Bars for a terminal, with a count or share, the time passed and the time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -63,7 +63,7 @@ def drawn(console: Console, *, quiet: bool = False, counted: bool = True, transi
 
 
 def spinner(title: str, quiet: bool) -> Progress:
-    """A sign of life for a terminal, to be started with ``with``; it leaves nothing on the screen."""
+    """A spinner for a terminal, which ``with`` starts and removes."""
     console = terminal.console(stderr=True, quiet=quiet)
     hidden = quiet or not console.is_terminal
     shown = _in_place(console, SpinnerColumn(), TextColumn("{task.description}"), disable=hidden, transient=True)
@@ -85,12 +85,13 @@ def _in_place(console: Console, *columns: ProgressColumn, disable: bool, transie
 
 
 def on_stderr(line: str) -> None:
+    """Prints a line on stderr at once."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 class Lines:
-    """The same in lines, at most one in `LINE_S`; nothing of what is done sooner. The clock counts seconds."""
+    """Progress in lines, at most one in `LINE_S` seconds, and none for what is done sooner."""
 
     def __init__(
         self,

@@ -97,21 +97,21 @@ def ingest(
         from fusion.doors.cli.ingest import ingest as read_and_send
         from fusion.sources.files import NO_SUCH_FILE, NOT_TAKEN, Limits
 
-        whose = Scope(user_id=user, agent_id=agent, session_id=session)
+        scope = Scope(user_id=user, agent_id=agent, session_id=session)
         existing(home, config)
         settings = settings_of(home, config)
         limits = Limits.of(settings.ingest, settings.sessions)
         if not dry_run:
-            found = ingest_preview.bulk_of(paths, whose, home_of(home, config), limits)
+            found = ingest_preview.bulk_of(paths, scope, home_of(home, config), limits)
             ingest_preview.ask(found, settings.ingest, yes=yes, as_json=as_json)
         if watch:
-            await follow(paths, whose, home, config, limits, direct=direct, wait=wait, as_json=as_json)
+            await follow(paths, scope, home, config, limits, direct=direct, wait=wait, as_json=as_json)
             return
         there = None if dry_run else gateway(home, config, direct=direct)
         try:
             summary = await read_and_send(
                 paths,
-                whose,
+                scope,
                 there,
                 wait=wait,
                 quiet=as_json,
@@ -148,7 +148,7 @@ def say_interrupted(tally: Tally) -> None:
 
 async def follow(
     paths: list[Path],
-    whose: Scope,
+    scope: Scope,
     home: Path | None,
     config: Path | None,
     limits: Limits,
@@ -178,12 +178,12 @@ async def follow(
         loop.add_signal_handler(number, end, number)
     await watch(
         paths,
-        whose,
+        scope,
         gateway(home, config, direct=direct),
         stop,
         home=home_of(home, config),
         limits=limits,
-        tell=print_json if as_json else render.ingested,
+        report=print_json if as_json else render.ingested,
         complain=lambda error: report(error, as_json),
         wait=wait,
         quiet=as_json,

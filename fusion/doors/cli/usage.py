@@ -14,9 +14,9 @@ from fusion.doors import terminal
 from fusion.errors import BadInput, FusionError
 
 USAGE = 2
-"""the exit code where what was asked for cannot be: a wrong option, or a name of something that is not there"""
+"""exit code for wrong usage: a wrong option, or a name of something that does not exist"""
 STOPPED = 1
-"""the exit code after a question of ours was not answered"""
+"""exit code after a question that was left without an answer"""
 _QUOTE = "Write it after the command; quote it where your shell takes ? and * for file names"
 MISSING = {
     "question": f"{_QUOTE}: fusion fuse 'why?'",
@@ -41,7 +41,7 @@ OPTIONS = {
     "session_id": "--session",
     "cursor": "--cursor",
 }
-"""what people type for a field of a request that an error names"""
+"""the option for a field of a request that an error names"""
 
 
 class OneLine(TyperGroup):
@@ -64,7 +64,7 @@ class OneLine(TyperGroup):
             code = super().main(*given, **extra)
         except TyperException as error:
             _end(error, as_json="--json" in words)
-        except FusionError as error:  # while a command was looked for: settings name backends, which are commands
+        except FusionError as error:  # from the settings, whose backends are commands
             report(error, as_json="--json" in words)
             sys.exit(1)
         except typer.Abort:
@@ -86,21 +86,21 @@ def report(error: FusionError, as_json: bool) -> None:
 
 
 def _end(error: Any, as_json: bool) -> NoReturn:
-    """Reports wrong usage. The error without a message is the one for no arguments at all: the help was printed."""
+    """Reports wrong usage. An error without a message means no arguments at all, and the help was printed."""
     if message := " ".join(_worded(error).split()):
         report(BadInput(message), as_json)
     sys.exit(error.exit_code)
 
 
 def _worded(error: Any) -> str:
-    """What is wrong, with the nearest name or the hint that belongs to it, and the command that prints the help."""
+    """The fault, the nearest name or a hint, and the command that prints the help."""
     said: str = error.message if (near := getattr(error, "possibilities", None)) else error.format_message()
     if not said.strip():
         return ""
     context = getattr(error, "ctx", None)
     hint = MISSING.get(getattr(getattr(error, "param", None), "name", None) or "", "")
     if context is not None and context.parent is None and hasattr(error, "possibilities"):
-        hint = "Options stand after the command: fusion fuse … --home FOLDER"
+        hint = "Put options after the command: fusion fuse … --home FOLDER"
     elif near:
         hint = f"Did you mean {' or '.join(sorted(near)[:3])}?"
     whole = f"{said[0].lower()}{said[1:].rstrip()}"

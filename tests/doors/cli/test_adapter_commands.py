@@ -190,7 +190,7 @@ class TestCommands:
             "print([m for m in sys.modules if m.startswith(('adapters.', 'tests.doors.verbed', 'pydantic'))])"
         )
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        assert "What memory can be told to do." in told
+        assert "Commands of memory." in told
         assert "plain" not in told
         assert told.splitlines()[-1] == "[]"
 

@@ -190,7 +190,7 @@ def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
     """With the home's name; not where there is a memory that the question does not find."""
     home.mkdir()
     (home / "fusion.toml").write_text(SMALL)
-    said = f"{home} has no memories: fusion init finds what is yours, fusion ingest FOLDER adds it"
+    said = f"{home} has no memories: fusion init finds your notes, fusion ingest FOLDER adds a folder"
     for command in (["fuse", "chains"], ["search", "memory", "chains"]):
         result = fusion(*command, "--home", home, "--direct")
         assert (result.stdout, result.stderr.splitlines()[-1]) == ("", f"fusion: {said}")

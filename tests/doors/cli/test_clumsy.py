@@ -99,7 +99,7 @@ CASES = [
     Case("remember", ["missing argument", "quote it"]),
     Case("ingest", ["missing argument 'paths'. Name folders or files: fusion ingest ~/notes"]),
     Case("get", ["missing argument 'ref'", "fusion memories"]),
-    Case("--home @ fuse q", ["no such option: --home. Options stand after the command"]),
+    Case("--home @ fuse q", ["no such option: --home. Put options after the command"]),
     Case("fuse q --budget 0 --home @ --direct", ["--budget: Input should be greater than or equal to 1"]),
     Case("fuse q --user= --home @ --direct", ["--user: is empty"]),
     Case("remember it --kind nte --home @ --direct", ["--kind: Input should be 'rule'"]),
@@ -290,7 +290,7 @@ def test_a_word_that_is_a_file_may_have_been_a_question_mark(small: Path, monkey
     (small.parent / "kiwis").touch()
     result = fusion("fuse", "where", "are", "the", "kiwis", "--home", small, "--direct")
     assert "'kiwis' is a file here" in result.stderr
-    assert "put the question in quotes" in result.stderr
+    assert "quote the question" in result.stderr
 
 
 @pytest.mark.feature("a ref is taken as it was copied: in brackets, in capitals, with commas")

@@ -207,7 +207,7 @@ async def test_another_process_has_the_home(filled: Path) -> None:
             "could not be opened",
         ),
         ({"changes": {"breaker": "open", "wait_s": 7.0}}, "backend markdown", "warn", "asked again in 7 s"),
-        ({"changes": {"failed": 3, "reason": "no"}}, "backend markdown", "fail", "3 memories were never taken: no"),
+        ({"changes": {"failed": 3, "reason": "no"}}, "backend markdown", "fail", "3 memories were never accepted: no"),
         ({"changes": {"backlog": 9}}, "backend markdown", "warn", "9 deliveries wait"),
         ({"changes": {"vectors_pending": 5}}, "backend markdown", "warn", "5 vectors are still to come"),
         ({"changes": {"notes": ["a.md: not UTF-8"]}}, "backend markdown", "warn", "a.md: not UTF-8"),

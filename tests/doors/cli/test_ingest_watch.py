@@ -64,7 +64,7 @@ async def watching(
             running.stop,
             home=home,
             limits=limits,
-            tell=running.rounds.put_nowait,
+            report=running.rounds.put_nowait,
             complain=running.complaints.put_nowait,
             quiet=True,
         )
