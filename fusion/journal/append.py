@@ -9,7 +9,7 @@ from typing import Literal
 
 from fusion.contract import Event
 from fusion.errors import NotFound
-from fusion.journal import distil_queue, outbox, repeats, retire, talks
+from fusion.journal import conversations, distil_queue, outbox, repeats, retire
 from fusion.journal.rows import RETIRED, WORDS, count, keys_of, row_of
 from fusion.journal.tombstones import Tombstones, lift
 from fusion.lib.ids import short_ref
@@ -87,7 +87,7 @@ def _append(
     """
     place_key, natural, words = keys_of(event)
     if natural is not None and db.execute("select 1 from event where natural = ?", (natural,)).fetchone() is None:
-        event = talks.claim_if_uninvited(db, event)
+        event = conversations.claim_if_uninvited(db, event)
         place_key, natural, words = keys_of(event)
     withheld = 0
     if natural is not None:
