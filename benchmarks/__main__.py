@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--scattered", action="store_true", help="each session, or file, in one or two of the backends"
             )
 
-    contribution = commands.add_parser("contribution", help="the Shapley value of each backend, beside what it costs")
+    contribution = commands.add_parser("contribution", help="the Shapley value of each backend, and its cost")
     _what(contribution, queries=True)
     contribution.add_argument("--format", choices=sorted(DATASETS), help="locomo; folder where --queries is given")
     which = contribution.add_mutually_exclusive_group()
@@ -178,7 +178,7 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
     command.add_argument("--seed", type=int, default=0, help="of the scattering and of the intervals")
     command.add_argument("--jobs", type=_positive, default=1, help="processes; latency is best measured with one")
     command.add_argument("--home", type=Path, help="keep the stores here between runs")
-    command.add_argument("--recordings", type=Path, help="keep what was recorded here; what is there is replayed")
+    command.add_argument("--recordings", type=Path, help="keep recordings here, and replay those that are there")
 
 
 def _show(figures: Mapping[str, Any]) -> None:
@@ -363,6 +363,6 @@ def _markdown(options: argparse.Namespace) -> Mapping[str, Any]:
 
 
 if __name__ == "__main__":
-    # Told to end, it still ends its servers and puts its homes away.
+    # On SIGTERM, still stop the servers and remove the homes.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

@@ -31,6 +31,6 @@ def _one(index: int, group: list[Question]) -> Question:
 
 
 def _inside(text: str) -> str:
-    """A question as it stands within a sentence: its first word small, unless it is a name."""
+    """The question as a part of a sentence: its first word in lower case, unless it is a name."""
     word = text.split(maxsplit=1)[0]
     return text[0].lower() + text[1:] if word.lower() in STOP_WORDS else text

@@ -60,7 +60,7 @@ PREDICATES = ("uses", "owns", "works on", "knows", "prefers")
 
 
 def run(data: Path | None) -> dict[str, Any]:
-    """All figures; those of the graph's signal only with ``data``. Raises DataError."""
+    """Measures all figures, those of the graph's signal only with ``data``. Raises DataError."""
     corpora: Sequence[Corpus] = ()
     if data is not None:
         from benchmarks.datasets import locomo
@@ -112,7 +112,7 @@ def batches(size: int) -> Iterator[list[Captured]]:
 
 
 class Names:
-    """As many names as there are memories, the n-th drawn 1/n as often as the first."""
+    """Draws names, as many as there are memories, the n-th 1/n as often as the first."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -135,7 +135,7 @@ def _memory(draw: Random, names: Names, n: int) -> Captured:
 
 
 async def store_per_s(folder: Path) -> float:
-    """Memories with their facts kept durably a second of the clock, without embedding and model."""
+    """Memories with their facts that are stored durably in a second of the clock, without embedding and model."""
     first, *others = batches(BATCH + STORED)
     async with opened(folder, None) as cortex:
         await cortex.remember(first)  # which loads what is loaded once
@@ -147,7 +147,7 @@ async def store_per_s(folder: Path) -> float:
 
 
 def _questions(size: int, many: int) -> list[Query]:
-    """About a name that was drawn as those in the facts were, and four words."""
+    """Questions about a name, drawn as those in the facts, and four words."""
     draw, names = Random("questions"), Names(size)
     return [
         Query(
@@ -222,7 +222,7 @@ async def signal(folder: Path, corpora: Sequence[Corpus], embedder: Embedder) ->
 
 
 async def _conversation(cortex: Cortex, corpus: Corpus) -> dict[str, str]:
-    """Keeps all turns as the gateway would, captured by rules; the data set's ids by ours."""
+    """Stores all turns as the gateway does, captured by rules; gives the data set's id of each stored id."""
     batch = []
     ids = {}
     for n, item in enumerate(corpus.memories):

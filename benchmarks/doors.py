@@ -141,7 +141,7 @@ def _hook(home: Path, door: Address) -> dict[str, Any]:
 
 
 def _server_ms(door: Address, body: dict[str, str]) -> float | None:
-    """What the server says it spent on a question, from its first byte to the reply's; None if all were late."""
+    """The time that the server reports for a question, from its first byte to the reply's; None if all were late."""
 
     async def ask() -> str | None:
         async with (
@@ -201,7 +201,7 @@ def _load(door: Address, concurrent: int) -> dict[str, Any]:
 
 
 def _endurance(server: Child, door: Address, requests: int) -> dict[str, Any]:
-    """What ``requests`` questions leave in the server's resident memory."""
+    """Growth of the server's resident memory over ``requests`` questions."""
     before = server.memory_mb()
     replies = _ask(door, _questions(requests, seed=5), AT_ONCE, "in a row")
     if any(status != 200 for status, _, _ in replies):
@@ -220,7 +220,7 @@ def _questions(number: int, *, seed: int) -> list[dict[str, str]]:
 
 
 def _ask(door: Address, questions: Sequence[dict[str, str]], at_once: int, title: str) -> list[tuple[int, float, str]]:
-    """The status of each question, its milliseconds and what was wrong, with at most ``at_once`` of them under way."""
+    """Status, milliseconds and error of each question, with at most ``at_once`` of them in flight."""
 
     async def ask() -> list[tuple[int, float, str]]:
         replies: list[tuple[int, float, str]] = []
@@ -248,7 +248,7 @@ def _ask(door: Address, questions: Sequence[dict[str, str]], at_once: int, title
 
 
 def _leaked(server: Child, door: Address, before: int) -> int:
-    """Descriptors that the server has more than before, when it has had the time to close what is done with."""
+    """Descriptors that the server has more than before, after time to close those that are no longer used."""
     deadline = time.monotonic() + 60
     while (now := server.files()) > before and time.monotonic() < deadline:
         with door.client() as client:

@@ -51,7 +51,7 @@ _SENTENCES = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured: the graph and the questions to it, memories of sentences, and mem0's of both."""
+    """Sizes of a run: the graph and its questions, sentences to store, mem0's memories and questions."""
 
     entities: int = 100_000
     relations: int = 300_000
@@ -80,7 +80,7 @@ def run(options: Run, sizes: Sizes = Sizes()) -> dict[str, Any]:
 
 
 def _arms(options: Run) -> tuple[Run, tuple[Arm, ...]]:
-    """The run as it is checked, and its arms: all backends, and all but `triples`."""
+    """The checked run and its arms: all backends, and all but `triples`."""
     without = "+".join(name for name in options.backends if name != "triples")
     return check_run(replace(options, arms=(f"{options.recipe}@{without}",)))
 
@@ -111,7 +111,7 @@ def _recall(rows: Sequence[Row]) -> list[float]:
 
 
 async def large_graph(folder: Path, sizes: Sizes) -> dict[str, Any]:
-    """Milliseconds of CPU of a question that names one entity, two hops; and of one that names a hub. Medians."""
+    """Median milliseconds of CPU of a question that names one entity, two hops, and of one that names a hub."""
     draw = Random(7)
     names = [f"Node{n}" for n in range(sizes.entities)]
     notes = [

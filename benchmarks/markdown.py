@@ -94,7 +94,7 @@ def drawn(texts: Sequence[str]) -> Floats:
 
 @lru_cache(maxsize=QUESTIONS)
 def _one(text: str) -> Floats:
-    """Remembered, as an embedder remembers a question: drawing it again would be counted as searching."""
+    """Cached, as an embedder caches a question: to draw it again would count as searching."""
     import numpy as np
 
     from fusion.lib.words import content_hash
@@ -104,7 +104,7 @@ def _one(text: str) -> Floats:
 
 
 def run(data: Path | None, million: bool) -> dict[str, Any]:
-    """All figures; those of MuSiQue only with ``data``, those of a million chunks only with ``million``."""
+    """Measures all figures, those of MuSiQue only with ``data``, those of a million chunks only with ``million``."""
     from benchmarks.figures import commit
     from benchmarks.progress import steps
 
@@ -150,7 +150,7 @@ def of_size(chunks: int, built: dict[str, Any], asked: dict[str, Any]) -> dict[s
 
 
 def write_vault(folder: Path, chunks: int) -> None:
-    """Files of ten sections, a hundred folders."""
+    """Writes a vault: files of ten sections, in a hundred folders."""
     draw = Random(chunks)
     for number in range(chunks // SECTIONS):
         path = folder / f"area {number % 100:02}" / f"note {number:06}.md"
@@ -163,7 +163,7 @@ def write_vault(folder: Path, chunks: int) -> None:
 async def opened(
     home: Path, vault: Path, embedder: Embedder | None, heard: Changes | None = None
 ) -> AsyncIterator[Markdown]:
-    """``heard`` reports changes; without it nothing does."""
+    """``heard`` reports changes of files."""
     from adapters.markdown import Markdown, Timing
     from fusion.contract import Opening
 
@@ -183,7 +183,7 @@ async def opened(
 
 
 async def build(home: Path, vault: Path) -> dict[str, Any]:
-    """First by words alone, which is timed; then with vectors, so that they are there when one asks."""
+    """Indexes words, which is timed, and then vectors."""
     before = time.process_time()
     async with opened(home, vault, None) as backend:
         spent = time.process_time() - before
@@ -197,8 +197,10 @@ async def build(home: Path, vault: Path) -> dict[str, Any]:
 
 
 async def follow(home: Path, vault: Path) -> dict[str, Any]:
-    """A look that finds nothing new; and, once a change of one file was reported, what follows the debounce or comes
-    before the next search, until a search has what was written. Both in CPU, and by the clock at best."""
+    """Times a scan that finds nothing new, and the way of one changed file until a search has it.
+
+    Both by the clock, the best of several, and in CPU.
+    """
     from fusion.contract import Query, Scope
 
     looks: list[float] = []
@@ -240,7 +242,7 @@ async def follow(home: Path, vault: Path) -> dict[str, Any]:
 
 
 def starts(home: Path, vault: Path) -> dict[str, Any]:
-    """A new process until its first answer: by the clock at best, from its start, and in CPU, with what it imports."""
+    """Time of a new process until its first answer, imports included: the best by the clock, and CPU."""
     clocks: list[float] = []
     spent: list[float] = []
     for _ in range(TIMES):
@@ -252,7 +254,7 @@ def starts(home: Path, vault: Path) -> dict[str, Any]:
 
 
 def child(step: str, home: Path, vault: Path) -> dict[str, Any]:
-    """What a process of its own measured."""
+    """Runs a step in a process of its own, and gives what it measured."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.markdown", step, str(home), str(vault)],
         stdout=subprocess.PIPE,
@@ -284,7 +286,7 @@ async def start(home: Path, vault: Path, _: bool) -> dict[str, Any]:
 
 
 async def ask(home: Path, vault: Path, bare: bool) -> dict[str, Any]:
-    """Each question to the store, and to the bare engines over the same texts and vectors, by turns."""
+    """Asks the store and the bare engines, over the same texts and vectors, in turns."""
     from fusion.contract import Query, Scope
 
     asked = questions(QUESTIONS)
@@ -317,7 +319,7 @@ async def ask(home: Path, vault: Path, bare: bool) -> dict[str, Any]:
 
 
 def questions(count: int) -> list[str]:
-    """As people ask: a third of the words are the small ones of every sentence, some of the others common too."""
+    """Questions as people ask them: a third of the words are function words, and some of the others are common."""
     draw = Random("questions")
     return [f"what did we say about {sentence(draw, draw.randrange(30, 70))}?" for _ in range(count)]
 
@@ -328,7 +330,7 @@ def memory_mb(name: str) -> float:
 
 
 async def vs_exact(backend: Markdown, asked: Sequence[str]) -> float:
-    """Of the 20 nearest by the vectors as they were, before they were rounded to int8: the share that is found."""
+    """The share of the 20 nearest by unrounded vectors that the int8 search finds."""
     import numpy as np
 
     from fusion.contract import Scope
@@ -355,7 +357,7 @@ def portions(items: Iterator[Entry], size: int) -> Iterator[list[Entry]]:
 
 
 class Bare:
-    """The engines themselves, as anybody would use them: tantivy over the same terms, numpy over the same int8 rows."""
+    """The bare engines: tantivy over the same terms, numpy over the same int8 rows."""
 
     def __init__(self, folder: Path, backend: Markdown) -> None:
         import numpy as np
@@ -384,7 +386,7 @@ class Bare:
         self._scales = np.asarray(1 / np.linalg.norm(self._rows.astype(np.float32), axis=1), np.float32)
 
     def search(self, text: str) -> list[str]:
-        """Both lists, fused by rank."""
+        """The keys of both lists, fused by rank."""
         import numpy as np
         from tantivy import Occur, Query
 
@@ -410,7 +412,7 @@ class Bare:
 
 
 def read_musique(data: Path) -> Corpus:
-    """Raises DataError."""
+    """MuSiQue's one corpus. Raises DataError."""
     from benchmarks.datasets.musique import load
 
     [corpus] = load(data)
@@ -444,7 +446,7 @@ async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
 
 
 def write_paragraphs(vault: Path, corpus: Corpus) -> dict[str, str]:
-    """A file a paragraph, called by its title. By document, the paragraph's id."""
+    """Writes a file for each paragraph, called by its title; gives the paragraph's id of each document."""
     vault.mkdir()
     files: dict[str, str] = {}
     for item in corpus.memories:

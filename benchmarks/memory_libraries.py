@@ -144,7 +144,7 @@ def _ask_mnemostack(
             for place, item in enumerate(corpus.memories):
                 yield IngestItem(
                     text=item.spoken,
-                    source=item.document or item.id,  # what stands in no document is the neighbour of nothing
+                    source=item.document or item.id,  # an item without a document has no neighbours
                     offset=place,
                     timestamp=item.at.isoformat() if item.at else None,
                 )

@@ -26,7 +26,7 @@ class Aim(NamedTuple):
     at_least: bool = False
 
     def met(self, value: float) -> bool:
-        """Whether ``value`` keeps to the bound. NaN never does."""
+        """Whether ``value`` is within the bound. NaN never is."""
         return value >= self.bound if self.at_least else value <= self.bound
 
 

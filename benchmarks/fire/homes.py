@@ -12,7 +12,7 @@ WORKERS = 2
 
 
 def measure(full: bool) -> dict[str, Any]:
-    """Every hostile home by every command, hook and client; and those that must fail where the home is allowed."""
+    """Tries every hostile home with every command, hook and client; and what must fail even if the home is allowed."""
     tried, allowed = cases(full), allowed_cases(full)
     with ThreadPoolExecutor(WORKERS) as pool:
         found = list(pool.map(lambda case: attack(*case), tried))

@@ -34,7 +34,7 @@ CLEAN, COPIES = "clean", "copies"
 
 
 def measure(full: bool) -> dict[str, Any]:
-    """Over the pairs of `tests.fire.lies`, each by each door; and whether copies merge."""
+    """Asks the pairs of `tests.fire.lies`, each planted by each door; and checks whether copies merge."""
     pairs = lies()
     if not full:
         pairs = pairs[:: len(pairs) // SHORT_PAIRS]
@@ -119,7 +119,7 @@ def changed(text: str, draw: Random) -> str | None:
 
 
 def attack(corpus: Corpus, questions: int) -> list[Pair]:
-    """Lies about the evidence of some of a corpus's questions."""
+    """Makes lies about the evidence of some questions of a corpus."""
     draw = Random(f"{SEED}/{corpus.id}")
     texts = {item.id: item.text for item in corpus.memories}
     pairs: dict[str, Pair] = {}
@@ -133,7 +133,7 @@ def attack(corpus: Corpus, questions: int) -> list[Pair]:
 
 
 async def on(corpus: Corpus, questions: int, doors: Sequence[Door]) -> dict[str, Any]:
-    """The same attack on a conversation of a data set."""
+    """Measures the same attack on a conversation of a data set."""
     memories = talk_of(corpus)
     async with open_poisoned_home() as home:
         return await _attacked(home, attack(corpus, questions), memories, doors)

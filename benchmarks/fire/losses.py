@@ -71,7 +71,7 @@ def _killed(folder: Path, kills: int) -> dict[str, int]:
 
 
 def _cut(folder: Path, cuts: int) -> dict[str, int]:
-    """Power cuts: the log keeps what it had at an acknowledgement, followed by torn bytes."""
+    """Cuts the power: the log keeps what it had at an acknowledgement, followed by torn bytes."""
     folder.mkdir()
     lost = acknowledged = damaged = 0
     for number in range(cuts):
@@ -94,7 +94,7 @@ async def _remember(fusion: Gateway, *numbers: int) -> list[str]:
 
 
 async def _deleted(folder: Path, deletions: int) -> dict[str, int]:
-    """The home or its journal goes while it is open: nothing may be acknowledged after that."""
+    """Deletes the home or its journal while it is open: nothing may be acknowledged after that."""
     folder.mkdir()
     lost = refused = unnamed = 0
     for number, accident in zip(range(deletions), _around(list(ACCIDENTS.values())), strict=False):
@@ -118,7 +118,7 @@ async def _deleted(folder: Path, deletions: int) -> dict[str, int]:
 
 
 async def _damaged(folder: Path, damages: int) -> dict[str, int]:
-    """Damages of a closed journal: the repair names what is missing and restores what a store holds."""
+    """Damages a closed journal: the repair names what is missing and restores what a store holds."""
     folder.mkdir()
     lost = recovered = readable = unnamed = 0
     for number, damage in zip(range(damages), _around(list(DAMAGES.values())), strict=False):
@@ -161,7 +161,7 @@ async def _filled(home: Path, older: Path, count: int) -> set[str]:
 
 
 async def _is_named(home: Path) -> bool:
-    """Whether the home says that its journal is not whole: by not opening, or by a note and a refusal to write."""
+    """Whether the home reports a damaged journal: it does not open, or opens with a note and refuses writes."""
     try:
         async with Gateway.open(_settings(home)) as fusion:
             notes = (await fusion.ready())["notes"]

@@ -8,7 +8,7 @@ from tests.fire.others import NOBODY, attempt, can_be_another, served
 
 
 def measure(full: bool) -> dict[str, Any]:
-    """Every route by every method on every port, and every file; by another user and by our own without the token."""
+    """Tries every route by every method on every port, and every file: as another user, and without the token."""
     users = (None, NOBODY) if can_be_another() else (None,)
     with served() as there:
         tried = [attempt(there, uid, full=full) for uid in users]

@@ -27,7 +27,7 @@ SHORT = ("keywords", "speaker", "place")
 
 
 def measure(full: bool) -> dict[str, Any]:
-    """Over the facts of `tests.fire.lies`: every strategy by every door against questions that name a speaker."""
+    """Tries every strategy by every door on the facts of `tests.fire.lies`, with questions that name a speaker."""
     pairs = lies()
     memories = [_turn(pair.truth, n) for n, pair in enumerate(pairs)]
     questions = [f"{PEOPLE[n % len(PEOPLE)]} said it: {pair.question}" for n, pair in enumerate(pairs)]
@@ -40,7 +40,7 @@ def measure(full: bool) -> dict[str, Any]:
 async def attacked(
     memories: Sequence[NewMemory], questions: Sequence[str], chosen: Sequence[Poison], doors: Sequence[Door]
 ) -> dict[str, Any]:
-    """One hostile memory at a time, forgotten before the next."""
+    """Plants one hostile memory at a time, and forgets it before the next."""
     within: Counter[str] = Counter()
     first: Counter[str] = Counter()
     async with open_poisoned_home() as home:

@@ -32,7 +32,7 @@ TIMEOUT_MS = 60_000
 
 @dataclass
 class PoisonedHome:
-    """An open home, and what was planted in it for the users of it."""
+    """An open home, and what was planted in it for each user."""
 
     fusion: Gateway
     folder: Path

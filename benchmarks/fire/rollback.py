@@ -1,4 +1,4 @@
-"""Rolling back: how long it takes until everything that came from one source is gone from all embedded backends."""
+"""Measures how long it takes to remove everything of one source from all embedded backends."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LEAST_MS = 10.0
 """stalls below it are not written down"""
 RUNS = 3
 AGAIN_MS = 100.0
-"""A case above it runs again, and the least counts: what a busy machine does happens once, a slow parser each time."""
+"""A case above it runs again, and the smallest stall counts: a busy machine stalls once, a slow parser each time."""
 KEY = "FUSION_BENCHMARK_KEY"
 SETTINGS = """
 [server]
@@ -63,7 +63,7 @@ quiet_s = 0.05
 
 
 class Hostile:
-    """A server on loopback that is the judge, the model and a backend, and answers what it is given."""
+    """A loopback server that acts as judge, model and backend, and gives prepared answers."""
 
     def __init__(self) -> None:
         self.answer = "{}"
@@ -117,7 +117,7 @@ def hostile() -> Iterator[tuple[Hostile, str]]:
 
 
 def measure(full: bool) -> dict[str, Any]:
-    """Each case in turn; the short run takes every sixth of a model's and of a backend's, and all floods."""
+    """Runs each case; the short run takes every sixth of a model's and of a backend's, and all floods."""
     worst: dict[str, float] = {}
     step = 1 if full else 6
     with tempfile.TemporaryDirectory() as folder, hostile() as (server, url):
@@ -222,7 +222,7 @@ def _trickle(url: str) -> None:
 
 
 def main(home: Path, log: Path) -> None:
-    """Serves a home, and writes down each stall of its loop: when it ended, and its milliseconds."""
+    """Serves a home, and logs each stall of its loop: when it ended, and its milliseconds."""
     from fusion.doors.http.serve import serve
     from fusion.settings import load
 
@@ -247,7 +247,7 @@ async def _tick(log: Path) -> None:
 
 
 def _waited_s() -> float:
-    """For how long this thread was ready to run and had no processor."""
+    """Seconds for which this thread was ready to run and had no processor."""
     try:
         counts = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text(encoding="ascii").split()
     except OSError:

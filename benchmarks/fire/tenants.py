@@ -1,4 +1,4 @@
-"""Isolation of tenants: in how many fields the replies to one depend on what another does, and the words that show."""
+"""Measures the isolation of tenants: fields of replies to one that depend on another, and words that leak."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def measure(full: bool) -> dict[str, Any]:
 
 
 async def _compared(seed: int) -> tuple[list[str], int]:
-    """One run: every second one with the local model, every one with a flood of what both speak about."""
+    """One run with a flood of memories on a shared subject; every second run has the local model."""
     draw = Random(seed)
     mine, theirs = drawn(draw, ACTS), [*drawn(draw, ACTS), Act("flood", draw.choice(TOPICS))]
     draw.shuffle(theirs)

@@ -31,7 +31,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds: half of the answers were there after ``p50``, and nine in ten took from ``p5`` to ``p95``."""
+    """Milliseconds at the 5th, 50th and 95th percentile of the answers."""
 
     p5: float
     p50: float
@@ -68,7 +68,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What should have been in the block. ``rank`` counts from 1, before packing; None where it was not near."""
+    """Evidence of a question. ``rank`` counts from 1, before packing; None beyond the kept ranks."""
 
     id: str
     text: str

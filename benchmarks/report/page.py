@@ -39,7 +39,7 @@ FOLDER = Path(__file__).parent
 
 MEANING = {
     "Evidence found (EIB)": """
-        Of the memories that hold a question's answer, the share that stands in the block which the agent gets; then
+        Of the memories that hold a question's answer, the share that is in the block which the agent gets; then
         the mean over questions. It looks at what is delivered, not at what was ranked.""",
     "Interval": f"""
         95 % of the means of {RESAMPLES:,} redraws of the questions, with replacement (percentile bootstrap). Against
@@ -345,7 +345,7 @@ def _select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: s
 
 
 def _island(sets: Sequence[Drawn], cases: Sequence[Case]) -> str:
-    """The questions as JSON, each block once. No character in it can end the element that it stands in."""
+    """The questions as JSON, each block once. No character in it can end the element around it."""
     baselines = {one.found.dataset: one.found.baseline for one in sets}
     blocks: dict[str, int] = {}
     listed: list[dict[str, Any]] = []
