@@ -1,8 +1,7 @@
-"""What on this computer could become memory: folders of notes, agents' sessions, memory servers on loopback.
+"""Finds what could become memory on this computer: folders of notes, agents' sessions, memory servers on loopback.
 
-It looks, it decides nothing, and it leaves no trace: names, sizes and small heads of files are read, links are not
-followed, servers are asked who they are. It stands beside the doors and not in one, for it is no command: `fusion init`
-shows what it finds, and other doors may.
+It reads names, sizes and the beginnings of files, follows no link, and asks servers who they are. It writes nothing.
+`fusion init` shows the result.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fusion.discover.topics import Topic, topics
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """``complete``: there was time to look everywhere."""
+    """Everything that was found; ``complete`` says that there was time to look everywhere."""
 
     finds: tuple[Find, ...]
     servers: tuple[Server, ...]
@@ -35,8 +34,10 @@ async def discover(
     ports: Mapping[str, Sequence[int]] = PORTS,
     seconds: float = SECONDS,
 ) -> Discovery:
-    """Looks in the places where agents and people keep such things: below ``user`` (a home folder), in ``cwd``, and in
-    ``scan``; not in the folders ``never``. Takes ``seconds`` at most, plus a moment."""
+    """Finds notes, sessions and servers below ``user`` (a home folder), in ``cwd`` and ``scan``, but not in ``never``.
+
+    Takes about ``seconds`` at most.
+    """
     found, answering = await asyncio.gather(
         asyncio.to_thread(find, user, cwd, scan, never=never, seconds=seconds), servers(ports)
     )

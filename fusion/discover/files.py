@@ -1,8 +1,8 @@
-"""Folders of notes and of agents' sessions, found by names and small heads, within a time and a number of entries.
+"""Finds folders of notes and of agents' sessions, within a time limit and a number of directory entries.
 
-Known places first, then the folders that people keep notes in, then those that were named. A folder inside another find
-is part of it. Links are not followed, hidden folders not entered, and nothing is opened but the heads of `.json` and
-`.jsonl` files and databases that may be what they are called.
+It looks in the places that agents use, then in folders where people keep notes, then in the named folders. A folder
+inside another find is part of it. Links are not followed and hidden folders not entered. Only the beginnings of
+candidates are read: of `.json` and `.jsonl` files, and of databases.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fusion.sources.sessions import session_of
 
 SECONDS = 5.0
 ENTRIES = 200_000
-"""names looked at, at most"""
+"""the most directory entries that are listed"""
 DEPTH = 8
-"""of folders below a find, for counting"""
+"""levels below a find in which files are counted"""
 VAULT_DEPTH = 3
-"""of folders below home and Documents, for looking for vaults"""
+"""levels below the home folder that are searched for vaults"""
 HEAD_BYTES = 65_536
-HEADS = 20
-"""files of a folder whose heads are read, until one says what they are"""
+SAMPLED_FILES = 20
+"""files of a folder whose beginnings are read to recognise sessions"""
 LARGE_FILES, LARGE_BYTES = 5_000, 64_000_000
-"""notes beyond this take minutes to be read in: nobody should be surprised by that"""
+"""more notes than this take minutes to read in, so `fusion init --yes` does not choose them"""
 LARGE_SESSION_BYTES = 256_000_000
-"""of session files, most of which is what tools said and is left out"""
+"""of session files; most of their bytes are results of tools, which are left out"""
 
 Kind = Literal["workspace", "vault", "notes", "claude-code", "openclaw", "memories"]
 Group = Literal["notes", "sessions", "memories"]
@@ -47,14 +47,14 @@ _OBSIDIAN = (
 )
 """where Obsidian keeps its list of vaults: Linux, macOS, Flatpak, Snap"""
 _PROJECT_FOLDERS = ("memory", "notes", "docs")
-"""of a folder that one works in, those that may be memory"""
+"""folders of a project that may hold notes"""
 
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Something that could become memory. ``paths`` are what to read, ``where`` is what to call it.
+    """Files that could become memories: ``paths`` are read, ``where`` is the name to show.
 
-    ``files`` and ``bytes`` are at least so many if not ``complete``. ``large``: reading it in takes a while.
+    ``files`` and ``bytes`` are lower bounds if not ``complete``. ``large``: reading them in takes minutes.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Find:
 
     @property
     def group(self) -> Group:
-        """What it is used as, and asked about together with."""
+        """The group in which the user is asked about it."""
         if self.kind in ("claude-code", "openclaw"):
             return "sessions"
         return "memories" if self.kind == "memories" else "notes"
@@ -79,7 +79,9 @@ class Find:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileFinds:
+    """All finds; ``complete`` says that the limits allowed to look everywhere."""
+
     finds: tuple[Find, ...]
     complete: bool
 
@@ -92,51 +94,51 @@ def find(
     never: Sequence[Path] = (),
     seconds: float = SECONDS,
     entries: int = ENTRIES,
-) -> Found:
-    """Everything that is found below ``user`` (a home folder), in ``cwd`` and in ``scan``, but not in ``never``."""
-    look = _Look(time.monotonic() + seconds, entries, frozenset(path.absolute() for path in never))
+) -> FileFinds:
+    """Finds notes and sessions below ``user`` (a home folder), in ``cwd`` and in ``scan``, but not in ``never``."""
+    search = _Search(time.monotonic() + seconds, entries, frozenset(path.absolute() for path in never))
     user, cwd = user.absolute(), cwd.absolute()
     finds = [
-        *_openclaw(look, user),
-        *_claude_code(look, user),
-        *_obsidian(look, user),
-        *_notes(look, user, cwd),
-        *(one for folder in scan for one in _named(look, user, folder.resolve())),  # a link that is named is meant
+        *_openclaw(search, user),
+        *_claude_code(search, user),
+        *_obsidian(search, user),
+        *_notes(search, user, cwd),
+        *(one for folder in scan for one in _in_named_folder(search, user, folder.resolve())),  # follows a named link
     ]
-    return Found(tuple(_outermost(finds)), complete=not look.spent)
+    return FileFinds(tuple(_without_nested(finds)), complete=not search.exhausted)
 
 
 @dataclass(slots=True)
-class _Look:
-    """The budget of a search, and all its reading."""
+class _Search:
+    """Lists folders for a search until its limits are reached."""
 
     until: float
     entries: int
     never: frozenset[Path]
-    spent: bool = field(default=False)
+    exhausted: bool = field(default=False)
 
     def listing(self, folder: Path) -> list[os.DirEntry[str]]:
-        """What is in a folder, by name; nothing where we may not look, or when the budget is spent."""
+        """The entries of a folder by name; none where it cannot be listed, or the limits are reached."""
         if self.entries <= 0 or time.monotonic() > self.until:
-            self.spent = True
+            self.exhausted = True
             return []
         if folder in self.never or folder.is_symlink():
             return []
         try:
             with os.scandir(folder) as found:
-                listed = sorted((e for e in found if _tellable(e.name)), key=lambda entry: entry.name)
+                listed = sorted((e for e in found if _is_printable(e.name)), key=lambda entry: entry.name)
         except OSError:
-            return []  # not there, or not ours to look into: nothing was found
+            return []  # missing, or without permission
         self.entries -= len(listed)
         return listed
 
     def folders(self, folder: Path) -> list[Path]:
-        """The folders in a folder that may be entered: neither hidden, nor links, nor machines' own."""
+        """The folders in a folder, without hidden ones, links and those of `NEVER_READ`."""
         entries = self.listing(folder)
-        return [folder / e.name for e in entries if not NEVER_READ(e.name, True) and _really(e.is_dir)]
+        return [folder / e.name for e in entries if not NEVER_READ(e.name, True) and _check_entry(e.is_dir)]
 
     def files(self, folder: Path, form: Form, depth: int = DEPTH) -> Iterator[Path]:
-        """The regular files below a folder that ingest would read so; hidden ones are left out."""
+        """The regular files below a folder that ingest reads in this form, without hidden ones."""
         waiting = [(folder, depth)]
         while waiting:
             here, left = waiting.pop()
@@ -144,135 +146,137 @@ class _Look:
                 if entry.name.startswith("."):
                     continue
                 path = here / entry.name
-                if form_of(path) == form and _really(entry.is_file):
+                if form_of(path) == form and _check_entry(entry.is_file):
                     yield path
-                elif left and not NEVER_READ(entry.name, True) and _really(entry.is_dir):
+                elif left and not NEVER_READ(entry.name, True) and _check_entry(entry.is_dir):
                     waiting.append((path, left - 1))
 
-    def counted(self, kind: Kind, where: Path, paths: Sequence[Path], form: Form) -> Find | None:
-        """A find with how much there is of it; None: nothing."""
+    def count(self, kind: Kind, where: Path, paths: Sequence[Path], form: Form) -> Find | None:
+        """A find with the number and size of its files; None without any."""
         count = size = 0
-        before, self.spent = self.spent, False
+        before, self.exhausted = self.exhausted, False
         for path in paths:
             for file in [path] if path.is_file() else self.files(path, form):
                 count, size = count + 1, size + _bytes(file)
-        complete, self.spent = not self.spent, self.spent or before
+        complete, self.exhausted = not self.exhausted, self.exhausted or before
         return Find(kind, where, tuple(paths), count, size, complete) if count else None
 
 
 # The places ------------------------------------------------------------------------------------------------------
 
 
-def _openclaw(look: _Look, user: Path) -> Iterator[Find]:
-    """Its workspaces, and what its agents said: JSONL, or a database an agent."""
+def _openclaw(search: _Search, user: Path) -> Iterator[Find]:
+    """OpenClaw's workspaces, and its agents' sessions: JSONL files, or one database for each agent."""
     state = user / ".openclaw"
-    workspaces = [folder for folder in look.folders(state) if folder.name.startswith("workspace")]
+    workspaces = [folder for folder in search.folders(state) if folder.name.startswith("workspace")]
     for folder in [*workspaces, user / "clawd"]:
-        if found := look.counted("workspace", folder, [folder], "markdown"):
+        if found := search.count("workspace", folder, [folder], "markdown"):
             yield found
-    talks: list[Path] = []
-    for agent in look.folders(state / "agents"):
+    paths: list[Path] = []
+    for agent in search.folders(state / "agents"):
         sessions = agent / "sessions"
-        if any(True for _ in look.files(sessions, "lines", 1)):
-            talks.append(sessions)
+        if any(True for _ in search.files(sessions, "lines", 1)):
+            paths.append(sessions)
         database = agent / "agent" / DATABASE
         if head(database, 16) == _SQLITE:
-            talks.append(database)
-    if talks and (found := look.counted("openclaw", state / "agents", talks, "lines")):
+            paths.append(database)
+    if paths and (found := search.count("openclaw", state / "agents", paths, "lines")):
         yield found
 
 
-def _claude_code(look: _Look, user: Path) -> Iterator[Find]:
+def _claude_code(search: _Search, user: Path) -> Iterator[Find]:
+    """The sessions of Claude Code."""
     projects = user / ".claude" / "projects"
-    if "claude-code" in _spoken(look.files(projects, "lines", 1)):
-        found = look.counted("claude-code", projects, [projects], "lines")
+    if "claude-code" in _kinds_of(search.files(projects, "lines", 1)):
+        found = search.count("claude-code", projects, [projects], "lines")
         if found:
             yield found
 
 
-def _obsidian(look: _Look, user: Path) -> Iterator[Find]:
-    """The vaults on Obsidian's own list, wherever they are, and those that lie where people keep them."""
+def _obsidian(search: _Search, user: Path) -> Iterator[Find]:
+    """The vaults on Obsidian's own list, and those in the upper levels of the home folder."""
     listed = [Path(path) for name in _OBSIDIAN for path in _vaults_of(user / name)]
-    for folder in dict.fromkeys([*listed, *_vaults_below(look, user, VAULT_DEPTH)]):
-        if _is_vault(folder) and (found := look.counted("vault", folder, [folder], "markdown")):
+    for folder in dict.fromkeys([*listed, *_vaults_below(search, user, VAULT_DEPTH)]):
+        if _is_vault(folder) and (found := search.count("vault", folder, [folder], "markdown")):
             yield found
 
 
 def _vaults_of(file: Path) -> list[str]:
-    """The paths in an ``obsidian.json``; none in one that is not there or makes no sense."""
+    """The paths in an ``obsidian.json``; none where it is missing or malformed."""
     try:
         vaults = json.loads(head(file, HEAD_BYTES))["vaults"].values()
-        return [vault["path"] for vault in vaults if _tellable(vault["path"]) and Path(vault["path"]).is_absolute()]
+        return [vault["path"] for vault in vaults if _is_printable(vault["path"]) and Path(vault["path"]).is_absolute()]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
 
 
-def _vaults_below(look: _Look, folder: Path, depth: int) -> Iterator[Path]:
+def _vaults_below(search: _Search, folder: Path, depth: int) -> Iterator[Path]:
+    """The vaults at or below a folder; a vault is not searched for others."""
     if _is_vault(folder):
         yield folder
     elif depth:
-        for inner in look.folders(folder):
-            yield from _vaults_below(look, inner, depth - 1)
+        for inner in search.folders(folder):
+            yield from _vaults_below(search, inner, depth - 1)
 
 
-def _notes(look: _Look, user: Path, cwd: Path) -> Iterator[Find]:
-    """Folders for notes, Documents a folder at a time, and what one works in."""
-    for folder in look.folders(user):
-        if folder.name.lower() == "notes" and (found := look.counted("notes", folder, [folder], "markdown")):
+def _notes(search: _Search, user: Path, cwd: Path) -> Iterator[Find]:
+    """Folders named "notes", the folders of Documents, and the current folder."""
+    for folder in search.folders(user):
+        if folder.name.lower() == "notes" and (found := search.count("notes", folder, [folder], "markdown")):
             yield found
-    yield from _parts(look, user / "Documents", checkouts=False)
+    yield from _parts(search, user / "Documents", checkouts=False)
     if cwd == user or user.is_relative_to(cwd):
         return
     if _is_checkout(cwd) and not _is_workspace(cwd):
-        parts = [folder for folder in look.folders(cwd) if folder.name in _PROJECT_FOLDERS]
+        parts = [folder for folder in search.folders(cwd) if folder.name in _PROJECT_FOLDERS]
         for folder in parts:
-            if found := look.counted("notes", folder, [folder], "markdown"):
+            if found := search.count("notes", folder, [folder], "markdown"):
                 yield found
     else:
-        yield from _named(look, user, cwd)
+        yield from _in_named_folder(search, user, cwd)
 
 
-def _named(look: _Look, user: Path, folder: Path) -> Iterator[Find]:
-    """What is in a folder that somebody points at: itself if it is one of notes, else its parts; and JSONL files.
+def _in_named_folder(search: _Search, user: Path, folder: Path) -> Iterator[Find]:
+    """The finds in a folder that the user named: the folder itself if it holds notes, else its parts; and JSONL files.
 
-    One whose notes all lie loose in it is meant as a whole: the next note is written beside them. But for a home folder
-    and what is above it.
+    A folder with notes only at its top is a find as a whole, so that later notes in it count, too; not so a home folder
+    and those above it.
     """
     if _is_workspace(folder) or _is_vault(folder):
         kind: Kind = "workspace" if _is_workspace(folder) else "vault"
-        if found := look.counted(kind, folder, [folder], "markdown"):
+        if found := search.count(kind, folder, [folder], "markdown"):
             yield found
     else:
-        parts = list(_parts(look, folder, checkouts=True))
+        parts = list(_parts(search, folder, checkouts=True))
         if [one.where for one in parts] == [folder] and not user.is_relative_to(folder):
             parts = [replace(parts[0], paths=(folder,))]
         yield from parts
-    spoken: dict[tuple[Kind, Path], list[Path]] = {}
-    for file in look.files(folder, "lines", 2):
+    by_kind: dict[tuple[Kind, Path], list[Path]] = {}
+    for file in search.files(folder, "lines", 2):
         if kind_of := _kind_of(file):
-            spoken.setdefault((kind_of, file.parent), []).append(file)
-    for (kind, parent), files in spoken.items():
-        if found := look.counted(kind, files[0] if len(files) == 1 else parent, files, "lines"):
+            by_kind.setdefault((kind_of, file.parent), []).append(file)
+    for (kind, parent), files in by_kind.items():
+        if found := search.count(kind, files[0] if len(files) == 1 else parent, files, "lines"):
             yield found
 
 
-def _parts(look: _Look, folder: Path, *, checkouts: bool) -> Iterator[Find]:
-    """The folders in a folder that have notes, each on its own, and the notes that lie loose in it.
+def _parts(search: _Search, folder: Path, *, checkouts: bool) -> Iterator[Find]:
+    """The subfolders that have notes, one find each, and the notes directly in the folder.
 
-    Without ``checkouts``, a folder of somebody's code is none of notes, whatever documentation it has.
+    Without ``checkouts``, a Git checkout is left out, although its documentation may be Markdown.
     """
-    if loose := list(look.files(folder, "markdown", 0)):
-        found = look.counted("notes", folder, loose, "markdown")
+    if loose := list(search.files(folder, "markdown", 0)):
+        found = search.count("notes", folder, loose, "markdown")
         if found:
             yield found
-    for part in look.folders(folder):
+    for part in search.folders(folder):
         if _is_vault(part) or _is_workspace(part):
             kind: Kind = "vault" if _is_vault(part) else "workspace"
         elif checkouts or not _is_checkout(part):
             kind = "notes"
         else:
             continue
-        if found := look.counted(kind, part, [part], "markdown"):
+        if found := search.count(kind, part, [part], "markdown"):
             yield found
 
 
@@ -281,7 +285,7 @@ def _is_vault(folder: Path) -> bool:
 
 
 def _is_workspace(folder: Path) -> bool:
-    """Whether an agent keeps its memory here, as OpenClaw lays it out."""
+    """Whether a folder is an agent's workspace as OpenClaw lays it out, with a MEMORY.md."""
     return (folder / "MEMORY.md").is_file()
 
 
@@ -289,43 +293,43 @@ def _is_checkout(folder: Path) -> bool:
     return (folder / ".git").exists()
 
 
-def _outermost(finds: Iterable[Find]) -> Iterator[Find]:
-    """Each place once, in the order found; what lies within another find of notes is read with it."""
-    once: dict[tuple[Path, ...], Find] = {}
+def _without_nested(finds: Iterable[Find]) -> Iterator[Find]:
+    """Each find once, in order, without those inside another find of notes."""
+    unique: dict[tuple[Path, ...], Find] = {}
     for one in finds:
-        once.setdefault(one.paths, one)
-    roots = [path for one in once.values() if one.group == "notes" for path in one.paths]
+        unique.setdefault(one.paths, one)
+    roots = [path for one in unique.values() if one.group == "notes" for path in one.paths]
 
     def inside(path: Path) -> bool:
         return any(root != path and path.is_relative_to(root) for root in roots)
 
-    for one in once.values():
+    for one in unique.values():
         if one.group == "sessions" or not all(inside(path) for path in one.paths):
             yield one
 
 
-# Heads -----------------------------------------------------------------------------------------------------------
+# Beginnings of files ---------------------------------------------------------------------------------------------
 
 
 def markdown_files(path: Path) -> list[Path]:
-    """The notes below a folder, or the one that is named, looked for during a second at most."""
+    """The notes below a folder, or the file itself; the search takes at most a second."""
     if path.is_file():
         return [path]
-    look = _Look(time.monotonic() + 1.0, 10_000, frozenset())
-    return list(look.files(path, "markdown"))
+    search = _Search(time.monotonic() + 1.0, 10_000, frozenset())
+    return list(search.files(path, "markdown"))
 
 
-def _spoken(files: Iterable[Path]) -> set[Kind]:
-    """What the first few of some JSONL files are."""
+def _kinds_of(files: Iterable[Path]) -> set[Kind]:
+    """The kinds of the first `SAMPLED_FILES` of some JSONL files."""
     found: set[Kind] = set()
-    for _, file in zip(range(HEADS), files, strict=False):
+    for _, file in zip(range(SAMPLED_FILES), files, strict=False):
         if kind := _kind_of(file):
             found.add(kind)
     return found
 
 
 def _kind_of(file: Path) -> Kind | None:
-    """What the first lines of a file say that it is: a session, as ingest would know it, or memories."""
+    """The kind of a JSONL file by its first lines: an agent's session, or memories; None for neither."""
     if (session := session_of(file, Scope())) is not None:
         return session.agent
     for line in head(file, HEAD_BYTES).split(b"\n")[:10]:
@@ -338,7 +342,7 @@ def _kind_of(file: Path) -> Kind | None:
 
 
 def head(file: Path, count: int) -> bytes:
-    """The first bytes of a regular file; nothing of anything else, or of what we may not read."""
+    """The first bytes of a regular file; empty for any other entry, and without permission."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as opened:
@@ -347,8 +351,8 @@ def head(file: Path, count: int) -> bytes:
         return b""
 
 
-def _really(is_one: Callable[..., bool]) -> bool:
-    """Whether an entry itself, not what it may link to, is one: ask ``entry.is_dir`` or ``entry.is_file``."""
+def _check_entry(is_one: Callable[..., bool]) -> bool:
+    """Calls ``entry.is_dir`` or ``entry.is_file`` for the entry itself and not the target of a link."""
     try:
         return is_one(follow_symlinks=False)
     except OSError:
@@ -358,12 +362,12 @@ def _really(is_one: Callable[..., bool]) -> bool:
 def _bytes(file: Path) -> int:
     try:
         return file.lstat().st_size
-    except OSError:  # it went away since it was listed
+    except OSError:  # gone since it was listed
         return 0
 
 
-def _tellable(name: str) -> bool:
-    """Whether a name can be printed, and written into a configuration."""
+def _is_printable(name: str) -> bool:
+    """Whether a name can be printed and written into a settings file."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Memory servers on this computer: who answers on the usual ports, told by what it says and not by the port alone."""
+"""Finds memory servers on this computer's usual ports, recognised by their replies and not by the port alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import httpx
 
 HOST = "127.0.0.1"
 TIMEOUT_S = 1.5
-"""for one server, all questions together"""
-MOST_BYTES = 262_144
-"""of a reply; an OpenAPI document is the longest that is looked at"""
+"""for all requests to one server"""
+MAX_REPLY_BYTES = 262_144
+"""of a reply; the longest that is read is an OpenAPI document"""
 
 PORTS: Mapping[str, Sequence[int]] = {
     "bolt": (7687,),
@@ -26,12 +26,12 @@ PORTS: Mapping[str, Sequence[int]] = {
     "qmd": (8181,),
     "mem0": (8888,),
 }
-"""where each listens unless told otherwise; Memgraph and Neo4j speak Bolt"""
+"""the default ports; Memgraph and Neo4j use Bolt"""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that proved what it is. ``version`` is empty where it does not say."""
+    """A recognised server. ``version`` is empty where its replies have none."""
 
     kind: str
     url: str
@@ -41,22 +41,22 @@ class Server:
 async def servers(
     ports: Mapping[str, Sequence[int]] = PORTS, *, host: str = HOST, timeout_s: float = TIMEOUT_S
 ) -> tuple[Server, ...]:
-    """Every server that answers as itself, each once. All are asked at once."""
+    """Finds every known server, each once. All ports are tried at the same time."""
 
-    async def ask(http: httpx.AsyncClient, kind: str, port: int) -> Server | None:
+    async def recognise(http: httpx.AsyncClient, kind: str, port: int) -> Server | None:
         with suppress(OSError, TimeoutError, ValueError, httpx.HTTPError, asyncio.IncompleteReadError):
             async with asyncio.timeout(timeout_s):
                 if kind == "bolt":
                     return await _bolt(host, port)
-                return await _ASK[kind](http, f"http://{host}:{port}")
+                return await _RECOGNISE[kind](http, f"http://{host}:{port}")
         return None
 
-    # Without certificates, which take a tenth of a second to load: loopback is asked in the clear.
+    # Without certificates, which take a tenth of a second to load: loopback needs no TLS.
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:  # noqa: S501
-        answers = await asyncio.gather(*(ask(http, kind, port) for kind in ports for port in ports[kind]))
+        answers = await asyncio.gather(*(recognise(http, kind, port) for kind in ports for port in ports[kind]))
     found: dict[str, Server] = {}
     for server in filter(None, answers):
-        # Neo4j answers on two ports; Bolt's, which comes first, is the one that an adapter speaks to.
+        # Neo4j answers on two ports; the adapter uses that of Bolt, which comes first.
         key = server.kind if server.kind == "neo4j" else server.url
         found.setdefault(key, server)
     return tuple(found.values())
@@ -66,7 +66,7 @@ async def servers(
 
 
 async def _get(http: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
-    """Status and the beginning of the body; redirections are not followed."""
+    """Status and the beginning of the body; redirects are not followed."""
     async with http.stream("GET", url) as response:
         return response.status_code, await _head(response)
 
@@ -75,13 +75,13 @@ async def _head(response: httpx.Response) -> bytes:
     body = b""
     async for chunk in response.aiter_bytes():
         body += chunk
-        if len(body) >= MOST_BYTES:
+        if len(body) >= MAX_REPLY_BYTES:
             break
-    return body[:MOST_BYTES]
+    return body[:MAX_REPLY_BYTES]
 
 
 async def _json(http: httpx.AsyncClient, url: str) -> dict[str, Any]:
-    """A small JSON object. Raises ValueError for anything else."""
+    """Gets a small JSON object. Raises ValueError for anything else."""
     status, body = await _get(http, url)
     found = json.loads(body)
     if status != 200 or not isinstance(found, dict):
@@ -90,7 +90,7 @@ async def _json(http: httpx.AsyncClient, url: str) -> dict[str, Any]:
 
 
 async def _describes(http: httpx.AsyncClient, base: str, title: str, path: str) -> bool:
-    """Whether a server's OpenAPI document, as FastAPI writes one, has ``title`` in its title, or has ``path``."""
+    """Whether a server's OpenAPI document, in FastAPI's form, has ``title`` in its title, or has ``path``."""
     status, body = await _get(http, f"{base}/openapi.json")
     found = re.search(rb'"info"\s*:\s*\{[^{}]*?"title"\s*:\s*"([^"]{1,200})"', body)
     titled = found is not None and title in found[1].decode("utf-8", "replace").lower()
@@ -98,25 +98,25 @@ async def _describes(http: httpx.AsyncClient, base: str, title: str, path: str) 
 
 
 def _text(value: object) -> str:
-    """What a server says of itself, fit for a table."""
+    """A server's text for a table: at most 40 printable characters, or empty."""
     return value[:40] if isinstance(value, str) and value.isprintable() else ""
 
 
 async def _neo4j(http: httpx.AsyncClient, base: str) -> Server | None:
-    said = await _json(http, f"{base}/")
-    version = said.get("neo4j_version")
+    reply = await _json(http, f"{base}/")
+    version = reply.get("neo4j_version")
     return Server("neo4j", base, _text(version)) if isinstance(version, str) else None
 
 
 async def _qdrant(http: httpx.AsyncClient, base: str) -> Server | None:
-    said = await _json(http, f"{base}/")
-    if not str(said.get("title", "")).startswith("qdrant"):
+    reply = await _json(http, f"{base}/")
+    if not str(reply.get("title", "")).startswith("qdrant"):
         return None
-    return Server("qdrant", base, _text(said.get("version")))
+    return Server("qdrant", base, _text(reply.get("version")))
 
 
 async def _cognee(http: httpx.AsyncClient, base: str) -> Server | None:
-    """Many servers have a /health, and older ones of these answer it with nothing: the API itself must say it."""
+    """Recognises Cognee by its OpenAPI document, because many servers have a /health."""
     status, body = await _get(http, f"{base}/health")
     if status not in (200, 503) or not await _describes(http, base, "cognee", "/api/v1/cognify"):
         return None
@@ -126,7 +126,7 @@ async def _cognee(http: httpx.AsyncClient, base: str) -> Server | None:
 
 
 async def _qmd(http: httpx.AsyncClient, base: str) -> Server | None:
-    """Its health looks like many another's; what it says to a search without searches is its own."""
+    """Recognises QMD by its error for a query without searches; its /health looks like that of other servers."""
     health = await _json(http, f"{base}/health")
     if health.get("status") != "ok" or not isinstance(health.get("uptime"), int | float):
         return None
@@ -142,12 +142,12 @@ async def _mem0(http: httpx.AsyncClient, base: str) -> Server | None:
 # Over Bolt -------------------------------------------------------------------------------------------------------
 
 _HANDSHAKE = bytes.fromhex("6060b01700040405000204040000010400000003")
-"""Bolt's magic, then what we speak: 5.4 to 5.0, 4.4 to 4.2, 4.1, 3"""
+"""Bolt's magic number, then the offered versions: 5.4 to 5.0, 4.4 to 4.2, 4.1, 3"""
 _GOODBYE = bytes.fromhex("0002 b002 0000")
 
 
 async def _bolt(host: str, port: int) -> Server | None:
-    """Memgraph or Neo4j, by what the server calls itself in its answer to HELLO; a plain "bolt" where it does not."""
+    """Recognises Memgraph and Neo4j by the name in the reply to HELLO; kind "bolt" without a name."""
     url = f"bolt://{host}:{port}"
     reader, writer = await asyncio.open_connection(host, port)
     try:
@@ -157,37 +157,37 @@ async def _bolt(host: str, port: int) -> Server | None:
             return None
         writer.write(_hello(major, minor))
         size = int.from_bytes(await reader.readexactly(2), "big")
-        agent = _agent(await reader.readexactly(min(size, MOST_BYTES)))
+        agent = _server_name(await reader.readexactly(min(size, MAX_REPLY_BYTES)))
         writer.write(_GOODBYE)
     except asyncio.IncompleteReadError:
         return None
     finally:
         writer.close()
     kind = next((name for name in ("memgraph", "neo4j") if name in agent.lower()), "bolt")
-    # Memgraph names the Neo4j that it is compatible with, which is not its own version.
+    # Memgraph names the version of Neo4j that it is compatible with, not its own.
     version = agent.removeprefix("Neo4j/") if kind == "neo4j" else ""
     return Server(kind, url, _text(version))
 
 
 def _hello(major: int, minor: int) -> bytes:
-    """The message HELLO, without credentials: from 5.1 on they come later, before it "none" is one."""
-    said: dict[str, bytes] = {"user_agent": _packed("memory-fusion/init")}
+    """The message HELLO without credentials. Before version 5.1 it names the scheme "none"."""
+    fields: dict[str, bytes] = {"user_agent": _pack("memory-fusion/init")}
     if (major, minor) < (5, 1):
-        said["scheme"] = _packed("none")
+        fields["scheme"] = _pack("none")
     if (major, minor) >= (5, 3):
-        said["bolt_agent"] = b"\xa1" + _packed("product") + _packed("memory-fusion/init")
-    body = b"\xb1\x01" + bytes([0xA0 | len(said)]) + b"".join(_packed(key) + value for key, value in said.items())
+        fields["bolt_agent"] = b"\xa1" + _pack("product") + _pack("memory-fusion/init")
+    body = b"\xb1\x01" + bytes([0xA0 | len(fields)]) + b"".join(_pack(key) + value for key, value in fields.items())
     return len(body).to_bytes(2, "big") + body + b"\0\0"
 
 
-def _packed(text: str) -> bytes:
-    """A short string as PackStream has it."""
+def _pack(text: str) -> bytes:
+    """A short string in PackStream's encoding."""
     data = text.encode()
     return (bytes([0x80 | len(data)]) if len(data) < 16 else bytes([0xD0, len(data)])) + data
 
 
-def _agent(message: bytes) -> str:
-    """``server`` in a SUCCESS; nothing in a FAILURE, which is what a server that wants a password first may say."""
+def _server_name(message: bytes) -> str:
+    """The field ``server`` of a SUCCESS message; empty for a FAILURE, as of a server that requires a password."""
     if not message.startswith(b"\xb1\x70"):
         return ""
     found = re.search(rb"\x86server(?:([\x80-\x8f])|\xd0(.))", message, re.DOTALL)
@@ -197,7 +197,7 @@ def _agent(message: bytes) -> str:
     return message[found.end() : found.end() + size].decode("utf-8", "replace")
 
 
-_ASK: Mapping[str, Callable[[httpx.AsyncClient, str], Awaitable[Server | None]]] = {
+_RECOGNISE: Mapping[str, Callable[[httpx.AsyncClient, str], Awaitable[Server | None]]] = {
     "neo4j": _neo4j,
     "qdrant": _qdrant,
     "cognee": _cognee,

@@ -1,4 +1,4 @@
-"""What notes are about, as questions that they can answer: real headings of the sections that say most."""
+"""Suggests questions that the user's notes can answer, from the headings of their most informative sections."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from fusion.lib.chunk import chunks
 from fusion.lib.words import STOP_WORDS, word_list
 
 FILES = 120
-"""files whose heads are read: those that changed last, and those that say most"""
+"""the most files whose beginnings are read: the latest and the longest"""
 SECONDS = 2.0
-"""for reading them"""
+"""the time limit for reading them"""
 READ_BYTES = HEAD_BYTES // 4
 TITLE_CHARS = 80
 TITLE_WORDS = 12
 LONG_WORDS = 120
-"""of a section: more words than this say no more about how good an answer it is"""
-REPEATED = 3
-"""files with the same heading: then it is part of a template, and no topic"""
+"""of a section: more words than this add nothing to its weight"""
+TEMPLATE_FILES = 3
+"""a heading in so many files is part of a template and not a topic"""
 BOILERPLATE = frozenset(
     "about agenda appendix archive attendees bookmarks changelog contents contributing daily diary done getting inbox "
     "index install installation introduction journal license links log memory misc moc next note notes overview readme "
     "references related resources see started summary table tags task tasks template templates todo todos toc untitled "
     "usage work".split()
 )
-"""words of which the headings and names consist that many files have; they say nothing of one"""
+"""words of headings and file names that are too common to name a topic"""
 DECIDED = re.compile(
     r"\b(?:decid\w+|decision\w*|agreed|chose|chosen|moved? from|replaced|entschied\w*|entscheidung|décid\w+|décision|"
     r"decidi\w+|decisión|beslut\w*|besloten|decis\w+)\b",
@@ -45,7 +45,7 @@ _DAY = re.compile(r"\d{4}[-_. ]?\d\d[-_. ]?\d\d|\d{4}[-_ ]?[wW]?\d\d|\d\d[-_.]\d
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The heading of a section, or a file's name; ``decided``: a decision stands in it. More ``weight`` says more."""
+    """The heading of a section, or a file's name; ``decided``: it records a decision. A higher ``weight`` says more."""
 
     title: str
     decided: bool
@@ -54,7 +54,7 @@ class Topic:
 
     @property
     def question(self) -> str:
-        """What to ask. A question, a single word and what is not written in Latin letters are asked as they are."""
+        """The question to ask. A question, a single word and a title beyond ASCII are asked unchanged."""
         plain = self.title.isascii() and " " in self.title
         if not plain or self.title.endswith("?"):
             return self.title
@@ -62,7 +62,7 @@ class Topic:
 
 
 def topics(finds: Sequence[Find], clock: Callable[[], float] = time.monotonic) -> list[Topic]:
-    """Topics of notes, the one that says most first, no two of one file before each file has one."""
+    """The topics of notes by weight, first one of each file, then the second ones, and so on."""
     until = clock() + SECONDS
     found: list[Topic] = []
     for file in _worth_reading(path for one in finds if one.group == "notes" for path in one.paths):
@@ -70,30 +70,30 @@ def topics(finds: Sequence[Find], clock: Callable[[], float] = time.monotonic) -
             break
         found += _topics(file)
     shared = Counter(title for title, _ in {(topic.title.casefold(), topic.file) for topic in found})
-    good = [topic for topic in found if shared[topic.title.casefold()] < REPEATED]
+    good = [topic for topic in found if shared[topic.title.casefold()] < TEMPLATE_FILES]
     best = sorted(good, key=lambda topic: -topic.weight)
-    turns: Counter[Path] = Counter()
+    counts: Counter[Path] = Counter()
     order: list[tuple[int, Topic]] = []
     for topic in best:
-        order.append((turns[topic.file], topic))
-        turns[topic.file] += 1
-    once: dict[str, Topic] = {}
+        order.append((counts[topic.file], topic))
+        counts[topic.file] += 1
+    unique: dict[str, Topic] = {}
     for _, topic in sorted(order, key=lambda ranked: ranked[0]):
-        once.setdefault(topic.title.casefold(), topic)
-    return list(once.values())
+        unique.setdefault(topic.title.casefold(), topic)
+    return list(unique.values())
 
 
 def _worth_reading(paths: Iterable[Path]) -> Iterator[Path]:
-    """Half of them those that changed last, half those with most in them; what is only a list of others last."""
-    files = [(file, *_about(file)) for path in paths for file in markdown_files(path)]
+    """The files to read: half of them the latest, half the longest; those with a boilerplate name last."""
+    files = [(file, *_mtime_and_size(file)) for path in paths for file in markdown_files(path)]
     latest = sorted(files, key=lambda one: -one[1])[: FILES // 2]
     rest = sorted(set(files) - set(latest), key=lambda one: -min(one[2], READ_BYTES))[: FILES - len(latest)]
     for file, _, _ in sorted([*latest, *rest], key=lambda one: _is_boilerplate(one[0].stem)):
         yield file
 
 
-def _about(file: Path) -> tuple[float, int]:
-    """When a file changed, and its bytes."""
+def _mtime_and_size(file: Path) -> tuple[float, int]:
+    """The mtime and size of a file; zeros for one that is gone."""
     try:
         about = file.lstat()
     except OSError:  # it went away since it was listed
@@ -102,28 +102,28 @@ def _about(file: Path) -> tuple[float, int]:
 
 
 def _topics(file: Path) -> list[Topic]:
-    """The sections of a file's beginning that could answer a question; where none could, its first heading or name."""
+    """The topics of a file's beginning; without a good section, its first heading or its name."""
     text = head(file, READ_BYTES).decode("utf-8", "ignore")
     found: list[Topic] = []
     for headings, section in groupby(chunks(text), key=lambda chunk: chunk.headings):
-        said = "\n".join(chunk.text for chunk in section)
-        if title := _named(headings):
-            found.append(Topic(title, DECIDED.search(said) is not None, _weight(title, said, file), file))
+        body = "\n".join(chunk.text for chunk in section)
+        if title := _section_title(headings):
+            found.append(Topic(title, DECIDED.search(body) is not None, _weight(title, body, file), file))
     if good := [topic for topic in found if topic.weight > 0]:
         return good
     name = _title(" ".join(re.split(r"[-_\s]+", file.stem)))
     return found[:1] or ([Topic(name, False, _weight(name, text, file) / 2, file)] if name and text.strip() else [])
 
 
-def _named(headings: Sequence[str]) -> str:
-    """What a section is about: its heading, after the one above it where it is a single word."""
+def _section_title(headings: Sequence[str]) -> str:
+    """The title of a section: its heading, preceded by the heading above where it is a single word."""
     title = _title(headings[-1]) if headings else ""
     above = _title(headings[-2]) if title and len(headings) > 1 and len(word_list(title)) == 1 else ""
     return f"{above}: {title}" if above and title.casefold() not in above.casefold() else title
 
 
 def _title(heading: str) -> str:
-    """A heading as people would say it; '' for one that names nothing: a date, a number, an emoji, "Notes"."""
+    """A heading without markup; empty for one that names no topic: a date, a number, an emoji, "Notes"."""
     plain = re.sub(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|\[([^\[\]]*)\]\([^()]*\)", r"\1\2", heading)
     title = re.sub(r"^[^\w(\"'¿]+|[^\w)\"'?!.]+$", "", plain.replace("`", "").replace("**", "")).strip().strip("#*_: ")
     found = word_list(title)
@@ -136,26 +136,25 @@ def _title(heading: str) -> str:
 
 
 def _is_boilerplate(name: str) -> bool:
-    """Whether a heading or a file's name consists of words that every folder has, or is a day."""
+    """Whether a heading or a file's name has only boilerplate words or digits."""
     found = word_list(name.replace("_", " ").replace("-", " "))
     return all(word in BOILERPLATE or word in STOP_WORDS or word.isdigit() for word in found)
 
 
-def _weight(title: str, said: str, file: Path) -> float:
-    """How much a section says: words of its own, decisions, dates, names, links. 0: it only repeats its heading, or is
-    a list of links."""
+def _weight(title: str, body: str, file: Path) -> float:
+    """The weight of a section by its words, decisions, dates, names and links; 0 for a list of links."""
     about = set(word_list(title))
-    own = [word for word in word_list(said) if word not in about]
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("#")]
+    own = [word for word in word_list(body) if word not in about]
+    lines = [line for line in body.splitlines() if line.strip() and not line.startswith("#")]
     listed = sum(len(word_list(_LINK.sub("", line))) < 2 for line in lines)
     if len(own) < 3 or listed > len(lines) / 2:
         return 0.0
     length = min(len(own), LONG_WORDS) / LONG_WORDS
     evidence = (
-        2.0 * (DECIDED.search(said) is not None)
-        + 0.5 * min(len(_DATE.findall(said)), 3)
-        + 0.3 * min(len(set(_NAME.findall(said))), 5)
-        + 0.2 * min(len(_LINK.findall(said)), 3)
+        2.0 * (DECIDED.search(body) is not None)
+        + 0.5 * min(len(_DATE.findall(body)), 3)
+        + 0.3 * min(len(set(_NAME.findall(body))), 5)
+        + 0.2 * min(len(_LINK.findall(body)), 3)
     )
     many_words = 2.0 if len(about) > 1 or not title.isascii() else 1.0
     place = "/".join(file.parts[-3:]).lower()
