@@ -1,8 +1,7 @@
-"""`fusion init`: from nothing to a first answer.
+"""`fusion init`: looks, shows, asks, writes the settings, ingests, and answers one question.
 
-Look → show → ask → write the configuration → ingest → answer one question. Nothing is written before everything was
-answered, the configuration is written whole or not at all, and what was ingested is kept: after a Ctrl-C at any moment
-the home is one that works.
+Nothing is written before all questions are answered. The settings are written whole or not at all, and what was
+ingested is kept, so that a Ctrl-C at any moment leaves a working home or none.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,51 +24,38 @@ from typing import TYPE_CHECKING, Any
 import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, VerifiesOptions
-from fusion.discover import PORTS, Discovery, Find, Group, Topic, discover, topics
+from fusion.discover import PORTS, Discovery, Find, Group, discover
 from fusion.doors.cli import render
+from fusion.doors.cli.first_answer import BUDGET, RESULTS, Gateway, first_answer
 from fusion.doors.cli.ingest import Summary, ingest
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.progress import spinner
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
-from fusion.lib.front_matter import read as read_front_matter
-from fusion.lib.words import STOP_WORDS, word_list
 from fusion.settings import Chosen, Settings, load, new_file, toml_text
 from fusion.sources.files import Limits
 from fusion.trust import make_home, require, rerecord
 
 if TYPE_CHECKING:
     from fusion import wire
-    from fusion.client import AsyncClient
 
 GROUPS: Mapping[Group, str] = {"notes": "Notes", "sessions": "Sessions", "memories": "Memories"}
 PATIENCE_S = 60.0
-"""for vectors: everything can be found by its words before they are there"""
-QUESTIONS = 6
-"""asked at most; the one with the best answer is shown"""
-ASKING_S = 5.0
-"""after so long no further question is asked"""
-BARE = 0.75
-"""what the answer to a question of one word, or without a topic, counts, where that to another counts 1"""
-FIELDS_FIRST = 0.7
-"""what an answer counts whose first excerpt opens with front matter, where prose counts 1"""
-LEAST_WORDS, MANY_WORDS = 3, 60
-"""different words that an answer has beyond those of its question: with fewer it is none, more count as many"""
-BUDGET, RESULTS = 1200, 3
-"""of the first answer: it is to be read by a person, on one screen"""
-DECIDED = "what was decided?"
+"""wait for vectors; until they are there, everything is found by its words"""
 
 
 class Unanswered(Exception):
-    """There is nobody to ask, and ``--yes`` was not given."""
+    """There is no terminal to ask on, and ``--yes`` is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How `init` was called. ``user`` is the asking user's home folder; ``named`` is what
-    `fusion.trust.require` wants to know; ``ask`` puts a question and returns the line
-    that was typed, and is None where nobody can type."""
+    """The arguments of `init`.
+
+    ``user`` is the user's own folder, ``named`` an argument of `fusion.trust.require`. ``ask`` puts a question and
+    returns the typed line; it is None without a terminal.
+    """
 
     home: Path
     user: Path
@@ -89,15 +74,11 @@ class Asking:
         return self.home / "fusion.toml"
 
 
-Gateway = Callable[[], AbstractAsyncContextManager["AsyncClient"]]
-"""makes a client of the home's server"""
-
-
 def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
     """Sets a home up; returns what ``--json`` prints.
 
-    Raises HomeNotAllowed, SettingsError when there is a configuration already (but for ``force``), HomeLocked when
-    another process than a server has the home open, Unanswered when there is nobody to ask.
+    Raises HomeNotAllowed, SettingsError for existing settings (unless ``force``), HomeLocked if a process that is no
+    server has the home open, Unanswered without a terminal.
     """
     _refuse(asking)
     found = asyncio.run(look(asking))
@@ -105,20 +86,22 @@ def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
         render.discovered(found, asking.user)
     if asking.dry_run:
         _say(asking, f"Nothing was written. Without --dry-run the settings go to {asking.config}.")
-        return _told(asking, found)
-    chosen = choose(asking, found)  # outside of any event loop, where a Ctrl-C would not reach the question
+        return _report(asking, found)
+    chosen = choose(asking, found)  # not in an event loop, in which a Ctrl-C would not reach the question
     kept = _kept_paths(asking.config, found.finds)
-    return _told(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept))
+    return _report(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept))
 
 
 async def set_up(
     asking: Asking, chosen: Sequence[Find], gateway: Gateway, kept: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """Writes the configuration, reads in what was chosen, answers a first question. ``kept`` are, by table, the paths
-    of the earlier configuration that stay."""
+    """Writes the settings, reads in what was chosen, answers a first question.
+
+    ``kept`` has, by table, the paths of the earlier settings that stay.
+    """
     _write(asking, new_file(_settings(chosen, kept), _opening()))
     summary = await _read_in(asking, chosen, gateway)
-    question, answer = (None, None) if summary is None else await _first_answer(chosen, gateway)
+    question, answer = (None, None) if summary is None else await first_answer(chosen, gateway)
     if not asking.quiet:
         _go_on(asking, question, answer)
     where = [str(one.where) for one in chosen]
@@ -127,11 +110,11 @@ async def set_up(
 
 def _refuse(asking: Asking) -> None:
     is_empty = asking.home.is_dir() and not any(asking.home.iterdir())
-    require(asking.home, named=asking.named or is_empty)  # to set it up is to say that memories belong there
+    require(asking.home, named=asking.named or is_empty)  # setting up an empty folder allows it
     if asking.config.exists() and not (asking.force or asking.dry_run):
         raise SettingsError(
-            f"{asking.config} is there already. `fusion ingest PATH` adds to this home; --force writes the file anew, "
-            "with the paths that you added, and keeps the old one beside it"
+            f"{asking.config} exists. `fusion ingest PATH` adds to this home; --force replaces the file, keeps the "
+            "paths that you added, and keeps the old file next to it"
         )
     holder = None if asking.dry_run else owner(asking.home)
     if holder is not None and not holder.serves:
@@ -139,12 +122,12 @@ def _refuse(asking: Asking) -> None:
 
 
 async def look(asking: Asking) -> Discovery:
-    """What is on this computer, with a spinner."""
+    """Searches this computer, with a spinner."""
     with spinner("looking for notes, sessions and memory servers on this computer", asking.quiet):
         return await discover(asking.user, asking.cwd, asking.scan, never=[asking.home], ports=asking.ports)
 
 
-def _told(asking: Asking, found: Discovery) -> dict[str, Any]:
+def _report(asking: Asking, found: Discovery) -> dict[str, Any]:
     return {
         "home": str(asking.home),
         "config": str(asking.config),
@@ -159,13 +142,13 @@ def _told(asking: Asking, found: Discovery) -> dict[str, Any]:
 
 
 def choose(asking: Asking, found: Discovery) -> list[Find]:
-    """What of the finds is to be used: one question a group. Raises Unanswered."""
+    """Asks for each group which finds to use. Raises Unanswered."""
     numbered = dict(enumerate(found.finds, start=1))
     if asking.yes or not numbered:
         return [one for one in numbered.values() if not one.large]
     if asking.ask is None:
         raise Unanswered(
-            "there is no terminal to ask on: pass --yes to take what is sensible, or --dry-run only to look"
+            "there is no terminal to ask on: add --yes to use all that is not large, or --dry-run to look only"
         )
     chosen: list[Find] = []
     for group, name in GROUPS.items():
@@ -229,7 +212,7 @@ def _paths_in(config: Path, table: str) -> list[str]:
 
 
 def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list[Chosen]:
-    """The settings that differ from the defaults: whose folders are followed, and what is not installed."""
+    """The settings that differ from the defaults: folders to follow, and backends whose packages are missing."""
     found = [
         f"    {toml_text(str(path))},  # {render.LABELS[one.kind]}, {counted(one.files, 'file')} when it was found"
         for one in chosen
@@ -268,7 +251,7 @@ Relative paths are relative to this file."""
 
 
 def _write(asking: Asking, text: str) -> None:
-    """Whole or not at all; an earlier file is kept beside the new one. A server that read it is stopped."""
+    """Writes the settings whole or not at all, keeps an earlier file next to them, and stops a running server."""
     config = asking.config
     make_home(asking.home)
     descriptor, name = tempfile.mkstemp(dir=asking.home, prefix=".fusion-", suffix=".toml")
@@ -293,7 +276,7 @@ def _write(asking: Asking, text: str) -> None:
         _say(
             asking,
             f"Stopped the server at {stopped.url}, which had the earlier settings. The next command starts one at "
-            f"a free port; to have it where it was: fusion stop{_home(asking)}; fusion serve{_home(asking)}",
+            f"a free port; to keep the old port: fusion stop{_home(asking)}; fusion serve{_home(asking)}",
         )
 
 
@@ -301,7 +284,7 @@ def _write(asking: Asking, text: str) -> None:
 
 
 async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> Summary | None:
-    """Ingests what was chosen; the server, which follows the notes among it from then on, waits until that is done."""
+    """Ingests what was chosen. The server, which follows the notes afterwards, waits for the end of it."""
     paths = [path for one in chosen for path in one.paths]
     if not paths:
         return None
@@ -313,57 +296,15 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
         )
     except asyncio.CancelledError:
         where = " ".join(shlex.quote(str(path)) for path in paths)
-        sys.stderr.write(f"Stopped. What was read so far is kept; this goes on: fusion ingest{_home(asking)} {where}\n")
+        sys.stderr.write(f"Stopped. What was read so far is kept. To go on: fusion ingest{_home(asking)} {where}\n")
         raise
     if not asking.quiet:
         render.ingested(summary)
     return summary
 
 
-async def _first_answer(
-    chosen: Sequence[Find], gateway: Gateway, clock: Callable[[], float] = time.monotonic
-) -> tuple[str | None, wire.FuseReply | None]:
-    """Of a few questions that what was found can answer, the one that its block answers best, with its answer; None
-    where none has an answer that says more than the question."""
-    until = clock() + ASKING_S
-    best: tuple[float, str, wire.FuseReply] | None = None
-    async with gateway() as client:
-        for question in questions(await asyncio.to_thread(topics, chosen)):
-            answer = await client.fuse(question, budget_chars=BUDGET, max_results=RESULTS, explain=True)
-            worth = quality(question, answer)
-            if worth > (best[0] if best else 0.0):
-                best = worth, question, answer
-            if clock() > until:
-                break
-    return (None, None) if best is None else best[1:]
-
-
-def questions(found: Sequence[Topic]) -> list[str]:
-    """Questions about the topics that say most, and what was decided, where a decision stands in one or there is no
-    topic at all."""
-    asked = [topic.question for topic in found[: QUESTIONS - 1]]
-    return [*asked, DECIDED] if not asked or any(topic.decided for topic in found) else asked
-
-
-def quality(question: str, answer: wire.FuseReply) -> float:
-    """How well a block answers a question, for a person who sees one for the first time: it is sure, says much that the
-    question does not, from several places, with a date. 0 where it only repeats the question."""
-    members = [member for memory in answer["memories"] for member in memory["members"]]
-    bodies = [read_front_matter(member["text"])[1] for member in members]
-    said = word_list("\n".join(line for body in bodies for line in body))
-    more = len(set(said) - set(word_list(question)) - STOP_WORDS)
-    if not answer["block"] or more < LEAST_WORDS:
-        return 0.0
-    sources = {member["place"]["document"] if member["place"] else member["ref"] for member in members}
-    dated = any(member["at"] for member in members)
-    worth = members[0]["score"] + min(more, MANY_WORDS) / MANY_WORDS + 0.2 * min(len(sources), 3) + 0.1 * dated
-    bare = question == DECIDED or (question.isascii() and " " not in question)
-    opens_with_fields = members[0]["text"].removeprefix("\ufeff").split("\n") != bodies[0]
-    return worth * (BARE if bare else 1.0) * (FIELDS_FIRST if opens_with_fields else 1.0)
-
-
 def _go_on(asking: Asking, question: str | None, answer: wire.FuseReply | None) -> None:
-    """The answer, and what to type next."""
+    """Prints the answer, and what to type next."""
     home = _home(asking)
     if question and answer:
         _say(asking, f"\n$ fusion fuse{home} {shlex.quote(question)} --budget {BUDGET} --max-results {RESULTS}")
@@ -376,7 +317,7 @@ Go on:
   fusion remember{home} "…"    add a memory; fusion ingest{home} PATH adds files
   fusion status{home}          what is there; fusion doctor{home} says what is wrong""",
     )
-    # Only what is there is told of: the plugin stands in a checkout, and is no part of a wheel.
+    # The plugin is in a checkout of the sources, not in a wheel.
     if find_spec("fusion.doors.mcp"):
         _say(asking, f"  claude mcp add memory-fusion -- {_command()} mcp{home}")
     plugin = Path(package.__file__).parent.parent / "integrations" / "claude-code"
@@ -389,13 +330,13 @@ Go on:
 
 
 def _command() -> str:
-    """What another program calls to run `fusion`: a virtual environment is on the PATH of the shell that entered it."""
+    """How another program calls `fusion`: by its path in a virtual environment that is not on everybody's PATH."""
     found, own = shutil.which("fusion"), Path(sys.executable).with_name("fusion")
     return shlex.quote(str(own)) if own.is_file() and found in (None, str(own)) else "fusion"
 
 
 def _home(asking: Asking) -> str:
-    """The option that names this home, where it is not found without."""
+    """The option --home, where commands do not find this home without it."""
     return "" if asking.home == find_home(cwd=asking.cwd) else f" --home {shlex.quote(str(asking.home))}"
 
 

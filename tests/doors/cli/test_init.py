@@ -21,7 +21,8 @@ import pytest
 
 from fusion.client import AsyncClient
 from fusion.doors.cli import render
-from fusion.doors.cli.init import DECIDED, QUESTIONS, Asking, Unanswered, choose, init, look, set_up
+from fusion.doors.cli.first_answer import DECIDED, QUESTIONS
+from fusion.doors.cli.init import Asking, Unanswered, choose, init, look, set_up
 from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, config_root
 from fusion.recall.engine import Fused, FuseRequest
