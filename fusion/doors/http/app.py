@@ -21,7 +21,7 @@ from starlette.types import Scope as Connection
 import fusion as package
 from fusion import problem
 from fusion.contract import Scope
-from fusion.doors.http import schemas
+from fusion.doors.http import validation
 from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, docs_page, document
 from fusion.doors.http.routes import router
@@ -78,7 +78,7 @@ def drop_in_endpoint(fusion: Gateway, backend: str, route: DropIn) -> Callable[[
     """The endpoint of a drop-in route. The other system has no users, so its scope is the whole tenant."""
 
     async def endpoint(request: Request) -> Response:
-        sent = schemas.content_of(body) if (body := await request.body()) else {}
+        sent = validation.content_of(body) if (body := await request.body()) else {}
         if not isinstance(sent, dict):
             raise BadInput("The body is not a JSON object.")
         arguments = {**request.query_params, **sent, **request.path_params}
@@ -109,7 +109,7 @@ async def on_error(request: Request, error: Exception) -> Response:
         return ProblemResponse.of(error)
     if isinstance(error, RequestValidationError):  # each location begins with body, query or header
         errors = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
-        return ProblemResponse.of(BadInput(schemas.summary(errors)))
+        return ProblemResponse.of(BadInput(validation.summary(errors)))
     if isinstance(error, HTTPException):
         detail = _HTTP_DETAIL.get(error.status_code, error.detail)
         headers = {"allow": allowed(request)} if error.status_code == 405 else error.headers

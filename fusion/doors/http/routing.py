@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope
 
 from fusion import problem
-from fusion.doors.http import schemas
+from fusion.doors.http import schemas, validation
 from fusion.doors.http.encode import encode
 from fusion.errors import NotFound
 
@@ -45,7 +45,7 @@ class StrictRoute(APIRoute):
 
         async def read_strictly(request: Request) -> Response:
             if request.scope["query_string"]:
-                schemas.once(request.query_params.multi_items())
+                validation.refuse_duplicates(request.query_params.multi_items())
             if self.body_field is not None:
                 request = StrictRequest(request.scope, request.receive, await request.body())
             return await handle(request)
@@ -59,7 +59,7 @@ class StrictRequest(Request):
     def __init__(self, scope: Scope, receive: Receive, body: bytes) -> None:
         super().__init__(scope, receive)
         self._body = body
-        self._content = schemas.content_of(body)
+        self._content = validation.content_of(body)
 
     async def body(self) -> bytes:
         return self._body

@@ -1,20 +1,18 @@
-"""Every request that the gateway takes, declared once as pydantic models.
+"""The requests of the HTTP API, declared once as pydantic models.
 
-FastAPI checks requests with them and writes them into `/openapi.json`; the MCP tools, the client and the command line
-are compared with them by tests. Every model is strict and closed: a wrong type or an unknown field is an error that
-names the field. A message never repeats a value that a caller sent. Replies are declared in `fusion.wire`.
+FastAPI validates requests with them and writes them into `/openapi.json`; tests compare the MCP tools, the client and
+the command line with them. Every model is strict and closed: a wrong type or an unknown field is an error that names
+the field. Replies are declared in `fusion.wire`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
-import orjson
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -31,6 +29,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
+from fusion.doors.http.validation import MANY, ONE, content_of, explain, refuse_duplicates
 from fusion.errors import BadInput, TooLarge
 from fusion.extension import Verb
 from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
@@ -49,20 +48,20 @@ B = TypeVar("B", bound=BaseModel)
 
 
 def _printable(text: str) -> str:
-    """No store and no prompt wants a NUL, and to drop it silently would change what was said."""
+    """Refuse a NUL: stores and prompts cannot hold one, and dropping it would change the text."""
     if "\0" in text:
         raise ValueError("has a NUL character; remove it")
     return text
 
 
 def _one_line(text: str) -> str:
-    """An id or a reference, as recall can cite it."""
+    """Refuse an id or a reference that recall cannot cite."""
     if wrong := not_one_line(text):
         raise ValueError(wrong)
     return text
 
 
-def _some(fix: str) -> Callable[[str], str]:
+def _not_blank(fix: str) -> Callable[[str], str]:
     """A check of a text that must say something; ``fix`` is what its field is for."""
 
     def check(text: str) -> str:
@@ -73,8 +72,8 @@ def _some(fix: str) -> Callable[[str], str]:
     return check
 
 
-def _askable(query: str) -> str:
-    """A query of a length that can be answered at all. Raises TooLarge, which is no ValidationError: it is a 413."""
+def _check_length(query: str) -> str:
+    """Refuse a query over the limit with TooLarge, which becomes a 413, unlike a ValidationError."""
     if len(query) > QUERY_LIMIT:
         raise TooLarge(
             f"query has {len(query)} characters; {QUERY_LIMIT} are the most. Ask with the part that matters."
@@ -82,13 +81,13 @@ def _askable(query: str) -> str:
     return query
 
 
-def _whole(value: object) -> object:
-    """A number from a query string, where everything is text."""
+def _integer(value: object) -> object:
+    """The integer in a text of a query string."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16 else value
 
 
-def precise(value: object) -> object:
-    """A moment, as precise as it was written ("2026", "2026-01", "2026-01-31", with a time of day), or as it says."""
+def moment_of(value: object) -> object:
+    """A moment, as moment_of as it was written ("2026", "2026-01", "2026-01-31", with a time of day), or as it says."""
     if isinstance(value, dict):
         try:
             return _MOMENT.validate_python(value).moment()
@@ -103,14 +102,14 @@ def precise(value: object) -> object:
 
 
 def since(value: object) -> object:
-    """A point in time as a memory means it: a date alone is the beginning of that day, in UTC."""
-    found = precise(value) if isinstance(value, str) else value
+    """The time of a memory's field: a date is the beginning of that day, UTC."""
+    found = moment_of(value) if isinstance(value, str) else value
     return found.utc if isinstance(found, Moment) else found
 
 
 def until(value: object) -> object:
-    """A point in time as a question means it: a date alone is the end of that day, a month alone its end."""
-    found = precise(value) if isinstance(value, str) else value
+    """The time of a question's field: a date is the end of that day, a month its end, UTC."""
+    found = moment_of(value) if isinstance(value, str) else value
     if not isinstance(found, Moment):
         return found
     try:
@@ -127,13 +126,15 @@ def until(value: object) -> object:
 Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
-Asked = Annotated[
+QueryText = Annotated[
     str,
     Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
-    AfterValidator(_some("say what to recall")),
-    AfterValidator(_askable),
+    AfterValidator(_not_blank("say what to recall")),
+    AfterValidator(_check_length),
 ]
-Told = Annotated[str, Field(json_schema_extra={"minLength": 1}), AfterValidator(_some("say what to remember"))]
+MemoryText = Annotated[
+    str, Field(json_schema_extra={"minLength": 1}), AfterValidator(_not_blank("say what to remember"))
+]
 _TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
 Until = Annotated[datetime, BeforeValidator(until), _TIME]
 Since = Annotated[datetime, BeforeValidator(since), _TIME]
@@ -149,7 +150,7 @@ class _Body(BaseModel):
 
 
 class MomentBody(_Body):
-    """A moment whose precision is not in how it is written; ``zone`` is the IANA name it was said in."""
+    """A moment with an explicit precision; ``zone`` is the IANA name of its time zone."""
 
     utc: Since
     precision: Precision = "second"
@@ -163,7 +164,7 @@ _MOMENT = TypeAdapter(MomentBody)
 
 When = Annotated[
     Moment,
-    BeforeValidator(precise),
+    BeforeValidator(moment_of),
     WithJsonSchema(
         {
             "oneOf": [
@@ -176,7 +177,7 @@ When = Annotated[
 
 
 class Scoped(_Body):
-    """Whose memory. What is not named does not filter a question, and belongs to nobody on a memory."""
+    """The scope of a request. A field that is not set does not filter a question, and is empty on a memory."""
 
     user_id: Id | None = None
     agent_id: Id | None = None
@@ -190,9 +191,9 @@ class Scoped(_Body):
 
 
 class Question(Scoped):
-    """What both a question and a comparison say."""
+    """The fields of a question and of a comparison."""
 
-    query: Asked = Field(
+    query: QueryText = Field(
         description="Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so.",
     )
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
@@ -241,10 +242,9 @@ class CompareBody(Question):
 
 
 class FeedbackBody(Scoped):
-    """Which memories of an answer were of use, and which were in the way; replaces what was said of it before.
+    """Which memories of an answer were useful, and which were not; replaces earlier feedback on it.
 
-    One of the two lists has to be there: only an empty one takes back what was said, for a field left out or
-    misspelt says nothing.
+    One of the two lists is required: an empty list takes feedback back, and a missing field must not.
     """
 
     receipt_id: Reference
@@ -252,39 +252,39 @@ class FeedbackBody(Scoped):
     useless: Refs = Field(default=(), description="no ref may be both")
 
     @model_validator(mode="after")
-    def _of_one_mind(self) -> Self:
+    def _check_lists(self) -> Self:
         if not self.model_fields_set & {"useful", "useless"}:
-            raise ValueError("useful or useless is missing; an empty list takes back what was said")
+            raise ValueError("useful or useless is missing; an empty list takes feedback back")
         if both := [n for n, ref in enumerate(self.useless) if ref in self.useful]:
             raise ValueError(f"useless[{both[0]}] is in useful, too; a memory was one or the other")
         return self
 
 
 class ReceiptQuery(_Body):
-    """Whose answer a receipt has to be of."""
+    """The user that the receipt's question was asked for."""
 
     user_id: Id | None = Field(default=None, description="who asked; the receipt of another question is not found")
 
 
-class Labelled(_Body):
+class LabelsQuery(_Body):
     """Which labels to read, oldest first."""
 
-    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_integer)] = 100
     cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="next_cursor of the page before; none for the first page"
     )
 
 
 class MemoryBody(Scoped):
-    """One thing to remember. With ``document`` and ``position`` a second send of the same is a no-op."""
+    """One memory to keep. With ``document`` and ``position``, sending the same text again changes nothing."""
 
-    text: Told = Field(max_length=MAX_TEXT_CHARS)
+    text: MemoryText = Field(max_length=MAX_TEXT_CHARS)
     audience: Audience = Field(default="group", description="the widest audience that may read it")
     kind: Kind = "note"
     raw_kind: Id | None = Field(default=None, description="the source's own word for it")
     speaker: Id | None = None
     at: When | None = Field(default=None, description="when it happened, as precisely as it is known")
-    document: Reference | None = Field(default=None, description="the conversation or file that it stands in")
+    document: Reference | None = Field(default=None, description="the conversation or file that contains it")
     position: int | None = Field(default=None, ge=0, le=2**53, description="its place there: turn or line, in order")
     end: int | None = Field(default=None, ge=0, le=2**53, description="…and the last one, if it takes several")
     unit: Unit = "turn"
@@ -296,8 +296,8 @@ class MemoryBody(Scoped):
     supersedes: Reference | None = Field(default=None, description="the ref of the memory that this one replaces")
 
     @model_validator(mode="after")
-    def _in_one_place(self) -> Self:
-        """A document without a position would make all of its memories one."""
+    def _check_place(self) -> Self:
+        """Require a position with a document: without one, all memories of the document would be one."""
         if (self.document is None) != (self.position is None):
             raise ValueError("document and position go together; give both or none")
         if self.end is not None and (self.position is None or self.end < self.position):
@@ -305,7 +305,7 @@ class MemoryBody(Scoped):
         return self
 
     def memory(self) -> NewMemory:
-        """As `fusion.ingest` takes it; the tenant is added there."""
+        """The memory for `fusion.ingest`, which adds the tenant."""
         return NewMemory(
             text=self.text,
             scope=self.scope("default"),
@@ -328,22 +328,19 @@ class MemoryBody(Scoped):
         return Place(self.document, self.position, self.position if self.end is None else self.end, self.unit)
 
 
-_ONE, _MANY = _TAGS = ("(one memory)", "(many memories)")
-"""which form of `Memories` a body has; no part of a field's place in a message"""
-
-Memories = Annotated[
-    Annotated[MemoryBody, Tag(_ONE)]
-    | Annotated[Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)], Tag(_MANY)],
-    Discriminator(lambda body: _MANY if isinstance(body, list) else _ONE),
+MemoriesBody = Annotated[
+    Annotated[MemoryBody, Tag(ONE)]
+    | Annotated[Annotated[list[MemoryBody], Field(min_length=1, max_length=MAX_BATCH)], Tag(MANY)],
+    Discriminator(lambda body: MANY if isinstance(body, list) else ONE),
 ]
 
 
-class Listed(Scoped):
+class MemoriesQuery(Scoped):
     """Which memories to list, newest first."""
 
     document: Reference | None = Field(default=None, description="only those of this conversation or file")
     source: Reference | None = Field(default=None, description="only those from there")
-    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)] = 20
     cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="next_cursor of the page before; none for the first page"
     )
@@ -353,18 +350,18 @@ class SearchBody(Scoped):
     """A question to one backend, answered with its raw hits."""
 
     backend: Name
-    query: Asked
+    query: QueryText
     limit: int = Field(default=10, ge=1, le=100)
 
 
 class DocumentQuery(Scoped):
-    """Which page of which document; any path may be asked for, and one that is no document's is not found."""
+    """A page of a document. A path that is no document's is not found."""
 
     path: str = Field(description="as a hit or an excerpt names its document", examples=["notes/database.md"])
-    start: Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_whole)] = Field(
+    start: Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_integer)] = Field(
         default=1, alias="from", description="the first line or turn"
     )
-    lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_whole)] = Field(
+    lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_integer)] = Field(
         default=PAGE_LINES, description="lines or turns at most"
     )
 
@@ -373,24 +370,25 @@ Cursor = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class ForgetBody(Scoped):
-    """What to forget: refs, or all in a scope that meets everything else that is said, at most ``limit`` at once."""
+    """What to forget: refs, or all memories of a scope that match every criterion, at most ``limit`` at once."""
 
     refs: Annotated[list[Reference], Field(min_length=1, max_length=MAX_BATCH)] | None = Field(
-        default=None, description="these memories, and nothing else is said"
+        default=None, description="these memories; excludes all other criteria"
     )
-    query: Asked | None = None
-    source: Reference | None = Field(default=None, description="what came from there: file:/path, or as it was sent")
-    document: Reference | None = Field(default=None, description="what stands in this conversation or file")
+    query: QueryText | None = None
+    source: Reference | None = Field(default=None, description="memories of this source: file:/path, or as it was sent")
+    document: Reference | None = Field(default=None, description="memories of this conversation or file")
     after: Since | None = Field(default=None, description="not before this; a date is its beginning, UTC")
     before: Since | None = Field(default=None, description="before this; a date is its beginning, UTC")
     time: Literal["happened", "recorded"] = Field(
-        default="happened", description="which time counts; what says none happened when it was recorded"
+        default="happened",
+        description="which time counts; without a time of its own, a memory happened when it was recorded",
     )
     limit: int | None = Field(
         default=None,
         ge=1,
         le=MAX_BATCH,
-        description="20 where a query finds them, else 100; the same again goes on",
+        description="20 where a query finds them, else 100; send the same again to go on",
     )
     cursor: Cursor | None = Field(default=None, description="next_cursor of the reply before, with the same criteria")
     dry_run: bool = Field(default=False, description="only show what would be forgotten")
@@ -409,23 +407,23 @@ class ForgetBody(Scoped):
 
 
 class UndoBody(Scoped):
-    """Which ingest to take back: what its run added, at most ``limit`` memories at once."""
+    """The ingest to undo, at most ``limit`` memories at once."""
 
     batch: Reference | None = Field(default=None, description="its id, as `fusion ingest` printed it; else the last")
-    limit: int = Field(default=1000, ge=1, le=1000, description="the same again goes on")
-    dry_run: bool = Field(default=False, description="only show what would be taken back")
+    limit: int = Field(default=1000, ge=1, le=1000, description="send the same again to go on")
+    dry_run: bool = Field(default=False, description="only show what would be removed")
 
 
 class BatchesQuery(Scoped):
     """Which ingests to list, the latest first."""
 
-    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)] = 20
 
 
 class ForgottenQuery(Scoped):
     """Which page of the audit of what was forgotten, newest first."""
 
-    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)] = 20
+    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)] = 20
     cursor: Cursor | None = Field(default=None, description="next_cursor of the page before; none for the first page")
 
 
@@ -434,11 +432,11 @@ class SourcesQuery(Scoped):
 
     prefix: Reference | None = Field(default=None, description="only those that begin so: file:/home/ada/notes/")
     after: Reference | None = Field(default=None, description="the last one of the page before")
-    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)] = 100
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_integer)] = 100
 
 
 class WholeBody(_Body):
-    """One file as it was read from its beginning to its end: all memories of it but these revisions are retired."""
+    """One whole file: all its memories except these revisions are retired."""
 
     source: Reference = Field(description="the file, as its memories name it: file:/path")
     keep: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=MAX_KEPT)]
@@ -448,7 +446,7 @@ class WholeBody(_Body):
 
 
 class RetireBody(Scoped):
-    """What files have now."""
+    """The present content of files, by revisions."""
 
     files: Annotated[list[WholeBody], Field(min_length=1, max_length=MAX_KEPT)]
     dry_run: bool = Field(default=False, description="only count")
@@ -458,7 +456,7 @@ class RetireBody(Scoped):
 
 
 class FlushBody(_Body):
-    """Where a session stands in its context window. What is not given of the rules is as the settings have it."""
+    """The use of a session's context window. Rules that are not set come from the settings."""
 
     context_window: int = Field(ge=1, le=2**40, description="tokens that the model takes")
     total_tokens: int | None = Field(default=None, ge=0, le=2**40, description="tokens in use; none: not known")
@@ -501,9 +499,9 @@ class FlushBody(_Body):
 
 
 class SearchToolBody(Scoped):
-    """memory_search, by the names that OpenClaw's agents know."""
+    """memory_search, with the field names of OpenClaw."""
 
-    query: Asked
+    query: QueryText
     max_results: int = Field(default=6, alias="maxResults", ge=1, le=50, description="results at most")
     min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
     citations: Literal["auto", "on", "off"] | None = Field(default=None, description="instead of the setting")
@@ -527,7 +525,7 @@ class SearchToolBody(Scoped):
 
 
 class GetToolBody(Scoped):
-    """memory_get: a page of a document, or a memory by its ref. Any path may be asked for."""
+    """memory_get: a page of a document, or a memory by its ref."""
 
     path: str = Field(description="as a result of memory_search names it")
     start: int = Field(default=1, alias="from", ge=1, le=2**53, description="the first line or turn")
@@ -537,7 +535,7 @@ class GetToolBody(Scoped):
 class AppendToolBody(Scoped):
     """memory_append: lines for today's log."""
 
-    text: Told = Field(max_length=MAX_TEXT_CHARS)
+    text: MemoryText = Field(max_length=MAX_TEXT_CHARS)
 
 
 class SettleBody(_Body):
@@ -546,46 +544,14 @@ class SettleBody(_Body):
     timeout_s: float = Field(default=30.0, ge=0, le=600)
 
 
-def content_of(body: bytes) -> object:
-    """What a body says. Raises BadInput where it is not JSON, or says a thing twice."""
-    try:
-        content: object = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadInput(f"The body is not JSON: {error}") from None
-    if _names_twice(body, content):
-        raise BadInput("The body names a field twice in one object; which of the two counts is anybody's guess.")
-    return content
-
-
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""Possessive, and to the end where one is not closed: no part of a body is looked at twice."""
-
-
-def _names_twice(body: bytes, content: object) -> bool:
-    """Whether an object in this JSON has a name twice: parsers differ in which one they take, and ours is silent.
-
-    Outside its strings JSON has one colon a member; where more were written than were read, one was written twice.
-    """
-    written = _STRING.sub(b"", body).count(b":")
-    left, read = [content], 0
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            read += len(value)
-            left.extend(value.values())
-        elif isinstance(value, list):
-            left.extend(value)
-    return written != read
-
-
 def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
-    """A verb with its arguments, and in whose scope. Raises BadInput, which names each wrong argument."""
+    """A verb with its arguments, and its scope. Raises BadInput, which names each wrong argument."""
     given = content_of(body)
     for name, where in in_settings(kind).items():
         if isinstance(given, dict) and name in given:
             raise BadInput(f"{name}: a request does not say that; it is a setting: {where}")
     try:
-        sent = _arguments(kind).validate_json(body)  # which takes a list for a tuple, and is strict all the same
+        sent = _arguments_model(kind).validate_json(body)  # strict JSON mode accepts a list for a tuple
     except ValidationError as error:
         raise BadInput(explain(error)) from None
     own = {name: getattr(sent, name) for name in sent.model_fields_set - Scoped.model_fields.keys()}
@@ -593,41 +559,35 @@ def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
 
 
 def in_settings(kind: type[Verb]) -> Mapping[str, str]:
-    """What a verb once took as an argument and only the settings say now, with the setting's name."""
+    """Former arguments of a verb that are settings now, each with the setting's name."""
     return getattr(kind, "in_settings", {})
 
 
 @cache
-def _arguments(kind: type[Verb]) -> TypeAdapter[Scoped]:
-    """What a verb's body may say: its own arguments, and a scope."""
+def _arguments_model(kind: type[Verb]) -> TypeAdapter[Scoped]:
+    """The model of a verb's body: its own arguments and a scope."""
     hints = get_type_hints(kind, include_extras=True)
     own: dict[str, Any] = {
         f.name: (hints[f.name], ... if f.default is MISSING and f.default_factory is MISSING else None)
-        for f in fields(kind)  # type: ignore[arg-type]  # it is a dataclass, which no protocol can say
+        for f in fields(kind)  # type: ignore[arg-type]  # a Verb is a dataclass, which a protocol cannot declare
     }
     return TypeAdapter(create_model(kind.__name__, __base__=Scoped, **own))
 
 
 def in_query(model: type[B], parameters: Sequence[tuple[str, str]]) -> B:
-    """A query string as ``model``. Raises BadInput for an unknown parameter, and for one given twice."""
-    once(parameters)
+    """A query string as ``model``. Raises BadInput for an unknown or duplicate parameter."""
+    refuse_duplicates(parameters)
     try:
         return model.model_validate(dict(parameters))
     except ValidationError as error:
         raise BadInput(explain(error)) from None
 
 
-def once(parameters: Sequence[tuple[str, str]]) -> None:
-    """Raises BadInput where a parameter is given twice."""
-    if len(dict(parameters)) != len(parameters):
-        raise BadInput("A parameter is given twice.")
-
-
-def _header(most: int, why: str) -> Callable[[str], str]:
-    """A check of a header that has 1 to ``most`` printable ASCII characters; ``why`` is what to say of another."""
+def _header(max_chars: int, why: str) -> Callable[[str], str]:
+    """A check that a header has 1 to ``max_chars`` printable ASCII characters; ``why`` is the message otherwise."""
 
     def check(header: str) -> str:
-        if not 0 < len(header) <= most or not (header.isascii() and header.isprintable()):
+        if not 0 < len(header) <= max_chars or not (header.isascii() and header.isprintable()):
             raise BadInput(why)
         return header
 
@@ -645,31 +605,3 @@ Batch = Annotated[
     AfterValidator(_header(64, "Ingest-Batch has 1 to 64 printable ASCII characters.")),
     Field(json_schema_extra=_PRINTABLE | {"maxLength": 64}),
 ]
-
-
-def explain(error: ValidationError) -> str:
-    """What is wrong with which field, without repeating what was sent; the first five."""
-    return summary(error.errors(include_input=False, include_url=False, include_context=False))
-
-
-def summary(errors: Sequence[Mapping[str, Any]]) -> str:
-    """The first five of pydantic's errors as one line."""
-    lines = [
-        f"{_path(e['loc'])}: {_MESSAGES.get(e['type'], e['msg'].removeprefix('Value error, '))}" for e in errors[:5]
-    ]
-    more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
-    return "; ".join(lines) + more
-
-
-def _path(loc: Sequence[int | str]) -> str:
-    """A field's place, "memories[3].at"; names that the caller made up are cut."""
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:64]}" for part in loc if part not in _TAGS)
-    return path.lstrip(".").encode("utf-8", "replace").decode() or "body"
-
-
-_MESSAGES = {
-    "extra_forbidden": "there is no such field",
-    "missing": "is missing",
-    "string_too_short": "is empty",
-    "tuple_type": "must be a list",
-}

@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import fusion as package
 from fusion.client import AsyncClient
 from fusion.doors.direct import is_unwritable, opened_here
-from fusion.doors.http import schemas
+from fusion.doors.http import schemas, validation
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.tools import TOOLS, Arguments, Caller, ToolResult
 from fusion.errors import BadInput, FusionError, NotFound, ServerUnreachable
@@ -63,7 +63,7 @@ def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Ser
         try:
             call = tool.model_validate(params.arguments or {})
         except ValidationError as error:
-            return tool_error(schemas.explain(error).removeprefix("body: "))
+            return tool_error(validation.explain(error).removeprefix("body: "))
         try:
             result = await answer(call, caller_of(context))
         except FusionError as error:

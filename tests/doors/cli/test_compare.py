@@ -158,7 +158,7 @@ async def test_nothing_is_taken_back_by_a_field_that_is_missing() -> None:
     client = httpx.AsyncClient(transport=Checked(app_over(FakeFusion())), base_url="http://localhost")
     async with client as http:
         for body, says in (
-            ({}, "useful or useless is missing; an empty list takes back what was said"),
+            ({}, "useful or useless is missing; an empty list takes feedback back"),
             ({"usefull": ["m1"]}, "usefull: there is no such field"),
             ({"useful": "mt"}, "useful: must be a list"),
         ):

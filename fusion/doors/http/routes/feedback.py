@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @router.get("/v1/feedback", response_model=wire.Labels)
-async def labels(context: Context, query: Annotated[schemas.Labelled, InQuery]) -> Response:
+async def labels(context: Context, query: Annotated[schemas.LabelsQuery, InQuery]) -> Response:
     """List the memories with feedback, oldest first, each with the signals that ranked it"""
     return reply(await context.fusion.labels(context.tenant, query.limit, cursor=query.cursor))
 

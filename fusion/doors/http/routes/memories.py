@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @router.get("/v1/memories", response_model=wire.Memories)
-async def memories(context: Context, query: Annotated[schemas.Listed, InQuery]) -> Response:
+async def memories(context: Context, query: Annotated[schemas.MemoriesQuery, InQuery]) -> Response:
     """List what is remembered, newest first, page by page"""
     scope = query.scope(context.tenant)
     page = context.fusion.memories(
@@ -60,7 +60,7 @@ _REPLAYED = {
 )
 async def remember(
     context: Context,
-    body: Annotated[schemas.Memories, Body()],
+    body: Annotated[schemas.MemoriesBody, Body()],
     idempotency_key: Annotated[
         schemas.IdempotencyKey | None,
         Header(
