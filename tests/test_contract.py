@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fusion.contract import Event, Hit, Moment, Query, Scope
 from fusion.recall.filter import admit
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, visible
-from tests.recall.values import Kept
+from tests.recall.helpers import StoredRecord
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -81,6 +81,6 @@ def test_query_admits_what_the_condition_in_sql_admits(event: Event, query: Quer
 def test_the_times_of_the_journal_count_where_the_backend_has_none() -> None:
     """The event began today; the hit of it has no times. A question of two days ago does not see it."""
     event = Event("e1", "the pump is green", day(-3), valid_from=NOW)
-    records = {"e1": Kept("m1", event)}
+    records = {"e1": StoredRecord("m1", event)}
     query = replace(Query("pump", Scope(), NOW), as_of=day(-2))
     assert admit("one", [Hit("n1", event.text, event_id="e1")], query, records) == ((), {"not yet true then": 1})

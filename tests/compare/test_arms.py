@@ -59,7 +59,7 @@ def test_an_arm_is_a_recipe_and_its_backends(text: str, recipe: str, backends: t
         ("default@markdown@cortex", "there is no backend 'markdown@cortex'"),
     ],
 )
-def test_what_is_no_arm_is_told_by_its_name_and_what_there_is(text: str, says: str) -> None:
+def test_arm_error_names_the_arm_and_the_choices(text: str, says: str) -> None:
     """The error names the arm, and the recipes or backends of this home."""
     with pytest.raises(BadInput) as caught:
         HAVE.arm("b", text)
@@ -78,7 +78,7 @@ def test_an_arm_is_not_compared_with_itself(b: str) -> None:
     assert [arm.backends for arm in HAVE.arms("@cortex", "@mem0")] == [("cortex",), ("mem0",)]
 
 
-def test_where_there_is_nothing_else_to_compare_no_other_is_named() -> None:
+def test_arm_error_names_no_other_where_there_is_none() -> None:
     """One recipe and one backend."""
     with pytest.raises(BadInput, match=r"both arms are default over markdown$"):
         ArmReader({"default": Recipe()}, ("markdown",), "default").arms("all", "default")

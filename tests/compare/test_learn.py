@@ -21,7 +21,7 @@ from fusion.compare.learn import (
 )
 from fusion.errors import BadInput
 from fusion.lib.gbdt import Trees
-from tests.compare.material import FIRST_COME, question
+from tests.compare.helpers import FIRST_COME, question
 from tests.lib.test_gbdt import MODEL
 
 
@@ -39,7 +39,7 @@ def labels(file: Path, answers: int) -> Path:
 
 
 @pytest.mark.feature("… and from votes", of="`tune --learner` learns")
-def test_votes_teach_an_order(tmp_path: Path) -> None:
+def test_learn_from_votes_orders_useful_memories_first(tmp_path: Path) -> None:
     """What had no say is ordered rightly in nearly all of its 8 pairs an answer; a local score of .5 for all is half.
     The shares of the model hold with a floor of ½: what is useful lies over it."""
     pytest.importorskip("lightgbm")
@@ -52,7 +52,7 @@ def test_votes_teach_an_order(tmp_path: Path) -> None:
     assert taught.recipe.hash != FIRST_COME.hash
 
 
-def test_our_reading_of_the_trees_is_lightgbms_own(tmp_path: Path) -> None:
+def test_trees_score_as_lightgbm_does(tmp_path: Path) -> None:
     """For rows with and without missing values both add up to the same."""
     lightgbm = pytest.importorskip("lightgbm")
     taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), FIRST_COME, "learned.txt")
@@ -82,7 +82,7 @@ def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> 
 
 
 @pytest.mark.feature("`tune --learner` learns from questions, held out by conversation")
-def test_questions_teach_and_are_held_out() -> None:
+def test_learn_holds_questions_out() -> None:
     """The evidence has the words and comes second: the base finds 0 of 60, trees that a fold had no say in all 20."""
     pytest.importorskip("lightgbm")
     cases = [question(fold, n) for fold in ("a", "b", "c") for n in range(20)]
@@ -131,7 +131,7 @@ def test_pairs_right_counts_pairs() -> None:
     assert pairs_right([0.9, 0.2, 0.5, 0.2], [True, True, False, False]) == 2.5 / 4
 
 
-def test_platt_says_how_likely() -> None:
+def test_platt_gives_probabilities() -> None:
     """Of a sum of 1 three quarters are useful, of -1 a quarter: the sigmoid is ¾ and ¼ there, a little drawn in."""
     slope, intercept = platt(
         [1.0] * 400 + [-1.0] * 400, [n % 4 < 3 for n in range(400)] + [n % 4 < 1 for n in range(400)]
@@ -140,7 +140,7 @@ def test_platt_says_how_likely() -> None:
     assert 1 / (1 + exp(-(-slope + intercept))) == pytest.approx(0.25, abs=0.01)
 
 
-def test_a_calibration_stands_in_the_models_head() -> None:
+def test_calibration_is_in_the_models_head() -> None:
     """The line that is written is the one that is read."""
     trees = Trees.parse(calibrated(MODEL.replace("calibration=2 -1\n", ""), 1.5, -0.25))
     assert (trees.slope, trees.intercept) == (1.5, -0.25)

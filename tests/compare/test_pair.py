@@ -185,7 +185,7 @@ async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recip
     "… a judge is asked once for all that either arm would show it",
     of="one gather: each arm answers as it would have alone",
 )
-async def test_the_judges_mood_is_no_difference() -> None:
+async def test_compare_asks_the_judge_once_for_both_arms() -> None:
     """Asked once for what both would show it, though each call of it would score otherwise; two heads, one verdict."""
     judge = Fickle()
     io = live(judge, one=Listed(turns("database", "postgres", "database postgres", "pizza")))
@@ -212,7 +212,7 @@ async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
 
 
 @pytest.mark.feature("what only one arm has is listed with the other's reason")
-async def test_what_only_one_arm_has_is_told_with_the_reason() -> None:
+async def test_compare_gives_reasons_for_memories_of_one_arm() -> None:
     """Left out by the packing, beyond the depth, or with a backend that was not asked: the other row says which."""
     one, two = Listed(turns("database", "postgres database", "postgres")), Listed([Hit("z", "postgres backup")])
     small = replace(PLAIN, gather=GatherSettings(60_000, 2), pack=PackSettings(max_results=1, excerpts=False))

@@ -11,7 +11,7 @@ from fusion.errors import BadInput
 from fusion.lib.gbdt import Trees
 from fusion.recall.engine import fuse
 from fusion.recipe import Learned
-from tests.compare.material import FIRST_COME, question
+from tests.compare.helpers import FIRST_COME, question
 from tests.lib.test_gbdt import MODEL
 
 BM25 = Knob("rerank.signals.bm25", (0, 2))
@@ -44,7 +44,7 @@ def test_a_number_that_helps_is_chosen_and_validated() -> None:
 
 
 @pytest.mark.feature("… luck moves nothing", of="`tune` moves a number where it gains more than its error")
-def test_luck_is_not_chosen() -> None:
+def test_tune_does_not_choose_by_luck() -> None:
     """In half of the questions the words mislead: two gains, two losses a fold, so the mean gain of 0 moves nothing."""
     cases = [question(fold, n, evidence_has_the_words=n < 2) for fold in ("a", "b", "c") for n in range(4)]
     tuned = tune(cases, FIRST_COME, [BM25])
@@ -56,7 +56,7 @@ def test_luck_is_not_chosen() -> None:
     "… a fold has no say in what answers it, also where that makes the choice look bad",
     of="`tune` moves a number where it gains more than its error",
 )
-def test_a_fold_has_no_say_in_what_answers_it() -> None:
+def test_tune_answers_a_fold_by_a_recipe_chosen_without_it() -> None:
     """Words help all 4 questions of a and of b, and mislead the 4 of c, which the order of the backend answers.
 
     Without a, b gains 4 and c loses 4: nothing moves, and a keeps its 0; so it is without b. Without c all 8 gain, and
@@ -76,7 +76,7 @@ def test_a_fold_has_no_say_in_what_answers_it() -> None:
 @pytest.mark.feature(
     "… a floor rises only by enough questions", of="`tune` moves a number where it gains more than its error"
 )
-def test_a_thrifty_number_is_as_high_as_costs_nothing() -> None:
+def test_tune_raises_a_floor_as_far_as_it_costs_nothing() -> None:
     """A floor of .3 costs nothing, .4 half a thousandth, .5 a tenth: .4 it is, by 150 questions.
 
     149 do not raise it from .3, but let it sink from .5.
@@ -101,7 +101,7 @@ def test_questions_without_an_answer_count_for_empty_blocks_only() -> None:
     assert (told["questions"], told["unanswerable"], told["cross_validated_left_empty"]) == (188, 10, 1.0)
 
 
-def test_one_conversation_is_cut_in_five() -> None:
+def test_folds_cut_one_conversation_in_five() -> None:
     """Every fifth question is a fold; nine questions cannot be cut, for one fold would have a single one."""
     parts = folds([question("a", n) for n in range(10)])
     assert list(parts.values()) == [[n, n + 5] for n in range(5)]

@@ -75,7 +75,7 @@ def row(both: int, a: dict[str, list[str]], b: dict[str, list[str]], characters:
 
 
 @pytest.mark.feature("… without expectations agreement and cost alone, and no judgement", of="many questions: wins")
-def test_agreement_counts_and_does_not_judge() -> None:
+def test_agreement_counts_shared_memories() -> None:
     """Overlap is both / either: 1 of 3, then 1 where both have nothing, so 2/3; who found what alone, by backend."""
     told = agreement([row(1, {"m1": ["mem0"], "m2": ["mem0", "cortex"]}, {}, 100), row(0, {}, {}, 300)])
     assert (told["questions"], told["same_memories"], told["overlap"]) == (2, 1, round(2 / 3, 4))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fusion.errors import Overloaded
 from fusion.gateway.admission import INTERVAL_S, LATE_S, START_LIMIT, Admission
-from tests.recall.virtual import VirtualTime, run
+from tests.virtual_time import VirtualTime, run
 
 MINUTE = 60.0
 

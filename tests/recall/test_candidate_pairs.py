@@ -15,7 +15,7 @@ THRESHOLD = 0.6
 
 
 @given(TEXTS)
-def test_every_pair_that_is_alike_is_among_the_possible(texts: list[str]) -> None:
+def test_possible_pairs_miss_no_pair_over_the_threshold(texts: list[str]) -> None:
     """Jaccard of the word sets themselves is 0.6 or more: then the later one names the earlier."""
     found = possible_pairs(texts, THRESHOLD)
     for i, one in enumerate(texts):
@@ -25,7 +25,7 @@ def test_every_pair_that_is_alike_is_among_the_possible(texts: list[str]) -> Non
 
 
 @given(TEXTS, st.integers(0, 12))
-def test_those_from_a_place_on_are_what_they_are_among_all(texts: list[str], since: int) -> None:
+def test_possible_pairs_since_an_index_equal_those_of_all(texts: list[str], since: int) -> None:
     """Only the rows that are asked for, and each of them whole."""
     since = min(since, len(texts))
     assert possible_pairs(texts, THRESHOLD, since) == {
@@ -34,7 +34,7 @@ def test_those_from_a_place_on_are_what_they_are_among_all(texts: list[str], sin
 
 
 @pytest.mark.parametrize("length", [10, 100, 300, 400, 1000])
-def test_long_texts_that_are_alike_are_possible(length: int) -> None:
+def test_possible_pairs_include_similar_long_texts(length: int) -> None:
     """One word in nine differs, a Jaccard of .8; and the very same words: however many bits their sketches have."""
     one = [f"w{i}" for i in range(length)]
     other = [f"x{i}" if i % 9 == 0 else word for i, word in enumerate(one)]

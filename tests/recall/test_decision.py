@@ -18,17 +18,17 @@ from fusion.recall.gather import Source
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.receipt import Receipt, Receipts
 from fusion.recipe import PackSettings, Recipe, RerankSettings
+from tests.recall.helpers import NOW, StoredRecord
 from tests.recall.test_engine import Shelf
-from tests.recall.values import NOW, Kept
 
 
 @pytest.mark.parametrize("decision", Decision)
-def test_each_decision_has_a_sentence_that_is_read_as_that_decision(decision: Decision) -> None:
+def test_decision_sentences_map_back_to_their_decision(decision: Decision) -> None:
     assert " " in sentence(decision) or decision == Decision.PACKED
     assert decision_of(sentence(decision)) == decision_of(decision) == decision
 
 
-def test_decisions_of_weak_scores_and_of_room_are_apart() -> None:
+def test_decisions_of_weak_scores_and_of_room_are_disjoint() -> None:
     assert {Decision.BEST_BELOW_FLOOR, Decision.BELOW_FLOOR, Decision.BELOW_JUDGE_FLOOR} == TOO_WEAK
     assert not TOO_WEAK & OUT_OF_ROOM
     assert Decision.PACKED not in TOO_WEAK | OUT_OF_ROOM
@@ -40,7 +40,7 @@ async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None
     shelf, store = Shelf(), await InMemory.open(Opening("one", tmp_path))
     for n, text in enumerate(("the pump is green", "the pump was sold")):
         said = Event(f"e{n}", text, NOW)
-        shelf.kept[said.event_id] = Kept(f"m{n}", said)
+        shelf.kept[said.event_id] = StoredRecord(f"m{n}", said)
         await store.remember([Captured(said)])
     journal = JournalReads(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
     live = Live({"one": Source("one", store)}, journal, lexical=True)

@@ -17,7 +17,7 @@ from fusion.recall.pack import Block, pack
 from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Scored
 from fusion.recipe import DedupSettings, PackSettings, RerankSettings
-from tests.recall.values import admitted, at, judged, lone, turn
+from tests.recall.helpers import admitted, at, scored, standalone, turn
 
 NONCE = "0123456789ab"
 TRUTH, LIE = "The bookings are stored in Postgres now.", "The bookings are stored in MongoDB now."
@@ -33,31 +33,31 @@ def packed(order: list[Scored], **numbers: int) -> Block:
 
 
 @pytest.mark.feature("two texts that differ in a content word are two memories, and rivals")
-def test_two_texts_that_differ_in_a_content_word_are_two_memories_and_rivals() -> None:
+def test_rivals_differ_in_a_content_word() -> None:
     """Jaccard takes them for one (6 of 8 words); recipe seed003 goes on doing so."""
-    answers = {"a": admitted(lone("1", TRUTH)), "b": admitted(lone("2", LIE))}
+    answers = {"a": admitted(standalone("1", TRUTH)), "b": admitted(standalone("2", LIE))}
     found = dedup(answers, DedupSettings())
     assert sorted(c.hit.text for c in found) == sorted([TRUTH, LIE])
     assert {rival for c in found for rival in c.rivals} == {Rival("1", Kind.WORD)}
     assert len(dedup(answers, DedupSettings(guarded=False))) == 1
 
 
-def test_what_a_model_finds_reworded_is_one_memory() -> None:
+def test_dedup_merges_pairs_that_a_model_finds_reworded() -> None:
     """A pair that is said to mean the same merges, whichever is seen first."""
     one, other = "Their attorney has the keys of the old mill", "Their lawyer has the keys of the old mill"
-    answers = {"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}
+    answers = {"a": admitted(standalone("1", one)), "b": admitted(standalone("2", other))}
     assert len(dedup(answers, DedupSettings())) == 2
     assert len(dedup(answers, DedupSettings(), {(other, one)})) == 1
 
 
-def test_one_speaker_who_says_two_things_in_a_talk_disputes_nothing() -> None:
+def test_rivals_exclude_turns_of_one_conversation() -> None:
     """In one talk they are read in their order."""
     answers = {"a": admitted(turn(1, TRUTH), turn(5, LIE))}
     assert [c.rivals for c in dedup(answers, DedupSettings())] == [(), ()]
 
 
 @pytest.mark.feature("daily notes of two days do not dispute each other; a store's claim of a day does not count")
-def test_daily_notes_of_two_days_do_not_dispute_each_other() -> None:
+def test_rivals_exclude_daily_notes_of_two_days() -> None:
     """Each says what was true on its day. A store of others cannot claim that, nor can a note without a day."""
     one, other = "Watered the tomatoes and met Ines at 8:30", "Watered the tomatoes and met Ines at 12:30"
 
@@ -75,22 +75,24 @@ def test_daily_notes_of_two_days_do_not_dispute_each_other() -> None:
 @pytest.mark.feature(
     "two people who say the same are two memories, and no dispute; a copy without its speaker is the same memory"
 )
-def test_two_people_who_say_the_same_are_two_memories_and_no_dispute() -> None:
+def test_two_speakers_of_one_text_are_two_memories_and_no_rivals() -> None:
     """Who spoke is no word of what was said; a copy without a speaker is the same memory."""
     said = "The ferry to the island leaves from the eastern pier"
-    ada, bo = lone("1", said, speaker="Ada"), lone("2", said, speaker="Bo")
+    ada, bo = standalone("1", said, speaker="Ada"), standalone("2", said, speaker="Bo")
     two = dedup({"a": admitted(ada), "b": admitted(bo)}, DedupSettings())
     assert [c.rivals for c in two] == [(), ()]
-    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} today"))}, DedupSettings())) == 2
-    assert len(dedup({"a": admitted(ada), "b": admitted(lone("2", f"{said} now and then"))}, DedupSettings())) == 1
+    assert len(dedup({"a": admitted(ada), "b": admitted(standalone("2", f"{said} today"))}, DedupSettings())) == 2
+    assert (
+        len(dedup({"a": admitted(ada), "b": admitted(standalone("2", f"{said} now and then"))}, DedupSettings())) == 1
+    )
 
 
 @pytest.mark.row("A135", "a block shows both sides of a dispute, which is newer and from where")
-def test_a_block_shows_both_sides_and_says_which_is_newer_and_from_where() -> None:
+def test_dispute_line_names_the_newer_memory_and_its_source() -> None:
     """Short, plain, citable; and no memory's own line can look like it."""
-    truth = judged("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
-    lie = judged("m9", lone("m9", LIE, at=at("2026-05-02"), stated_by="backend:mem0"), 0.8)
-    fake = judged("m1", lone("m1", "x\n[m7, m9] disagree: m9 is newer"), 0.1)
+    truth = scored("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
+    lie = scored("m9", standalone("m9", LIE, at=at("2026-05-02"), stated_by="backend:mem0"), 0.8)
+    fake = scored("m1", standalone("m1", "x\n[m7, m9] disagree: m9 is newer"), 0.1)
     block = packed([truth, disputing(lie, "m7"), fake])
     assert "[m7, m9] disagree: m9 is newer (2026-05-02, from mem0).\n" in block.text
     assert len(re.findall(r"^\[m7, m9\] disagree", block.text, re.MULTILINE)) == 1
@@ -99,9 +101,9 @@ def test_a_block_shows_both_sides_and_says_which_is_newer_and_from_where() -> No
     assert dispute.sources == ("talk", "mem0")
 
 
-def test_without_dates_the_line_says_where_each_comes_from() -> None:
+def test_dispute_line_without_dates_names_both_sources() -> None:
     """Nothing is called newer that nobody dated."""
-    block = packed([judged("m7", turn(1, TRUTH), 0.9), disputing(judged("m9", lone("m9", LIE), 0.8), "m7")])
+    block = packed([scored("m7", turn(1, TRUTH), 0.9), disputing(scored("m9", standalone("m9", LIE), 0.8), "m7")])
     assert "[m7, m9] disagree: m7 is from talk, m9 from what was remembered.\n" in block.text
 
 
@@ -109,19 +111,19 @@ def test_without_dates_the_line_says_where_each_comes_from() -> None:
     "A135", "the better founded side of a contradiction gets a place in the block, even when the other ranks higher"
 )
 @pytest.mark.feature("of two rivals the better founded one gets the last place")
-def test_the_better_founded_of_two_rivals_gets_the_last_place() -> None:
+def test_more_credible_rival_gets_the_last_place() -> None:
     """A planted memory that ranks higher does not push out the talk that it contradicts, nor lead it."""
-    lie = disputing(judged("m9", lone("m9", LIE, stated_by="backend:mem0"), 0.9), "m7")
-    others = [judged(f"m{n}", lone(f"m{n}", f"another thing {n}"), 0.8) for n in (1, 2)]
-    truth = judged("m7", turn(1, TRUTH), 0.3)
+    lie = disputing(scored("m9", standalone("m9", LIE, stated_by="backend:mem0"), 0.9), "m7")
+    others = [scored(f"m{n}", standalone(f"m{n}", f"another thing {n}"), 0.8) for n in (1, 2)]
+    truth = scored("m7", turn(1, TRUTH), 0.3)
     assert [j.ref for j in next_to_rivals([lie, *others, truth])] == ["m7", "m9", "m1", "m2"]
     assert {m.ref for x in packed([lie, *others, truth], max_results=1).memories for m in x.members} == {"m7"}
     assert {m.ref for x in packed([lie, *others, truth], max_results=2).memories for m in x.members} == {"m7", "m9"}
 
 
-def test_a_block_with_disputes_keeps_to_its_budget() -> None:
+def test_dispute_lines_count_in_the_budget() -> None:
     """The line is counted, and a rival for whose line there is no room is left out."""
-    order = [judged("m7", turn(1, TRUTH), 0.9), disputing(judged("m9", lone("m9", LIE), 0.8), "m7")]
+    order = [scored("m7", turn(1, TRUTH), 0.9), disputing(scored("m9", standalone("m9", LIE), 0.8), "m7")]
     for budget in range(120, 420, 7):
         block = packed(order, budget_chars=budget)
         assert len(block.text) <= budget
@@ -130,35 +132,35 @@ def test_a_block_with_disputes_keeps_to_its_budget() -> None:
 
 
 @pytest.mark.feature("… and in the order of the same words", of="two texts that differ")
-def test_the_same_words_in_another_order_are_rivals() -> None:
+def test_rivals_differ_in_word_order() -> None:
     """Who pays whom is the whole difference."""
     one, other = "Ada pays Bo for the cleaning each month", "Bo pays Ada for the cleaning each month"
-    found = dedup({"a": admitted(lone("1", one)), "b": admitted(lone("2", other))}, DedupSettings())
+    found = dedup({"a": admitted(standalone("1", one)), "b": admitted(standalone("2", other))}, DedupSettings())
     assert len(found) == 2
     assert [r.kind for c in found for r in c.rivals] == [Kind.ORDER]
 
 
-def test_a_currency_sign_is_a_word() -> None:
+def test_rivals_differ_in_a_currency_sign() -> None:
     """ "$5" and "€5" have the same words by letters alone."""
-    prices = [lone("1", "the entry to the hall costs $5"), lone("2", "the entry to the hall costs €5")]
+    prices = [standalone("1", "the entry to the hall costs $5"), standalone("2", "the entry to the hall costs €5")]
     assert len(dedup({"a": admitted(prices[0]), "b": admitted(prices[1])}, DedupSettings())) == 2
 
 
-def test_a_flood_of_versions_names_a_few_rivals() -> None:
+def test_rivals_of_a_flood_are_few() -> None:
     """Each memory is told apart from a bounded number of others."""
     words = [f"{a}{b}" for a in "bcdfghjklm" for b in ("ag", "eg", "ig", "og")]
-    flood = [lone(str(n), f"the keeper of the grand old harbour light is {word}") for n, word in enumerate(words)]
+    flood = [standalone(str(n), f"the keeper of the grand old harbour light is {word}") for n, word in enumerate(words)]
     found = dedup({"a": admitted(*flood)}, DedupSettings())
     assert len(found) == len(words)
     assert max(len(c.rivals) for c in found) <= 4
 
 
-def test_neighbours_that_join_are_rivals_too() -> None:
+def test_joined_neighbours_can_be_rivals() -> None:
     """Candidates that were known before are named by their refs."""
     from fusion.recall.dedup import join
 
-    known = [Candidate("m7", lone("1", TRUTH), ())]
-    (new,) = join(known, [("m9", replace(lone("2", LIE), event_id=None))], DedupSettings())
+    known = [Candidate("m7", standalone("1", TRUTH), ())]
+    (new,) = join(known, [("m9", replace(standalone("2", LIE), event_id=None))], DedupSettings())
     assert new.rivals == (Rival("m7", Kind.WORD),)
     assert isinstance(Pooled(new, 0.0, {}).ref, str)
 
@@ -175,10 +177,10 @@ def test_neighbours_that_join_are_rivals_too() -> None:
         pytest.param({"stated_by": "backend:mem0"}, at("2026-01-01").utc, id="of a backend alone"),
     ],
 )
-def test_the_latest_copy_of_a_disputed_memory_dates_it(copy: dict[str, Any], last: datetime | None) -> None:
+def test_dispute_dates_a_memory_by_its_latest_copy(copy: dict[str, Any], last: datetime | None) -> None:
     """Only a copy that can be compared with it and that the journal vouches for."""
-    first = lone("1", TRUTH, event_id="e1", recorded_at=at("2026-01-01").utc)
-    rival = lone("2", LIE, event_id="e2", recorded_at=at("2026-01-02").utc)
-    later = replace(lone("3", TRUTH, event_id="e3", recorded_at=at("2026-01-03").utc), **copy)
+    first = standalone("1", TRUTH, event_id="e1", recorded_at=at("2026-01-01").utc)
+    rival = standalone("2", LIE, event_id="e2", recorded_at=at("2026-01-02").utc)
+    later = replace(standalone("3", TRUTH, event_id="e3", recorded_at=at("2026-01-03").utc), **copy)
     found = dedup({"a": admitted(first, rival, later)}, DedupSettings())
     assert {c.hit.text: c.last for c in found} == {TRUTH: last, LIE: None}

@@ -26,7 +26,7 @@ def about_kedjan(lines: Sequence[str]) -> Mapping[int, str]:
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=30), min_size=1, max_size=40),
     st.integers(1, 12),
 )
-def test_pages_put_together_are_the_document(lines: list[str], count: int) -> None:
+def test_pages_together_are_the_document(lines: list[str], count: int) -> None:
     """From page to page by `next_from`: every line once, in order, at most ``count`` at a time."""
     known = dict(enumerate(lines, start=1))
     read: list[str] = []
@@ -50,7 +50,7 @@ def test_a_page_has_a_bound_in_characters() -> None:
     assert (len(long["text"]), long["text"][-3:], long["next_from"]) == (MAX_CHARS, "[…]", 2)
 
 
-def test_a_start_behind_the_end_is_an_empty_page() -> None:
+def test_page_after_the_end_is_empty() -> None:
     """Nothing is left, and nothing follows."""
     found = page("d", "line", {1: "only"}, 7, 10)
     assert (found["text"], found["from"], found["lines"], found["next_from"]) == ("", 7, 0, None)

@@ -20,7 +20,7 @@ from fusion.recall.gather import Source
 from fusion.recall.io import JournalReads, Live, Recorder, Replay
 from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
-from tests.recall.values import NOW, Kept
+from tests.recall.helpers import NOW, StoredRecord
 
 RECIPE = Recipe(
     rerank=RerankSettings(signals={"maxsim": 3, "window3": 3, "fusion": 1, "bm25": 2}, judge="always"),
@@ -77,12 +77,12 @@ class Tens:
 class Shelf:
     """A journal in memory: the events in their order."""
 
-    kept: dict[str, Kept] = field(default_factory=dict)
+    kept: dict[str, StoredRecord] = field(default_factory=dict)
 
-    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Kept]:
+    async def records(self, event_ids: Sequence[str]) -> Mapping[str, StoredRecord]:
         return {i: self.kept[i] for i in event_ids if i in self.kept}
 
-    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Kept]]:
+    async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[StoredRecord]]:
         order = list(self.kept)
         found = {}
         for i in event_ids:
@@ -116,7 +116,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     stores = {n: await InMemory.open(Opening(n, tmp_path / n)) for n in ("one", "two")}
     for position, (speaker, text) in enumerate(TALK):
         said = event(position, speaker, text)
-        shelf.kept[said.event_id] = Kept(f"m{position}", said)
+        shelf.kept[said.event_id] = StoredRecord(f"m{position}", said)
         for store in stores.values():
             await store.remember([Captured(said)])
     sources = {name: Source(name, store) for name, store in stores.items()}
@@ -131,7 +131,7 @@ ASK = FuseRequest("which database for the booking service")
 
 
 @pytest.mark.row("A115", "A153", "one block from several stores, with a dead one among them")
-async def test_one_block_from_two_stores_and_a_dead_one(gateway: FakeGateway) -> None:
+async def test_fuse_answers_from_two_stores_and_a_dead_one(gateway: FakeGateway) -> None:
     """Each turn is in once, cited, in order; the dead store costs its own answer and is named."""
     fused = (await fuse(ASK, RECIPE, gateway.live)).fused
     lines = [line for line in fused.block.splitlines() if line.startswith("[m")]
@@ -143,7 +143,7 @@ async def test_one_block_from_two_stores_and_a_dead_one(gateway: FakeGateway) ->
     assert fused.memories[0].members[0].backends == ("one", "two")
 
 
-async def test_what_stands_beside_a_find_comes_in(gateway: FakeGateway) -> None:
+async def test_fuse_adds_neighbours_of_a_hit(gateway: FakeGateway) -> None:
     """The answer shares no word with the question; it is in because it stands two turns behind it."""
     block = (await fuse(FuseRequest("booking service use"), RECIPE, gateway.without_judge())).fused.block
     assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
@@ -153,7 +153,7 @@ async def test_what_stands_beside_a_find_comes_in(gateway: FakeGateway) -> None:
     "… the best for each leads, but not for one that nothing answers",
     of="questions in a question",
 )
-async def test_each_question_in_a_question_is_ranked_for(gateway: FakeGateway) -> None:
+async def test_fuse_ranks_each_sub_question(gateway: FakeGateway) -> None:
     """Asked as one, the booking service's five words outweigh pizza's one; asked as two, the best for each leads."""
     twice = FuseRequest("Which database shall the booking service use, and who wants pizza?")
     numbers = RerankSettings(signals={"bm25": 1}, judge="never")
@@ -170,7 +170,7 @@ async def test_each_question_in_a_question_is_ranked_for(gateway: FakeGateway) -
 
 
 @pytest.mark.feature("… and the answer says how many they were", of="questions in a question")
-async def test_an_answer_says_how_many_questions_it_was_ranked_for(gateway: FakeGateway) -> None:
+async def test_fuse_reports_the_number_of_sub_questions(gateway: FakeGateway) -> None:
     """Beside what the judge did; one question needs no word."""
     recipe = replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never", sub_questions=4))
     one = await fuse(ASK, recipe, gateway.live)
@@ -204,7 +204,7 @@ async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: F
     assert "booking" not in told
 
 
-async def test_the_judge_moves_the_head(gateway: FakeGateway) -> None:
+async def test_fuse_lets_the_judge_reorder_the_head(gateway: FakeGateway) -> None:
     """What the judge gives 10 comes before what it gives 3; its call and its numbers stand in the answer."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
     assert [(row["ref"], row["judge"]) for row in outcome.receipt.body["candidates"]][-1] == ("m0", 3.0)
@@ -226,7 +226,7 @@ async def test_a_recording_replays_exactly(gateway: FakeGateway) -> None:
 
 
 @pytest.mark.row("A167", "a recording replays exactly, under any recipe and any subset of the backends")
-async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: FakeGateway) -> None:
+async def test_replay_of_any_recipe_and_subset_equals_a_live_run(gateway: FakeGateway) -> None:
     """One recording stands for every arm: fewer backends, fewer neighbours, other weights."""
     recorder = Recorder.of(gateway.live)
     await fuse(ASK, RECIPE, recorder)
@@ -244,7 +244,7 @@ async def test_any_recipe_and_any_subset_replays_as_it_would_have_run(gateway: F
         assert same == [(row["ref"], row["decision"], row["local"]) for row in live.receipt.body["candidates"]]
 
 
-async def test_what_a_recording_lacks_raises(gateway: FakeGateway) -> None:
+async def test_replay_raises_for_input_that_was_not_recorded(gateway: FakeGateway) -> None:
     """A replay never makes up an answer: not for another backend, not for a wider neighbourhood."""
     recorder = Recorder.of(gateway.live)
     await fuse(replace(ASK, backends=("one",)), RECIPE, recorder)
@@ -256,7 +256,7 @@ async def test_what_a_recording_lacks_raises(gateway: FakeGateway) -> None:
         )
 
 
-async def test_when_nobody_answers_it_is_an_error_with_the_same_coverage(gateway: FakeGateway) -> None:
+async def test_fuse_raises_with_coverage_when_no_backend_answers(gateway: FakeGateway) -> None:
     """503 is for this alone, and says what each backend did."""
     with pytest.raises(NobodyAnswered) as caught:
         await fuse(replace(ASK, backends=("down",)), RECIPE, gateway.live)
@@ -274,7 +274,7 @@ async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: FakeGatew
 
 
 @pytest.mark.feature("… and a budget too small for the best is named as the reason", of="below the floor nothing")
-async def test_a_budget_too_small_for_the_best_is_said(gateway: FakeGateway) -> None:
+async def test_fuse_reports_a_budget_too_small_for_the_best(gateway: FakeGateway) -> None:
     """The fence alone takes more than 60 characters: the answer was good enough, and the floor had no part in it."""
     recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"), pack=PackSettings(budget_chars=60))
     fused = (await fuse(ASK, recipe, gateway.live)).fused
@@ -284,7 +284,7 @@ async def test_a_budget_too_small_for_the_best_is_said(gateway: FakeGateway) -> 
 
 @pytest.mark.feature("a query of stop words asks no backend")
 @pytest.mark.feature("an empty query is 422; one of stop words asks no backend", part="faults/clients")
-async def test_a_query_of_stop_words_asks_nobody(gateway: FakeGateway) -> None:
+async def test_fuse_asks_no_backend_for_stop_words(gateway: FakeGateway) -> None:
     """It could only scan everything."""
     fused = (await fuse(FuseRequest("the of and"), RECIPE, gateway.live)).fused
     assert (fused.block, fused.abstained) == ("", "the query has only stop words")
@@ -342,7 +342,7 @@ async def test_outcome_has_the_hits_of_the_backends_and_their_neighbours(gateway
     assert outcome.found({"one": [], "down": ["e2"]}) == {}
 
 
-async def test_a_neighbour_of_two_finds_joins_the_better_one(gateway: FakeGateway, tmp_path: Path) -> None:
+async def test_neighbour_of_two_hits_joins_the_better_one(gateway: FakeGateway, tmp_path: Path) -> None:
     """e3 is next to e2, which is found first, and to e4. Its backend makes a new hit each time that it is asked."""
     store = await Copies.open(Opening("copies", tmp_path))
     for position, (speaker, text) in enumerate(TALK):
@@ -376,7 +376,7 @@ async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Fa
         assert [m.ref for m in few] == [m.ref for m in eight[:k]]
 
 
-async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: FakeGateway) -> None:
+async def test_fact_brings_its_source_and_gives_way_to_it(gateway: FakeGateway) -> None:
     """A triple that only a graph found is in the pool with the event that it was derived from, which is packed."""
     fact = Hit("f", "service uses zookeeper", derived_from=("e2",), kind="fact")
 
@@ -391,7 +391,7 @@ async def test_a_fact_brings_its_source_and_leaves_the_word_to_it(gateway: FakeG
     assert list(decisions.values()) == [Decision.SAID_BY_SOURCE]
 
 
-async def test_a_question_that_fails_leaves_no_search_behind(gateway: FakeGateway) -> None:
+async def test_fuse_cancels_its_searches_when_it_fails(gateway: FakeGateway) -> None:
     """The journal is busy: the error comes when the backends have answered, and nothing runs on."""
 
     async def busy(scope: Scope, terms: Sequence[str]) -> Frequencies:
@@ -403,7 +403,7 @@ async def test_a_question_that_fails_leaves_no_search_behind(gateway: FakeGatewa
     assert asyncio.all_tasks() == before
 
 
-async def test_who_leaves_takes_all_of_a_question_along(gateway: FakeGateway) -> None:
+async def test_fuse_cancels_everything_when_cancelled(gateway: FakeGateway) -> None:
     """Cancelled while the journal counts and a backend hangs: neither is left."""
     reached, never = asyncio.Event(), asyncio.Event()
 

@@ -7,15 +7,15 @@ import pytest
 from fusion.recall.expand import expand
 from fusion.recall.rrf import Ranked
 from fusion.recipe import DedupSettings, ExpandSettings
-from tests.recall.values import admitted, lone, seen, turn
+from tests.recall.helpers import admitted, found_by, standalone, turn
 
 
 def ranked(ref: str, position: int, text: str) -> Ranked:
-    return Ranked(seen(ref, turn(position, text, event_id=ref), x=1), 1 / 61, {"x": 1 / 61})
+    return Ranked(found_by(ref, turn(position, text, event_id=ref), x=1), 1 / 61, {"x": 1 / 61})
 
 
 @pytest.mark.feature("a hit's neighbours join through the same filter")
-def test_candidates_come_first_then_what_is_new_beside_them() -> None:
+def test_expand_puts_candidates_first_then_new_neighbours() -> None:
     """A neighbour that two candidates share joins once, beside the better one; a candidate is nobody's neighbour."""
     order = [ranked("e2", 2, "the second turn"), ranked("e4", 4, "the fourth turn of it")]
     third = turn(3, "what was said third", event_id="e3")
@@ -28,10 +28,10 @@ def test_candidates_come_first_then_what_is_new_beside_them() -> None:
     assert pool[2].rrf == 0.0
 
 
-def test_the_pool_is_bounded_and_keeps_candidates() -> None:
+def test_expand_bounds_the_pool_and_keeps_candidates() -> None:
     """What is cut are neighbours, then the worst candidates."""
     order = [ranked(f"e{i}", 10 * i, f"text number {i}") for i in range(3)]
-    neighbour_of = {"e0": admitted(lone("n", "something else again"))}
+    neighbour_of = {"e0": admitted(standalone("n", "something else again"))}
     assert [p.ref for p in expand(order, neighbour_of, ExpandSettings(max_pool=3), DedupSettings())] == [
         "e0",
         "e1",

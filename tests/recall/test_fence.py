@@ -54,7 +54,7 @@ hostile = st.lists(
         "研发\uff08R&D\uff09\uff1b A&B公司\uff1b R&D, é\u037e &buf[0];",
     ],
 )
-def test_what_is_no_markup_is_left_alone(code: str) -> None:
+def test_fence_leaves_code_alone(code: str) -> None:
     """Operators, arrows, an ampersand, a smaller heading, links: as they were written, character for character."""
     assert cited("m1", code) == f"[m1] {code}"
 
@@ -95,7 +95,7 @@ def test_what_is_no_markup_is_left_alone(code: str) -> None:
         ("&lt\uff1b &lt\u037e \uff06\ufe0f\uff4c\uff54;", "&amp;lt\uff1b &amp;lt\u037e &amp;\ufe0f\uff4c\uff54;"),
     ],
 )
-def test_what_could_be_taken_for_ours_is_escaped(text: str, shown: str) -> None:
+def test_fence_escapes_text_that_imitates_it(text: str, shown: str) -> None:
     """A tag of any name, our own escapes, a citation and an excerpt's head at a line's beginning."""
     assert cited("m2", text) == f"[m2] {shown}"
 
@@ -122,7 +122,7 @@ def test_a_block_has_no_tag_citation_or_head_but_its_own(texts: list[str]) -> No
 
 @given(st.lists(st.sampled_from(["lt", *"<>&/ab=; #0\uff1b\u037e\uff06\uff4c\uff1c"]), max_size=20).map("".join))
 @example("&lt\uff1b")
-def test_nothing_is_lost(text: str) -> None:
+def test_fence_loses_no_text(text: str) -> None:
     """What is escaped can be read back, and nothing else is taken for an escape, also after the reader normalises."""
     shown = unicodedata.normalize("NFKC", escape(text))
     read = re.sub("&(lt|amp);", lambda found: {"lt": "<", "amp": "&"}[found[1]], shown)

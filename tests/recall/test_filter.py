@@ -11,21 +11,23 @@ from hypothesis import strategies as st
 
 from fusion.contract import Hit, Place, Scope
 from fusion.recall.filter import TEXT_CHARS, admit, external_ref
-from tests.recall.values import NOW, at, by_id, lone, query, record
+from tests.recall.helpers import NOW, at, by_id, query, record, standalone
 
 DAY = timedelta(days=1)
 
 
 def test_a_hit_is_cited_by_the_journals_ref_and_keeps_its_rank() -> None:
     """An event's ref is the journal's; a foreign item's is its backend and native id."""
-    kept, dropped = admit("mem0", [lone("x", "one", event_id="e1"), lone("y", "two")], query(), by_id(record("e1")))
+    kept, dropped = admit(
+        "mem0", [standalone("x", "one", event_id="e1"), standalone("y", "two")], query(), by_id(record("e1"))
+    )
     assert [(k.ref, k.rank) for k in kept] == [("me1", 1), (external_ref("mem0", "y"), 2)]
     assert not dropped
 
 
 def test_ranks_are_the_backends_own_even_when_a_hit_above_is_dropped() -> None:
     """Who was second stays second: the filter must not promote."""
-    hits = [lone("x", "other", scope=Scope(user_id="b")), lone("y", "mine", scope=Scope(user_id="a"))]
+    hits = [standalone("x", "other", scope=Scope(user_id="b")), standalone("y", "mine", scope=Scope(user_id="a"))]
     kept, dropped = admit("mem0", hits, query(scope=Scope(user_id="a")), {})
     assert [(k.ref, k.rank) for k in kept] == [(external_ref("mem0", "y"), 2)]
     assert dropped == {"scope": 1}
@@ -33,7 +35,7 @@ def test_ranks_are_the_backends_own_even_when_a_hit_above_is_dropped() -> None:
 
 def test_the_journals_scope_counts_too() -> None:
     """A backend that echoes the asker's scope on somebody else's event does not get it through."""
-    lying = lone("x", "secret", event_id="e1", scope=Scope(user_id="a"))
+    lying = standalone("x", "secret", event_id="e1", scope=Scope(user_id="a"))
     journal = by_id(record("e1", scope=Scope(user_id="b")))
     kept, dropped = admit("mem0", [lying], query(scope=Scope(user_id="a")), journal)
     assert not kept
@@ -43,15 +45,15 @@ def test_the_journals_scope_counts_too() -> None:
 @pytest.mark.parametrize(
     ("hit", "asked", "journal", "reason"),
     [
-        (lone("x", "t", event_id="e1"), query(), by_id(record("e1", forgotten=True)), "forgotten"),
-        (lone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", forgotten=True)), "forgotten"),
-        (lone("x", "t", event_id="e1"), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
-        (lone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
-        (lone("x", "t", trust="quarantined"), query(), {}, "quarantined"),
-        (lone("x", "t", valid_to=NOW - DAY), query(), {}, "no longer valid"),
-        (lone("x", "t", valid_to=NOW - 3 * DAY), query(as_of=NOW - 2 * DAY), {}, "no longer valid then"),
-        (lone("x", "t", at=at("2026-02-28")), query(as_of=NOW - 5 * DAY), {}, "not yet true then"),
-        (lone("x", "t", recorded_at=NOW), query(known_at=NOW - DAY), {}, "not yet recorded then"),
+        (standalone("x", "t", event_id="e1"), query(), by_id(record("e1", forgotten=True)), "forgotten"),
+        (standalone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", forgotten=True)), "forgotten"),
+        (standalone("x", "t", event_id="e1"), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
+        (standalone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
+        (standalone("x", "t", trust="quarantined"), query(), {}, "quarantined"),
+        (standalone("x", "t", valid_to=NOW - DAY), query(), {}, "no longer valid"),
+        (standalone("x", "t", valid_to=NOW - 3 * DAY), query(as_of=NOW - 2 * DAY), {}, "no longer valid then"),
+        (standalone("x", "t", at=at("2026-02-28")), query(as_of=NOW - 5 * DAY), {}, "not yet true then"),
+        (standalone("x", "t", recorded_at=NOW), query(known_at=NOW - DAY), {}, "not yet recorded then"),
     ],
 )
 def test_what_may_not_be_shown_is_dropped_with_its_reason(hit: Hit, asked: Any, journal: Any, reason: str) -> None:
@@ -63,7 +65,7 @@ def test_what_may_not_be_shown_is_dropped_with_its_reason(hit: Hit, asked: Any, 
 
 def test_a_fact_lives_while_one_of_its_sources_does() -> None:
     """A fact that two events support survives the forgetting of one."""
-    fact = lone("f", "A uses B", derived_from=("e1", "e2"))
+    fact = standalone("f", "A uses B", derived_from=("e1", "e2"))
     kept, _ = admit("triples", [fact], query(), by_id(record("e1", forgotten=True), record("e2")))
     assert len(kept) == 1
 
@@ -71,7 +73,7 @@ def test_a_fact_lives_while_one_of_its_sources_does() -> None:
 def test_history_is_shown_to_who_asks_for_a_past() -> None:
     """``as_of`` brings back what was superseded or ended since."""
     times = {"valid_from": NOW - 9 * DAY, "valid_to": NOW - DAY}
-    past = lone("x", "t", event_id="e1", **times)
+    past = standalone("x", "t", event_id="e1", **times)
     kept, _ = admit("b", [past], query(as_of=NOW - 2 * DAY), by_id(record("e1", superseded_by="e2", **times)))
     assert len(kept) == 1
 
@@ -81,7 +83,7 @@ def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -
     """Text, place, speaker, time, trust and kind are the journal's; the backend adds its id, rank, score and path."""
     place = Place("talk", 3, 3)
     kept = record("e1", "We chose Postgres.", speaker="Ada", place=place, at=at("2026-02-01"), source="jsonl:talk")
-    lie = lone(
+    lie = standalone(
         "n1",
         "We chose MongoDB.",
         event_id="e1",
@@ -103,7 +105,7 @@ def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -
 @pytest.mark.feature("a quarantined memory is never recalled, even when a backend calls it trusted")
 def test_a_quarantined_event_stays_out_whatever_trust_a_backend_says() -> None:
     """Quarantine is the journal's word."""
-    lie = lone("n1", "run this", event_id="e1", trust="trusted")
+    lie = standalone("n1", "run this", event_id="e1", trust="trusted")
     assert admit("b", [lie], query(), by_id(record("e1", "run this", trust="quarantined")))[1] == {"quarantined": 1}
 
 
@@ -111,7 +113,7 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
     """A backend that keeps a long text in pieces says which piece; the words are the journal's."""
     text = "alpha " * 2000 + "We do not deploy on Fridays. " + "omega " * 2000
     for piece in ("deploy on Fridays", "We never said this"):
-        ((_, hit, *_),), _ = admit("b", [lone("n", piece, event_id="e1")], query(), by_id(record("e1", text)))
+        ((_, hit, *_),), _ = admit("b", [standalone("n", piece, event_id="e1")], query(), by_id(record("e1", text)))
         assert len(hit.text) == TEXT_CHARS
         assert hit.text in text
         assert ("We do not deploy on Fridays" in hit.text) == (piece in text)
@@ -122,16 +124,18 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
 )
 def test_an_external_item_is_its_backends_word_alone() -> None:
     """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
-    item = lone("n", "x", trust="trusted", graph_score=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada")
+    item = standalone(
+        "n", "x", trust="trusted", graph_score=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada"
+    )
     ((_, hit, *_),), _ = admit("mem0", [item], query(), {})
     assert (hit.trust, hit.graph_score, hit.stated_by, hit.external) == ("unknown", None, "backend:mem0", True)
-    assert admit("mem0", [lone("n", "x", trust="untrusted")], query(), {})[0][0].hit.trust == "untrusted"
+    assert admit("mem0", [standalone("n", "x", trust="untrusted")], query(), {})[0][0].hit.trust == "untrusted"
 
 
 def test_a_reader_of_the_users_files_states_their_lines_and_no_turns() -> None:
     """An adapter that reads a file vouches for its lines."""
-    read = lone("n", "x", place=Place("notes/a.md", 1, 1, "line"), stated_by="file:/notes/a.md")
-    turned = lone("m", "x", place=Place("talk", 1, 1), stated_by="file:/notes/a.md")
+    read = standalone("n", "x", place=Place("notes/a.md", 1, 1, "line"), stated_by="file:/notes/a.md")
+    turned = standalone("m", "x", place=Place("talk", 1, 1), stated_by="file:/notes/a.md")
     lines, turn = (item.hit for item in admit("markdown", [read, turned], query(), {})[0])
     assert (lines.stated_by, lines.external) == ("file:/notes/a.md", False)
     assert (turn.stated_by, turn.external) == ("backend:markdown", True)
@@ -153,7 +157,7 @@ scopes = st.builds(
 @given(asker=scopes, items=st.lists(scopes, max_size=8))
 def test_nothing_crosses_a_scope(asker: Scope, items: list[Scope]) -> None:
     """Whatever a backend returns, what is admitted agrees in tenant, audience and each dimension named."""
-    hits = [lone(str(i), "t", scope=s) for i, s in enumerate(items)]
+    hits = [standalone(str(i), "t", scope=s) for i, s in enumerate(items)]
     kept, dropped = admit("b", hits, query(scope=asker), {})
     for item in kept:
         mine = item.hit.scope

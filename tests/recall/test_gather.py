@@ -23,7 +23,7 @@ from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
 from fusion.recall.gather import CANCEL_GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
 from tests.backend_contract import NOW, make_query
-from tests.recall.virtual import VirtualTime, run
+from tests.virtual_time import VirtualTime, run
 
 EVERYTHING = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True)
 QUERY = make_query("tea?")
@@ -109,7 +109,7 @@ def test_answers_come_in_the_order_of_the_sources() -> None:
 
 
 @pytest.mark.feature("an answer's words are counted while slower ones are waited for")
-def test_what_came_is_read_while_others_are_waited_for() -> None:
+def test_gather_sanitises_answers_while_others_are_searching() -> None:
     """The words of the quick one's memory are counted before the slow one answers: they are only looked up then."""
     text = "a memory that no other test has: quinces ripen in October"
     counts: list[int] = []
@@ -232,7 +232,7 @@ def test_any_error_costs_only_its_own_answer(error: BaseException, status: str, 
     assert (good.status, len(good.hits)) == ("ok", 1)
 
 
-def test_a_backend_that_is_none() -> None:
+def test_gather_reports_a_backend_that_is_none() -> None:
     """An adapter with a search that is no coroutine, or features that are none, fails for itself."""
 
     class Wrong(Does):
@@ -245,7 +245,7 @@ def test_a_backend_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("reply", [None, 7, "hits", b"hits", {"hits": []}, [None], ["x", 5, {}], object()])
-def test_a_reply_that_is_no_list_of_hits(reply: object) -> None:
+def test_gather_reports_a_reply_that_is_no_list_of_hits(reply: object) -> None:
     """Something else than hits is an invalid answer."""
 
     async def search(query: Query) -> object:
@@ -273,7 +273,9 @@ def test_a_reply_that_is_no_list_of_hits(reply: object) -> None:
         (Features(), Scope(project="p", audience="private"), None),
     ],
 )
-def test_what_it_cannot_honour_is_skipped(features: Features, scope: Scope, reason: str | None) -> None:
+def test_gather_skips_a_backend_that_does_not_support_the_query(
+    features: Features, scope: Scope, reason: str | None
+) -> None:
     """A condition that a backend cannot honour skips it, with that reason, and it is not asked."""
     backend = Does(features=features)
     answer = one(backend, query=replace(QUERY, scope=scope))
@@ -431,7 +433,7 @@ def test_a_healthy_one_is_not_ejected_for_a_dead_one() -> None:
     run(work())
 
 
-def test_who_asks_in_a_hurry_says_nothing_about_a_backend() -> None:
+def test_breaker_ignores_timeouts_of_hurried_requests() -> None:
     """Time-outs count when it had at least half of its own deadline: 0.1 s of 1 s do not, 0.6 s do."""
 
     async def statuses(deadline_s: float) -> list[str]:
@@ -443,7 +445,7 @@ def test_who_asks_in_a_hurry_says_nothing_about_a_backend() -> None:
 
 
 @pytest.mark.feature("a time-out that a busy gateway noticed late is not held against the backend")
-def test_who_asks_in_a_crowd_says_nothing_about_a_backend() -> None:
+def test_breaker_ignores_timeouts_of_a_busy_process() -> None:
     """A deadline of 1 s noticed 5 s late, for the process was busy, counts for nothing; one noticed on time does."""
 
     async def statuses(busy_s: float) -> list[str]:
@@ -546,7 +548,7 @@ def test_a_flood_is_cut_to_the_limit_first() -> None:
     assert one(Does(search)).dropped == {"over_limit": 1, "duplicate": 99}
 
 
-def test_a_graphs_word_is_a_share_or_nothing() -> None:
+def test_graph_score_outside_of_0_to_1_is_dropped() -> None:
     """How strongly a graph leads to a memory lies from 0 to 1; anything else is left out, and the memory stays."""
     said: list[Any] = [0.0, 1.0, 0.25, None, math.nan, math.inf, -0.1, 1.5, "1", True, 1]
     answer = one(says(*(Hit(str(n), "tea", graph_score=linked) for n, linked in enumerate(said))))
@@ -607,7 +609,7 @@ def test_clean_hits_are_not_copied() -> None:
         ({"graph_score": 7.0}, {"bad_score": 1}),
     ],
 )
-def test_a_hit_that_was_sound_is_looked_at_again_when_it_changes(changed: dict[str, Any], dropped: object) -> None:
+def test_validated_hit_is_checked_again_when_it_changes(changed: dict[str, Any], dropped: object) -> None:
     """A second answer with the same id, and one part that is not what it was: it is mended or dropped as at first."""
     good = Hit("1", "tea", speaker="Ada", score=0.5)
     other, said = Hit("2", "milk"), [good, good.scored(0.4), replace(good, **changed)]
@@ -699,7 +701,7 @@ JUNK = st.one_of(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from([f.name for f in fields(Hit)]), JUNK, max_size=4), max_size=6))
-def test_whatever_comes_in_what_goes_out_is_sound(changes: list[dict[str, Any]]) -> None:
+def test_gather_returns_only_valid_hits(changes: list[dict[str, Any]]) -> None:
     """Any values in any fields: the answer is valid JSON, at most ``limit`` distinct hits, and its scores are sane."""
     hits = [Hit(**{"native_id": str(n), "text": "tea", **change}) for n, change in enumerate(changes)]
     answer = one(says(*hits), query=replace(QUERY, limit=4))

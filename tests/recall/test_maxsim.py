@@ -11,7 +11,7 @@ from fusion.contract import TokenVectors
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.maxsim import best_matches, token_weights
 from fusion.recall.signals import Likeness, local_signals
-from tests.recall.values import lone, pooled, query
+from tests.recall.helpers import pooled, query, standalone
 
 TEN = Frequencies(10, 2.0, {"databas": 1, "gate": 5})
 
@@ -57,6 +57,6 @@ def test_maxsim_is_the_mean_of_the_best_matches_weighted_by_rarity() -> None:
     (best,) = best_matches(asked, [text])
     assert best.tolist() == [pytest.approx(0.8), pytest.approx(0.2)]
     likeness = Likeness(("database", "gates"), {"x": best}, {})
-    (row,) = local_signals(query("database gates"), [pooled("a", lone("a", "x"))], 1.0, TEN, likeness).rows()
+    (row,) = local_signals(query("database gates"), [pooled("a", standalone("a", "x"))], 1.0, TEN, likeness).rows()
     assert row["maxsim"] == pytest.approx((rare * 0.8 + common * 0.2) / (rare + common))
     assert row["maxsim"] > 0.5, "the rare word counts for more"

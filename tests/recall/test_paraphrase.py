@@ -17,7 +17,7 @@ MODEL_NEEDED = {("typo", "databse")}
     "… and by 15 kinds of change: names, opposites, units, look-alikes, other scripts", of="two texts that differ"
 )
 @pytest.mark.parametrize("pair", lies(), ids=lambda pair: f"{pair.kind}-{pair.other[-40:]}")
-def test_a_text_with_one_thing_changed_says_something_else(pair: Pair) -> None:
+def test_difference_sees_each_kind_of_change(pair: Pair) -> None:
     """Names, objects, opposites, negations, numbers, units, dates, look-alikes, other scripts, words that swap."""
     assert difference(pair.truth, pair.other).kind is not Kind.ALIKE
     assert difference(pair.other, pair.truth).kind is difference(pair.truth, pair.other).kind
@@ -25,7 +25,7 @@ def test_a_text_with_one_thing_changed_says_something_else(pair: Pair) -> None:
 
 @pytest.mark.feature("a copy with another spelling, inflection, contraction or listed synonym is the same memory")
 @pytest.mark.parametrize("pair", copies(), ids=lambda pair: f"{pair.kind}-{pair.other[:40]}")
-def test_a_copy_says_the_same(pair: Pair) -> None:
+def test_difference_is_alike_for_copies(pair: Pair) -> None:
     """Blanks, case, marks, slips, inflections, contractions, hyphens, months, spellings, listed synonyms."""
     found = difference(pair.truth, pair.other)
     if "databse" in pair.other:
@@ -45,7 +45,7 @@ def test_what_is_only_added_is_the_same_unless_it_is_a_name_or_turns_the_text_ro
     assert difference(text, f"{text} no longer").kind is Kind.NEGATION
 
 
-def test_rival_statements_dispute_and_records_of_two_days_do_not() -> None:
+def test_difference_disputes_statements_but_not_dates() -> None:
     """Changed, not added; and in a word or two."""
     assert difference("the port of the gateway is 8765", "the port of the gateway is 8764").disputes
     assert difference("the gateway is up", "the gateway is not up").disputes
@@ -56,12 +56,12 @@ def test_rival_statements_dispute_and_records_of_two_days_do_not() -> None:
 @pytest.mark.parametrize(
     "pair", ["hired/fired", "filing/filling", "diner/dinner", "united/untied", "police/policy", "new/news"]
 )
-def test_words_that_only_look_alike_are_two_words(pair: str) -> None:
+def test_same_word_excludes_lookalikes(pair: str) -> None:
     """No slip of the fingers and no inflection makes one of the other."""
     assert not same_word(*pair.split("/"))
 
 
-def test_a_prefix_opposes() -> None:
+def test_opposed_words_differ_by_a_prefix() -> None:
     """ "lock" and "unlock" are no spellings of each other, and no model may say so."""
     assert opposed("lock", "unlock")
     assert opposed("illegal", "legal")
@@ -73,14 +73,14 @@ texts = st.lists(said, max_size=9).map(" ".join)
 
 
 @given(texts, texts)
-def test_the_difference_is_symmetrical(one: str, other: str) -> None:
+def test_difference_is_symmetrical(one: str, other: str) -> None:
     """Which text is seen first does not decide whether two are one memory."""
     here, there = difference(one, other), difference(other, one)
     assert (here.kind, here.disputes, here.doubtful) == (there.kind, there.disputes, there.doubtful)
 
 
 @given(st.text(max_size=60))
-def test_any_text_says_what_it_says(text: str) -> None:
+def test_difference_of_a_text_from_itself_is_alike(text: str) -> None:
     """Whatever is in it."""
     assert difference(text, text).kind is Kind.ALIKE
     assert difference(text, text + "  ").kind is Kind.ALIKE

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Moment
 from fusion.recall.query_dates import NAME_ONLY_CLOSENESS, Dates, dates
-from tests.recall.values import at
+from tests.recall.helpers import at
 
 NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)  # a Wednesday
 DAY = timedelta(days=1)

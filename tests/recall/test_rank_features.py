@@ -7,7 +7,7 @@ import pytest
 from fusion.recall.expand import Pooled
 from fusion.recall.rank_features import CONTEXT, in_context
 from fusion.recall.signals import SignalTable
-from tests.recall.values import pooled, turn
+from tests.recall.helpers import pooled, turn
 
 TALK = ("Did the oven break on Sunday?", "Yes, it was repaired for ninety crowns.", "Nobody watered the tomatoes.")
 

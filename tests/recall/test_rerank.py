@@ -18,11 +18,11 @@ from fusion.recall.rerank import (
 )
 from fusion.recall.signals import SignalTable
 from fusion.recipe import RerankSettings
-from tests.recall.values import judged, lone, pooled, turn
+from tests.recall.helpers import pooled, scored, standalone, turn
 
 
 def order_of(*locals_: float) -> list[Scored]:
-    return [judged(f"r{i}", lone(f"r{i}", f"text {i}"), local) for i, local in enumerate(locals_)]
+    return [scored(f"r{i}", standalone(f"r{i}", f"text {i}"), local) for i, local in enumerate(locals_)]
 
 
 def verdict_of(order: list[Scored], shown: dict[str, Passage], *scores: float | None) -> Verdict:
@@ -31,7 +31,11 @@ def verdict_of(order: list[Scored], shown: dict[str, Passage], *scores: float | 
 
 def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
     """Ties are broken by what the backends agree on, then by ref: never by chance."""
-    pool = [pooled("b", lone("b", "x")), pooled("a", lone("a", "y")), pooled("c", lone("c", "z"), rrf=0.1)]
+    pool = [
+        pooled("b", standalone("b", "x")),
+        pooled("a", standalone("a", "y")),
+        pooled("c", standalone("c", "z"), rrf=0.1),
+    ]
     order = by_local_score(pool, SignalTable.of([{"bm25": 0.5}] * 3), RerankSettings(signals={"bm25": 1.0}))
     assert [j.ref for j in order] == ["c", "a", "b"]
 
@@ -51,21 +55,21 @@ def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
         ((0.65, 0.6, 0.55, 0.5), True),
     ],
 )
-def test_the_gate_asks_only_when_the_top_four_are_close(locals_: tuple[float, ...], asked: bool) -> None:
+def test_gate_asks_when_the_top_four_are_within_the_spread(locals_: tuple[float, ...], asked: bool) -> None:
     """The default spread is .15, inclusive; three memories are too few (seed 000, A023)."""
     assert wants_judge(order_of(*locals_), RerankSettings(judge="gate")) is asked
 
 
-def test_never_and_always_mean_it() -> None:
+def test_judge_never_and_always() -> None:
     """`hook` never asks; `deep` asks even about one; nothing is asked about nothing."""
     assert not wants_judge(order_of(0.5, 0.5, 0.5, 0.5), RerankSettings(judge="never"))
     assert wants_judge(order_of(0.5), RerankSettings(judge="always"))
     assert not wants_judge([], RerankSettings(judge="always"))
 
 
-def test_a_passage_has_its_neighbours_and_an_id_that_says_nothing() -> None:
+def test_passage_has_its_neighbours_and_a_random_id() -> None:
     """Ids are random, not ordinals; the judge sees a turn between the one before and the one after."""
-    order = [judged("a", turn(2, "Postgres.", "Ada"), 0.9), judged("b", turn(1, "Which database?", "Bo"), 0.1)]
+    order = [scored("a", turn(2, "Postgres.", "Ada"), 0.9), scored("b", turn(1, "Which database?", "Bo"), 0.1)]
     shown = passages(order, RerankSettings(head=1))
     assert list(shown) == ["a"]
     assert shown["a"].text == "Bo: Which database?\nAda: Postgres."
@@ -82,7 +86,7 @@ def test_the_judges_score_is_blended_with_the_local_one() -> None:
 
 @pytest.mark.row("A025", "scores for some put these first, and drop no other")
 @pytest.mark.row("A025", "scores for some only: no memory is dropped", part="faults/judge")
-def test_scores_for_some_put_them_first_and_lose_nobody() -> None:
+def test_verdict_on_some_puts_them_first_and_drops_none() -> None:
     """k of n scored: those lead, the others keep their local order behind, the tail stays."""
     order = order_of(0.9, 0.8, 0.7, 0.6)
     numbers = RerankSettings(head=3)
@@ -104,9 +108,9 @@ def test_without_scores_the_local_order_stands() -> None:
     "… the best for each leads, but not for one that nothing answers",
     of="questions in a question",
 )
-def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
+def test_sub_questions_have_their_best_memories_at_the_top() -> None:
     """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
-    a, b, c = (pooled(ref, lone(ref, ref)) for ref in "abc")
+    a, b, c = (pooled(ref, standalone(ref, ref)) for ref in "abc")
     one, two = (SignalTable.of([{"bm25": v} for v in values]) for values in ((0.8, 0.5, 0.1), (0.0, 0.4, 0.3)))
     first = (Scored(a, one, 0, 0.8), Scored(b, one, 1, 0.5), Scored(c, one, 2, 0.1))
     second = (Scored(b, two, 1, 0.4), Scored(c, two, 2, 0.3), Scored(a, two, 0, 0.0))
@@ -121,10 +125,10 @@ def test_each_part_of_a_query_has_its_best_at_the_top() -> None:
     "… the best for each leads, but not for one that nothing answers",
     of="questions in a question",
 )
-def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
+def test_unanswered_sub_question_is_not_scaled() -> None:
     """Its best stands under the floor that an answer has to reach, so its .3 stays .3; without all signals there is no
     such floor."""
-    a, b = (pooled(ref, lone(ref, ref)) for ref in "ab")
+    a, b = (pooled(ref, standalone(ref, ref)) for ref in "ab")
     none = SignalTable.of([{}, {}])
     first, second = (
         (Scored(a, none, 0, 0.8), Scored(b, none, 1, 0.2)),
@@ -138,7 +142,7 @@ def test_a_part_that_nothing_answers_is_lifted_to_no_answers_height() -> None:
 
 @pytest.mark.feature("a fooled judge cannot lift what was not in the head")
 @pytest.mark.feature("a judge that is fooled: it sees and moves only the head of the local order", part="faults/judge")
-def test_a_fooled_judge_cannot_lift_what_was_not_in_the_head() -> None:
+def test_fooled_judge_cannot_raise_a_memory_outside_the_head() -> None:
     """A passage below the head has no id to be scored under; one in it gains at most the judge's share."""
     order = order_of(*[1 - i / 100 for i in range(30)])
     numbers = RerankSettings(head=16, judge_weight=0.5)

@@ -25,7 +25,7 @@ from fusion.recall.signals import (
     local_signals,
     scores,
 )
-from tests.recall.values import at, lone, pooled, query, turn
+from tests.recall.helpers import at, pooled, query, standalone, turn
 
 NOTHING = Likeness()
 TEN = Frequencies(documents=10, average_length=2.0, counts={"databas": 1, "gate": 5})
@@ -66,7 +66,7 @@ def test_bm25_of_many_texts_is_that_of_each(texts: list[dict[str, int]], data: s
 @pytest.mark.feature(
     "a section of a document is judged by its own words, a turn of a talk by what is said around it as well"
 )
-def test_windows_let_a_token_match_in_a_neighbour() -> None:
+def test_windows_match_a_token_in_a_neighbour() -> None:
     """A reply that has one of two words, after a question that has the other: .5 alone, 1 with its neighbour."""
     pool = [
         pooled("q", turn(1, "Where is the cup?")),
@@ -97,7 +97,7 @@ def test_neighbours_are_of_the_same_document_only() -> None:
     assert other["window5"] == 0
 
 
-def test_of_two_turns_in_one_place_the_first_stands_beside_the_others() -> None:
+def test_adjacent_positions_take_the_first_of_two_turns_in_one_place() -> None:
     """Stores may number apart: "a" and "b" are both turn 2. Each is before turn 3, and before that stands "a"."""
     pool = [pooled("b", turn(2, "Shelf.")), pooled("a", turn(2, "Cup.")), pooled("c", turn(3, "Door."))]
     assert adjacent_positions(pool) == {-2: [None] * 3, -1: [None, None, 1], 1: [2, 2, None], 2: [None] * 3}
@@ -110,7 +110,7 @@ def test_bm25_reaches_into_the_neighbours() -> None:
     assert reply["bm25"] > 0
 
 
-def test_who_is_named_counts_and_who_is_not_does_not() -> None:
+def test_speaker_signal_counts_named_speakers() -> None:
     """1 for the one named, 0 for another, a half where nobody is named or nobody spoke."""
     pool = [pooled("a", turn(1, "x", "Ada Byron")), pooled("b", turn(2, "y", "Bo")), pooled("c", turn(3, "z"))]
     named = local_signals(query("what did ada say?"), pool, 1.0, TEN, NOTHING).rows()
@@ -120,11 +120,11 @@ def test_who_is_named_counts_and_who_is_not_does_not() -> None:
 
 
 @pytest.mark.feature("a speaker that no captured talk bears out is no signal")
-def test_a_speaker_that_no_talk_bears_out_is_no_signal() -> None:
+def test_speaker_signal_ignores_claimed_speakers() -> None:
     """Alone, outside a talk, from a tool, untrusted or vouched for by a backend only, a name is a claim."""
     claims = [
         turn(9, "v", "Ada", document="elsewhere"),
-        lone("w", "w", speaker="Ada"),
+        standalone("w", "w", speaker="Ada"),
         turn(3, "x", "Ada", origin="tool"),
         turn(4, "y", "Ada", trust="untrusted"),
         turn(2, "z", "Ada", document="theirs", stated_by="backend:mem0"),
@@ -136,27 +136,27 @@ def test_a_speaker_that_no_talk_bears_out_is_no_signal() -> None:
     assert [row["speaker"] for row in rows] == [1.0, 0.0, *[0.5] * len(claims)]
 
 
-def test_what_happened_when_the_query_asks_for_comes_closer() -> None:
+def test_date_signal_favours_the_asked_time() -> None:
     """Asked on 2026-03-01 for last month: February is it, 28 days long, and 4 January as far before it."""
     moments = (at("2026-02-08"), at("2026-01-04"), None)
-    pool = [pooled(str(i), lone(str(i), "x", at=moment)) for i, moment in enumerate(moments)]
+    pool = [pooled(str(i), standalone(str(i), "x", at=moment)) for i, moment in enumerate(moments)]
     rows = local_signals(query("what did we do last month?"), pool, 1.0, TEN, NOTHING).rows()
     assert [row["date"] for row in rows] == [1.0, 0.25, 0.0]
     undated = local_signals(query("what did we do?"), pool, 1.0, TEN, NOTHING).rows()
     assert [row["date"] for row in undated] == [0.0, 0.0, 0.0]
 
 
-def test_agreement_is_a_share_of_first_place_with_everyone() -> None:
+def test_fusion_signal_is_a_share_of_first_place_everywhere() -> None:
     """2/61 of four times 1/61 is a half."""
     (row,) = local_signals(
-        query(), [pooled("a", lone("a", "x" * FULL_LENGTH_CHARS), rrf=2 / 61)], 4 / 61, TEN, NOTHING
+        query(), [pooled("a", standalone("a", "x" * FULL_LENGTH_CHARS), rrf=2 / 61)], 4 / 61, TEN, NOTHING
     ).rows()
     assert row["fusion"] == pytest.approx(0.5)
     assert row["length"] == 1.0
 
 
 @pytest.mark.feature("each local signal is a share; an absent one leaves its weight to the others")
-def test_an_absent_signal_leaves_its_weight_to_the_others() -> None:
+def test_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
     rows = [{"maxsim": 0.5, "speaker": 1.0, "bm25": 0.9}, {"maxsim": 0.5}, {}]
@@ -176,7 +176,7 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
 
 
 @pytest.mark.feature("a memory without neighbours is taken as a whole")
-def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> None:
+def test_similarity_of_a_standalone_memory_is_the_mean_of_maxsim_and_cosine() -> None:
     """(1 + .7) / 2 in place of the windows, which it does not have; both kinds are whole without the other's. By
     a model that gives no tokens, its cosine."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
@@ -201,10 +201,12 @@ def test_a_memory_that_stands_alone_is_judged_by_its_words_and_as_a_whole() -> N
 @pytest.mark.feature(
     "a section of a document is judged by its own words, a turn of a talk by what is said around it as well"
 )
-def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
+def test_similarity_of_a_section_is_its_maxsim() -> None:
     """The first section says "cup", the second "shelf": neither has the other's word, as a turn would; no cosine, for
     a section is longer than what a model reads. What a graph leads to is lifted here."""
-    sections = [replace(lone(r, r), place=Place("a.md", n, n, "line")) for n, r in enumerate(("cup", "shelf"), start=1)]
+    sections = [
+        replace(standalone(r, r), place=Place("a.md", n, n, "line")) for n, r in enumerate(("cup", "shelf"), start=1)
+    ]
     pool = [Pooled(Candidate(h.text, h, (SourceHit("a", "r", "r", 1, None, "", 0.9),)), 0.0, {}) for h in sections]
     matches = {"cup": np.array([1.0, 0.0], np.float32), "shelf": np.array([0.0, 1.0], np.float32)}
     likeness = Likeness(("cup", "shelf"), matches, {"cup": 0.2, "shelf": 0.2})
@@ -214,7 +216,7 @@ def test_a_part_of_a_document_is_judged_by_its_own_words() -> None:
 
 
 @pytest.mark.feature("Fusion: what a graph leads to is lifted (`graph_boost`), and never lowered")
-def test_what_a_graph_leads_to_is_lifted() -> None:
+def test_graph_boost_raises_a_score_by_noisy_or() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
     means = np.array([0.4, 0.4])
     assert graph_boosted(means, SignalTable.of([{"graph": 0.5}, {}]), 0.3).tolist() == [
@@ -223,12 +225,12 @@ def test_what_a_graph_leads_to_is_lifted() -> None:
     ]
     assert graph_boosted(means[:1], SignalTable.of([{"graph": 1.0}]), 0.0).tolist() == [pytest.approx(0.4)]
     source_hits = (SourceHit("a", "r", "r", 1, None, "", 0.2), SourceHit("b", "r", "r", 1, None, "", 0.6))
-    pool = [Pooled(Candidate("r", lone("r", "tea"), source_hits), 0.0, {}), pooled("s", lone("s", "milk"))]
+    pool = [Pooled(Candidate("r", standalone("r", "tea"), source_hits), 0.0, {}), pooled("s", standalone("s", "milk"))]
     rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()
     assert (rows[0]["graph"], rows[1].get("graph")) == (0.6, None)
 
 
-def test_turns_of_one_talk_are_not_lifted() -> None:
+def test_graph_boost_ignores_turns_of_one_conversation() -> None:
     """A memory that something stands beside is found by that: its names link it to all of its talk."""
     pool = [
         Pooled(Candidate(r, turn(n, "tea"), (SourceHit("a", r, r, 1, None, "", 0.9),)), 0.0, {})

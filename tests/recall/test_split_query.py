@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fusion.recall.signals import Likeness
 from fusion.recall.split_query import split_query, sub_questions
-from tests.recall.values import query
+from tests.recall.helpers import query
 
 
 @pytest.mark.feature(
@@ -34,7 +34,7 @@ from tests.recall.values import query
         ("I met Bo. What did Bo say? And who was with Ada?", ["I met Bo. What did Bo say?", "who was with Ada?"]),
     ],
 )
-def test_a_question_begins_where_another_asks_by_itself(text: str, found: list[str]) -> None:
+def test_sub_questions_begin_with_a_question_of_their_own(text: str, found: list[str]) -> None:
     """With a question word or a verb before its subject, behind a question mark, a conjunction or a comma."""
     assert sub_questions(text, 4) == tuple(found)
 
@@ -57,7 +57,7 @@ def test_a_question_begins_where_another_asks_by_itself(text: str, found: list[s
         "",
     ],
 )
-def test_what_is_one_question_stays_one(text: str) -> None:
+def test_sub_questions_leave_one_question_whole(text: str) -> None:
     """Word for word."""
     assert sub_questions(text, 4) == (text,)
 
@@ -65,7 +65,7 @@ def test_what_is_one_question_stays_one(text: str) -> None:
 @pytest.mark.feature(
     "questions in a question are ranked for by themselves: where one begins, and which person the next is about"
 )
-def test_a_part_that_means_somebody_names_them() -> None:
+def test_sub_question_with_a_pronoun_gets_the_names_before() -> None:
     """By "he" or "it" before any name of its own, or by naming nobody: they are whom the part before was about."""
     assert sub_questions("Where did Ada go, and what did she buy in Paris?", 4)[1] == "what did she buy in Paris? Ada"
     assert sub_questions("What runs on Postgres, and who is paged?", 4)[1] == "who is paged? Postgres"
@@ -73,14 +73,14 @@ def test_a_part_that_means_somebody_names_them() -> None:
     assert sub_questions("Where did Ada go, what did she buy, and when is she back?", 4)[2] == "when is she back? Ada"
 
 
-def test_the_last_part_has_what_is_over() -> None:
+def test_last_sub_question_has_the_rest() -> None:
     """Of three at most two: the second has the rest; at most one is the text as it is."""
     text = "Who is Ada, how is Bo? Who is Cy? Who is Di?"
     assert sub_questions(text, 2) == ("Who is Ada", "how is Bo? Who is Cy? Who is Di?")
     assert sub_questions(text, 1) == (text,)
 
 
-def test_a_part_has_the_tokens_of_its_words() -> None:
+def test_sub_question_has_the_tokens_of_its_words() -> None:
     """The matches of its own words, of those that both have, and of what is in neither ("?"); the cosine is shared."""
     words = ("what", "did", "ada", "buy", "and", "where", "did", "bo", "go", "?")
     likeness = Likeness(words, {"x": np.arange(10, dtype=np.float32)}, {"x": 0.5})
@@ -92,7 +92,7 @@ def test_a_part_has_the_tokens_of_its_words() -> None:
     assert of_first.dense == of_second.dense == {"x": 0.5}
 
 
-def test_a_part_that_the_model_did_not_see_has_no_matches() -> None:
+def test_sub_question_without_tokens_has_no_matches() -> None:
     """The model reads the beginning of a long query only: the other part is ranked for by its words."""
     likeness = Likeness(("what", "did", "ada", "buy"), {"x": np.ones(4, dtype=np.float32)}, {"x": 0.5})
     _, (_, unseen) = split_query(query("What did Ada buy and where were Bo's boats?"), likeness, 4)
@@ -111,7 +111,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=30).map(" ".join), st.integers(1, 5))
-def test_nothing_that_is_asked_is_lost(text: str, most: int) -> None:
+def test_sub_questions_lose_no_text(text: str, most: int) -> None:
     """Whatever the words: at most so many parts, and every word of the text but conjunctions is in one, in order."""
     found = sub_questions(text, most)
     assert 1 <= len(found) <= most

@@ -26,18 +26,18 @@ def judge(one: str, other: str, vectors: dict[str, TokenVectors], **more: object
 
 
 @pytest.mark.feature("… and what the local model finds reworded or misspelt", of="a copy with another spelling")
-def test_a_word_whose_token_has_a_match_means_the_same() -> None:
+def test_reworded_needs_a_match_for_each_token() -> None:
     """By the worst match in either direction."""
     assert judge("lawyer", "attorney", NEAR)
     assert not judge("lawyer", "cat", FAR)
     assert not judge("cat", "lawyer", FAR)
 
 
-def test_without_token_vectors_other_words_are_another_statement() -> None:
+def test_reworded_needs_token_vectors() -> None:
     assert not judge("lawyer", "attorney", {})
 
 
-def test_a_name_or_an_opposite_is_no_synonym_however_near() -> None:
+def test_reworded_excludes_names_and_opposites() -> None:
     """Vectors of names, and of a word and its opposite, are near each other."""
     one, other = NEAR.values()
     near = {"Lawyer": one, "Attorney": other, "legal": one, "illegal": other}
@@ -45,7 +45,7 @@ def test_a_name_or_an_opposite_is_no_synonym_however_near() -> None:
     assert not judge("legal", "illegal", near)
 
 
-def test_one_letter_is_a_misspelling_where_one_word_is_no_word() -> None:
+def test_reworded_misspelling_needs_a_word_outside_the_vocabulary() -> None:
     """ "databse" is in no vocabulary, "fired" and "hired" both are."""
     vocabulary = {"database", "fired", "hired", "hostel", "hotel"}.__contains__
     assert judge("database", "databse", {}, knows=vocabulary)

@@ -1,4 +1,4 @@
-"""A loop whose time is virtual: where a test says that something took 0.2 s, it took no time, and exactly 0.2 s."""
+"""An event loop with virtual time: a wait of 0.2 s takes no real time and exactly 0.2 s of the loop's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Skip(selectors.DefaultSelector):
-    """Instead of waiting for the time of the next timer, makes it that time."""
+    """Advances the time to the next timer instead of waiting for it."""
 
     now = 0.0
 
@@ -19,7 +19,7 @@ class Skip(selectors.DefaultSelector):
         events = super().select(0)
         if not events:
             if timeout is None:
-                raise RuntimeError("everybody waits, and nobody will come")
+                raise RuntimeError("every task waits, and there is no timer")
             self.now += timeout
         return events
 
@@ -33,12 +33,12 @@ class VirtualTime(asyncio.SelectorEventLoop):
         return self._skip.now
 
     def be_busy(self, seconds: float) -> None:
-        """As if a callback took so long."""
+        """Advances the time as a blocking callback would."""
         self._skip.now += seconds
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine in virtual time; no task of it may be left."""
+    """Runs a coroutine in virtual time and returns its result; it must leave no task."""
 
     async def watched() -> T:
         result = await coroutine

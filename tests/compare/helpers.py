@@ -1,4 +1,4 @@
-"""Recorded questions of our own making: two memories each, of which one is the evidence."""
+"""Recorded questions with two memories each, one of which is the evidence."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FIRST_COME = Recipe(
     rerank=RerankSettings(signals={"fusion": 1}, judge="never"),
     pack=PackSettings(max_results=1),
 )
-"""shows one memory: the one that the backend named first"""
+"""shows one memory: the first of the backend"""
 
 
 def question(fold: str, n: int, *, evidence_has_the_words: bool = True, answerable: bool = True) -> Case:
-    """The question's words stand in the memory that the backend names second: in the evidence, or in the other one."""
+    """A question whose words are in the backend's second memory, which is the evidence or the other one."""
     words, others = f"The oven number {n} broke on Sunday.", f"Nobody watered tomato {n} in May."
     evidence = words if evidence_has_the_words else others
     hits = tuple(Hit(f"{fold}-{n}-{i}", text, SCOPE) for i, text in enumerate((others, words)))

@@ -1,4 +1,4 @@
-"""Small values that the tests of the read path are made of."""
+"""Builders of small values for the tests of the read path."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def turn(position: int, text: str, speaker: str | None = None, document: str = "
     return Hit(native_id=f"n{position}", text=text, speaker=speaker, place=place, **more)  # type: ignore[arg-type]
 
 
-def lone(native_id: str, text: str, **more: object) -> Hit:
+def standalone(native_id: str, text: str, **more: object) -> Hit:
     return Hit(native_id=native_id, text=text, **more)  # type: ignore[arg-type]
 
 
 def admitted(*hits: Hit, refs: str = "") -> tuple[Admitted, ...]:
-    """Hits in their order under the refs given (one a letter), or under their native ids."""
+    """Admitted hits in this order, with these refs (one letter each) or their native ids."""
     return tuple(
         Admitted(refs[i] if refs else hit.native_id, hit, rank) for i, (rank, hit) in enumerate(enumerate(hits, 1))
     )
 
 
-def seen(ref: str, hit: Hit, **ranks: int) -> Candidate:
+def found_by(ref: str, hit: Hit, **ranks: int) -> Candidate:
     return Candidate(
         ref, hit, tuple(SourceHit(name, ref, ref, rank, None, "first seen") for name, rank in ranks.items())
     )
 
 
 def pooled(ref: str, hit: Hit, rrf: float = 0.0) -> Pooled:
-    return Pooled(seen(ref, hit), rrf, {})
+    return Pooled(found_by(ref, hit), rrf, {})
 
 
-def judged(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Scored:
+def scored(ref: str, hit: Hit, local: float, judge: float | None = None, signals: Signals | None = None) -> Scored:
     return Scored(pooled(ref, hit), SignalTable.of([signals or {}]), 0, local, judge)
 
 
@@ -55,8 +55,8 @@ def at(text: str) -> Moment:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A journal's record."""
+class StoredRecord:
+    """A record as the journal gives it."""
 
     ref: str
     event: Event
@@ -71,12 +71,12 @@ class Kept:
         return hit
 
 
-def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> Kept:
-    """A record; what is no field of it is one of its event."""
+def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> StoredRecord:
+    """A record; other fields are those of its event."""
     of_record = {name: more.pop(name) for name in ("forgotten", "superseded_by", "said_at") if name in more}
     event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope(), **more)  # type: ignore[arg-type]
-    return Kept(ref=f"m{event_id}", event=event, **of_record)  # type: ignore[arg-type]
+    return StoredRecord(ref=f"m{event_id}", event=event, **of_record)  # type: ignore[arg-type]
 
 
-def by_id(*records: Kept) -> Mapping[str, Kept]:
+def by_id(*records: StoredRecord) -> Mapping[str, StoredRecord]:
     return {r.event.event_id: r for r in records}
