@@ -1,13 +1,13 @@
-"""What every backend promises, as a suite that its own test inherits.
+"""The contract tests of every backend; the test class of an adapter inherits them.
 
     class TestInMemory(BackendContract):
-        durable = False  # says which promise does not apply, and the line says why
+        durable = False  # a property that the backend does not have; a comment gives the reason
 
         async def open_backend(self, folder: Path) -> Backend:
             return await InMemory.open(opening(folder))
 
-A backend that cannot be written to through its own port (a server, a folder of files) overrides ``fill``.
-Where a port is optional, its tests are skipped with that reason. Servers inherit ``RemoteBackendContract``.
+A backend that cannot be filled through its own port (a server, a folder of files) overrides ``fill``. Tests of an
+optional capability that the backend lacks are skipped with that reason. Servers inherit ``RemoteBackendContract``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from fusion.errors import BackendUnreachable, InvalidAnswer
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ANYONE = Scope()
 
-# Twelve memories that share no telling word, so that any ranking worth the name puts the one that is quoted first.
+# Twelve memories without common content words, so that every sensible ranking has the quoted one first.
 SAMPLES: tuple[tuple[str, Fact], ...] = (
     ("Julien corrected the timezone bug in Gateway.", Fact("Julien", "corrected", "Gateway")),
     ("Marta prefers peppermint infusions to espresso.", Fact("Marta", "prefers", "Peppermint")),
@@ -95,24 +95,24 @@ HOSTILE_QUERIES = (
 
 
 def event_id(n: int) -> str:
-    """The ``n``-th fixed id, shaped as a UUIDv7."""
+    """The ``n``-th fixed id, in the format of a UUIDv7."""
     return f"01890000-0000-7000-8000-{n:012x}"
 
 
 def make_event(n: int, text: str, scope: Scope = ANYONE, **fields: object) -> Event:
-    """An event with a fixed id and time; ``fields`` are further ones of `Event`."""
+    """An event with a fixed id and time; ``fields`` are further fields of `Event`."""
     plain = Event(event_id=event_id(n), text=text, recorded_at=NOW - timedelta(days=30) + timedelta(minutes=n))
     return replace(plain, scope=scope, **fields)  # type: ignore[arg-type]
 
 
 def make_captured(event: Event, *facts: Fact) -> Captured:
-    """An event with the extraction that capture would give it: its facts, and their ends as entities."""
+    """An event with an extraction: the facts, with their subjects and objects as entities."""
     names = dict.fromkeys(name for fact in facts for name in (fact.subject, fact.object))
     return Captured(event, Extraction(event.kind, tuple(Entity(name) for name in names), tuple(facts)))
 
 
 def make_samples(scope: Scope = ANYONE, kind: Kind = "note", first: int = 1) -> list[Captured]:
-    """The twelve samples as captured events, ids from ``first`` on."""
+    """The twelve samples as captured events with ids from ``first``."""
     return [
         make_captured(make_event(n, text, scope, kind=kind), fact)
         for n, (text, fact) in enumerate(SAMPLES, start=first)
@@ -120,35 +120,35 @@ def make_samples(scope: Scope = ANYONE, kind: Kind = "note", first: int = 1) -> 
 
 
 def make_query(text: str, scope: Scope = ANYONE, limit: int = 100, deadline_s: float = 30.0) -> Query:
-    """A query at the fixed time; its deadline is so long that no test depends on speed."""
+    """A query at a fixed time, with a deadline so long that no test depends on speed."""
     return Query(text=text, scope=scope, now=NOW, limit=limit, deadline_s=deadline_s)
 
 
 def opening(folder: Path, name: str = "subject", **options: object) -> Opening:
-    """What a backend is opened with in tests: a folder of its own, and the deterministic embedder."""
+    """The arguments for opening a backend in tests: a folder, and a deterministic embedder."""
     from tests.fakes import FakeEmbedder
 
     return Opening(name, folder, options, FakeEmbedder())
 
 
 class BackendContract(ABC):
-    """Inherit, provide ``open_backend``; class attributes say which promises do not apply."""
+    """The contract; a subclass provides ``open_backend`` and sets the attributes for properties that it lacks."""
 
     durable: ClassVar[bool] = True
-    """what it remembers is there after it was closed and opened again"""
+    """stored memories survive closing and opening again"""
 
     echoed: ClassVar[tuple[str, ...]] = ("text", "scope", "speaker", "at", "place", "kind", "trust", "origin")
-    """fields of an event that come back in its hit unchanged"""
+    """fields of an event that its hit has unchanged"""
 
     expires: ClassVar[bool] = True
-    """it keeps until when a memory holds"""
+    """the end of a memory's validity is stored"""
 
     @abstractmethod
     async def open_backend(self, folder: Path) -> Backend:
-        """A backend on ``folder``, which is its own and keeps what an earlier opening stored there."""
+        """Open a backend on its own ``folder``, which may have data of an earlier opening."""
 
     async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
-        """Bring events into the backend, and wait until it finds them in every way it knows."""
+        """Store events in the backend, and wait until they can be found in every way that it supports."""
         if not isinstance(backend, Remembers):
             pytest.skip("this backend does not remember, and its test has no other way to fill it")
         if not all(backend.accepts(captured.event) for captured in batch):
@@ -156,7 +156,7 @@ class BackendContract(ABC):
         await backend.remember(batch)
         await self.settled(backend)
 
-    # What the tests are made of
+    # Fixtures and helpers
 
     @pytest.fixture
     async def folder(self, tmp_path: Path) -> Path:
@@ -177,14 +177,14 @@ class BackendContract(ABC):
 
     @staticmethod
     def scope(backend: Backend, **fields: str) -> Scope:
-        """A scope that the backend can honour: its tenant and what it is bound to, then ``fields``."""
+        """A scope that the backend supports: its tenant and bound dimensions, and then ``fields``."""
         values: dict[str, str] = {"tenant": backend.features.tenant}
         values.update({str(dimension): value for dimension, value in backend.features.bound.items()})
         return Scope(**(values | fields))  # type: ignore[arg-type]
 
     @staticmethod
     def kind(backend: Backend) -> Kind:
-        """A kind that the backend remembers: a note where it does."""
+        """A kind of memory that the backend stores, preferably a note."""
         kinds = backend.features.kinds
         return "note" if not kinds or "note" in kinds else min(kinds)
 
@@ -195,7 +195,7 @@ class BackendContract(ABC):
         return await self.found(backend, make_query(text, self.scope(backend, **scope), limit))
 
     async def found(self, backend: Backend, query: Query) -> Sequence[Hit]:
-        """What the backend finds. The test of one that does not know its memories by their events names these here."""
+        """The backend's hits. A test of a backend that does not know event ids sets them here."""
         return await backend.search(query)
 
     def require(self, backend: Backend, port: type) -> None:
@@ -214,14 +214,14 @@ class BackendContract(ABC):
 
     @pytest.mark.feature("… at most `limit` hits", of="the contract suite")
     async def test_at_most_limit_hits(self, backend: Backend) -> None:
-        """``limit`` is an upper bound, whatever it is."""
+        """``limit`` is an upper bound."""
         await self.fill(backend, self.samples(backend))
         everything = " ".join(text for text, _ in SAMPLES)
         for limit in (1, 3, 5, 100):
             assert len(await self.ask(backend, everything, limit)) <= limit
 
     async def test_quoted_memory_comes_first(self, backend: Backend) -> None:
-        """A query that quotes a memory gets it before all others."""
+        """The first hit for a query that quotes a memory is that memory."""
         batch = self.samples(backend)
         await self.fill(backend, batch)
         for captured in batch:
@@ -230,7 +230,7 @@ class BackendContract(ABC):
             assert hits[0].event_id == captured.event.event_id
 
     async def test_best_first(self, backend: Backend) -> None:
-        """Hits come best first: where they have scores, these never rise."""
+        """Scores, if there are any, never increase from hit to hit."""
         await self.fill(backend, self.samples(backend))
         for query in ("Who corrected the bug in Gateway?", "Orchard PostgreSQL Redis Nightingale sessions"):
             scores = [hit.score for hit in await self.ask(backend, query) if hit.score is not None]
@@ -245,14 +245,14 @@ class BackendContract(ABC):
         assert all(isinstance(hit.native_id, str) and hit.native_id and hit.text for hit in hits)
 
     async def test_refs_are_stable(self, backend: Backend) -> None:
-        """The same memory has the same ids whichever query finds it."""
+        """A memory has the same ids for every query."""
         await self.fill(backend, self.samples(backend))
         by_quote = (await self.ask(backend, SAMPLES[0][0]))[0]
         by_words = {hit.event_id: hit for hit in await self.ask(backend, "Julien timezone bug")}
         assert by_words[by_quote.event_id].native_id == by_quote.native_id
 
     async def test_refs_survive_reopening(self, folder: Path) -> None:
-        """…and after the backend was closed and opened again."""
+        """A memory has the same ids after closing and opening again."""
         self.require_durable()
         first = await self.open_backend(folder)
         try:
@@ -271,7 +271,7 @@ class BackendContract(ABC):
 
     @pytest.mark.feature("… a search changes nothing", of="the contract suite")
     async def test_search_changes_nothing(self, backend: Backend) -> None:
-        """Asking twice gives the same answer, and leaves behind what was there."""
+        """The same question twice has the same answer, and the contents stay the same."""
         await self.fill(backend, self.samples(backend))
         before = await backend.describe() if isinstance(backend, Describes) else None
         first = list(await self.ask(backend, "Kestrel backups and Lighthouse deploys"))
@@ -281,7 +281,7 @@ class BackendContract(ABC):
         assert before == after
 
     async def test_many_searches_at_once(self, backend: Backend) -> None:
-        """Every method may be called from many tasks at once: each gets the answer it would get alone."""
+        """Many tasks may search at once, each with the answer that it would get alone."""
         batch = self.samples(backend)
         await self.fill(backend, batch)
         answers = await asyncio.gather(*(self.ask(backend, captured.event.text, 3) for captured in batch))
@@ -289,7 +289,7 @@ class BackendContract(ABC):
 
     @pytest.mark.parametrize("query", HOSTILE_QUERIES, ids=lambda query: ascii(query[:20]))
     async def test_any_string_is_a_query(self, backend: Backend, query: str) -> None:
-        """Operators, quotes, injections, NUL and floods are words to look for, and harm nothing."""
+        """Operators, quotes, injections, NUL and very long texts are only words to search for."""
         batch = self.samples(backend)[:3]
         await self.fill(backend, batch)
         hits = list(await self.ask(backend, query, 5))
@@ -301,7 +301,7 @@ class BackendContract(ABC):
     @pytest.mark.row("A120", "A156", "… scopes are honoured, tenants apart", of="the contract suite")
     @pytest.mark.parametrize("dimension", DIMENSIONS)
     async def test_scope_is_honoured(self, backend: Backend, dimension: Dimension) -> None:
-        """A query that names a value sees only items with that value: not another's, and not nobody's."""
+        """A query that names a value finds only items with that value, and none without a value."""
         if dimension not in backend.features.filters:
             pytest.skip(f"it does not filter by {dimension}: the gateway skips it with that reason")
         text, fact = SAMPLES[2]
@@ -318,7 +318,7 @@ class BackendContract(ABC):
         assert seen_by_all == {event_id(1), event_id(2), event_id(3)}
 
     async def test_scope_does_not_use_up_the_limit(self, backend: Backend) -> None:
-        """The filter works before the limit: other people's better matches do not crowd out one's own."""
+        """The filter applies before the limit: better matches of other users do not displace one's own."""
         if "user_id" not in backend.features.filters:
             pytest.skip("it does not filter by user_id")
         text, fact = SAMPLES[2]
@@ -329,7 +329,7 @@ class BackendContract(ABC):
         assert [hit.event_id for hit in await self.ask(backend, text, 2, user_id="ada")] == [event_id(1)]
 
     async def test_expired_memories_do_not_use_up_the_limit(self, backend: Backend) -> None:
-        """What has ended is no hit, however well it matches: a limit of 2 is for what holds now."""
+        """A memory that has ended is no hit: a limit of 2 applies to valid memories."""
         if not self.expires:
             pytest.skip("it does not know until when a memory holds: the gateway filters its hits")
         (text, fact), scope, kind = SAMPLES[2], self.scope(backend), self.kind(backend)
@@ -342,7 +342,7 @@ class BackendContract(ABC):
         assert [hit.event_id for hit in await self.ask(backend, text, 2)] == [event_id(1)]
 
     async def test_tenants_are_apart(self, backend: Backend) -> None:
-        """Nothing of one tenant is seen by another."""
+        """No tenant finds another's memories."""
         if not backend.features.tenants:
             pytest.skip("it serves one tenant: the gateway skips it for the others")
         await self.fill(backend, [*self.samples(backend, tenant="blue"), *self.samples(backend, 101, tenant="red")])
@@ -352,7 +352,7 @@ class BackendContract(ABC):
         assert list(await self.ask(backend, SAMPLES[1][0], tenant="green")) == []
 
     async def test_private_items_stay_private(self, backend: Backend) -> None:
-        """An item for a private audience is not shown where a group reads; a private query sees both."""
+        """A group's query does not find private items; a private query finds both."""
         (secret, fact), (public, other) = SAMPLES[5], SAMPLES[6]
         kind = self.kind(backend)
         private = make_event(1, secret, self.scope(backend, audience="private"), kind=kind)
@@ -365,7 +365,7 @@ class BackendContract(ABC):
     # What comes back
 
     async def test_hits_echo_their_event(self, backend: Backend) -> None:
-        """A hit carries its event: id, text to the letter, whose, who said it, when, where, kind, trust, origin."""
+        """A hit has its event's id, exact text, scope, speaker, time, place, kind, trust and origin."""
         event = make_event(
             7,
             "Zoë wrote “naïve café” – 東京で会う 👍🏽\n\tthen a second line; cafe\u0301 is not café.",
@@ -389,7 +389,7 @@ class BackendContract(ABC):
 
     @pytest.mark.feature("the contract suite: remembered is found")
     async def test_remember_then_recall(self, backend: Backend) -> None:
-        """What was remembered is found; each event has its native ids, and the hit has one of them."""
+        """A stored event is found, and its hit has one of its native ids."""
         self.require(backend, Remembers)
         assert isinstance(backend, Remembers)
         batch = [captured for captured in self.samples(backend) if backend.accepts(captured.event)]
@@ -401,13 +401,13 @@ class BackendContract(ABC):
             assert (await self.ask(backend, captured.event.text))[0].native_id in ids
 
     async def test_remembering_nothing(self, backend: Backend) -> None:
-        """An empty batch is done at once."""
+        """An empty batch has an empty result."""
         self.require(backend, Remembers)
         assert isinstance(backend, Remembers)
         assert list(await backend.remember([])) == []
 
     async def test_remembering_again_changes_nothing(self, backend: Backend) -> None:
-        """A retried delivery is a no-op: same native ids, one hit."""
+        """A repeated delivery changes nothing: the same native ids, one hit."""
         self.require(backend, Remembers)
         assert isinstance(backend, Remembers)
         batch = self.samples(backend)[:4]
@@ -420,7 +420,7 @@ class BackendContract(ABC):
         assert list(await self.ask(backend, SAMPLES[0][0])) == before
 
     async def test_same_text_twice_is_two_memories(self, backend: Backend) -> None:
-        """Two events with one text are two things that happened."""
+        """Two events with equal texts are two memories."""
         self.require(backend, Remembers)
         text, fact = SAMPLES[3]
         events = [make_event(n, text, self.scope(backend), kind=self.kind(backend)) for n in (1, 2)]
@@ -428,7 +428,7 @@ class BackendContract(ABC):
         assert {hit.event_id for hit in await self.ask(backend, text)} == {event_id(1), event_id(2)}
 
     async def test_remembering_at_once(self, backend: Backend) -> None:
-        """Concurrent deliveries are all kept."""
+        """Concurrent deliveries are all stored."""
         self.require(backend, Remembers)
         batch = self.samples(backend)
         await asyncio.gather(*(self.fill(backend, [captured]) for captured in batch))
@@ -436,7 +436,7 @@ class BackendContract(ABC):
         assert found == [captured.event.event_id for captured in batch]
 
     async def test_remembered_survives_reopening(self, folder: Path) -> None:
-        """``remember`` returns when it is durable: closing and opening loses nothing."""
+        """``remember`` is durable when it returns: closing and opening loses nothing."""
         self.require_durable()
         first = await self.open_backend(folder)
         try:
@@ -455,7 +455,7 @@ class BackendContract(ABC):
 
     @pytest.mark.feature("… forgotten is gone", of="the contract suite")
     async def test_forget_then_gone(self, folder: Path) -> None:
-        """A forgotten memory is in no answer, now or after reopening; the others stay; once more is ``absent``."""
+        """A forgotten memory is in no answer, also after reopening; others stay; forgetting it again is ``absent``."""
         backend = await self.open_backend(folder)
         try:
             self.require(backend, Remembers)
@@ -484,7 +484,7 @@ class BackendContract(ABC):
             await again.close()
 
     async def test_forget_all_forgets_each_of_many(self, folder: Path) -> None:
-        """What was there is ``deleted``, what was not is ``absent``, the others stay, now and after reopening."""
+        """Stored memories are ``deleted``, unknown ones ``absent``, and others stay, also after reopening."""
         backend = await self.open_backend(folder)
         try:
             if not isinstance(backend, ForgetsMany):
@@ -517,7 +517,7 @@ class BackendContract(ABC):
         assert found[0] == batch[9].event.event_id
 
     async def test_forgetting_what_was_never_there(self, backend: Backend) -> None:
-        """An unknown event is ``absent``, and nothing else is lost."""
+        """An unknown event is ``absent``, and nothing is lost."""
         self.require(backend, Forgets)
         assert isinstance(backend, Forgets)
         await self.fill(backend, self.samples(backend))
@@ -525,7 +525,7 @@ class BackendContract(ABC):
         assert (await self.ask(backend, SAMPLES[0][0]))[0].event_id == event_id(1)
 
     async def test_forgotten_may_be_remembered_again(self, backend: Backend) -> None:
-        """An explicit remember brings back what was forgotten."""
+        """A forgotten memory that is stored again is found again."""
         self.require(backend, Remembers)
         self.require(backend, Forgets)
         assert isinstance(backend, Remembers)
@@ -538,8 +538,8 @@ class BackendContract(ABC):
 
     # Optional ports
 
-    async def test_neighbours_stand_beside_the_hit(self, backend: Backend) -> None:
-        """For each hit, what stands up to ``span`` before and after it in its document, in order, without it."""
+    async def test_neighbours_are_around_the_hit(self, backend: Backend) -> None:
+        """For each hit, up to ``span`` hits before and after it in its document, in order, without it."""
         self.require(backend, FindsNeighbours)
         assert isinstance(backend, FindsNeighbours)
         kind = self.kind(backend)
@@ -558,7 +558,7 @@ class BackendContract(ABC):
         assert await backend.neighbours([], 2) == []
 
     async def test_use_may_be_reported(self, backend: Backend) -> None:
-        """``used`` takes what was packed, known or not, and the memories are still found."""
+        """``used`` accepts known and unknown ids, and the memories are still found."""
         self.require(backend, TracksUse)
         assert isinstance(backend, TracksUse)
         await self.fill(backend, self.samples(backend))
@@ -567,7 +567,7 @@ class BackendContract(ABC):
         assert (await self.ask(backend, SAMPLES[0][0]))[0].native_id == hit.native_id
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:
-        """An empty backend describes no items; a filled one, some; nothing is pending once it settled."""
+        """An empty backend has no items, a filled one has some, and nothing is pending after settling."""
         self.require(backend, Describes)
         assert isinstance(backend, Describes)
         assert (await backend.describe()).items == 0
@@ -584,14 +584,14 @@ class BackendContract(ABC):
 
 
 class RemoteBackendContract(BackendContract):
-    """…and what a backend that talks to a server promises besides."""
+    """The additional tests of a backend that uses a server."""
 
     @abstractmethod
     async def open_at(self, folder: Path, url: str) -> Backend:
-        """The backend, told that its server is at ``url``; opening does not need the server to be up."""
+        """Open the backend with its server's ``url``; opening must not need a running server."""
 
     async def test_refused_connection_is_unreachable(self, folder: Path) -> None:
-        """Nobody listening is ``BackendUnreachable``, named as such."""
+        """A refused connection is ``BackendUnreachable``."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # bound, never listening: the port stays ours, and refuses
             backend = await self.open_at(folder, f"http://127.0.0.1:{taken.getsockname()[1]}")

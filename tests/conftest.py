@@ -1,4 +1,4 @@
-"""What holds for every test: no network but loopback, no user's home, no keys."""
+"""Applies to every test: no network except loopback, no user's home, no keys."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import settings
 
-from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: a database is started once for all who ask
+from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: one database for all tests
 
-# Before numpy is imported anywhere: two test processes on two cores, each with one thread.
+# Set before numpy is imported: two test processes on two cores, each with one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A busy machine is no counter-example.
+# A slow example on a busy machine is not a failure.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
@@ -28,7 +28,7 @@ NOBODY = TemporaryDirectory(prefix="nobody-")
 
 
 def pytest_configure() -> None:
-    """HOME is empty, and keys and settings of whoever runs the tests are gone: before any test module is imported."""
+    """Set an empty HOME and remove the user's keys and settings, before any test module is imported."""
     for name in list(os.environ):
         if name.startswith(PRIVATE) or name.endswith("_API_KEY"):
             del os.environ[name]
@@ -40,11 +40,11 @@ def pytest_unconfigure() -> None:
 
 
 class NetworkUsed(BaseException):
-    """A test went beyond loopback. Not an ``Exception``: what tolerates a failing backend must not tolerate this."""
+    """A test used another network than loopback. Not an ``Exception``, so that handlers let it pass."""
 
 
 class NetworkGuard:
-    """Python tells an audit hook of every connection before it is made; the hook cannot be taken away, so it is one."""
+    """An audit hook that Python calls before every connection. Audit hooks cannot be removed, so there is only one."""
 
     allowed = False
 
@@ -64,7 +64,7 @@ def _text(host: object) -> str:
 
 
 def _loopback(host: str) -> bool:
-    """Loopback, the wildcard address, or a name that by RFC 6761 exists nowhere."""
+    """Whether a host is loopback, the wildcard address, or a name that cannot exist (RFC 6761)."""
     if host in ("", "localhost", "testserver") or host.endswith((".localhost", ".invalid")):
         return True
     try:
@@ -79,8 +79,10 @@ sys.addaudithook(GUARD)
 
 
 class LeftOpen:
-    """Keeps the connections of qdrant-client's local mode, which leaves some to the collector: the one by which it asks
-    SQLite how it was built, and those of deleted collections. Python 3.13 warns of that, as it is to warn of ours."""
+    """An audit hook that keeps references to SQLite connections that qdrant-client's local mode does not close.
+
+    Python 3.13 warns of each unclosed connection; this keeps the warnings for our own code.
+    """
 
     def __init__(self) -> None:
         self.kept: list[object] = []
@@ -105,5 +107,5 @@ def _loopback_only(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home that does not exist yet, as a new user has it."""
+    """The path of a home that does not exist yet."""
     return tmp_path / "home"

@@ -1,4 +1,4 @@
-"""Fakes that behave like the real thing, only small and predictable. Classes, kept like products."""
+"""Fakes of an embedder and a language model: small, deterministic, with the behaviour of the real ones."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _WORD = re.compile(r"\w+")
 
 
 def word_vector(word: str, dimensions: int) -> NDArray[np.float32]:
-    """A unit vector that depends on nothing but the word: a generator seeded with its hash draws it."""
+    """A unit vector from a random generator that is seeded with the word's hash."""
     seed = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "big")
     vector = np.random.default_rng(seed).standard_normal(dimensions).astype(np.float32)
     return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
 class FakeEmbedder:
-    """The whole `Embedder` port without a model: texts that share words are near, in any process, on any day.
+    """The complete `Embedder` port without a model; the same text has the same vector in every process.
 
-    A text's vector is the normalised sum of its words' vectors, so that the cosine of two texts grows with the words
-    they share. ``encoded`` counts how often each text was really encoded (cached texts are not encoded again).
-    ``synonyms`` maps a word to the one it means, for tests where a dense search must find what a lexical one cannot.
+    A text's vector is the normalised sum of its words' vectors, so the cosine of two texts grows with the number of
+    common words. ``encoded`` counts how often each text was encoded (cached texts are not encoded again). ``synonyms``
+    maps a word to its meaning, for tests in which a dense search must find what a lexical one cannot.
 
-    ``failing`` makes every call raise ``ModelMissing``; ``gate``, an event, holds back every call that encodes
-    (``waiting`` is set as soon as one stands before it).
+    With ``failing`` every call raises ``ModelMissing``. The event ``gate`` holds back every call that encodes;
+    ``waiting`` is set once a call waits for it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class FakeEmbedder:
         return self._tokens(text)
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
-        """As the port has it; texts that were never embedded are ``None`` when there is no time at all."""
+        """As in the port; without any time, texts that were never embedded are ``None``."""
         known = [content_hash(text) in self._kept for text in texts]
         if deadline_s > 0 and not all(known):
             await self._admit()
@@ -95,7 +95,7 @@ class FakeEmbedder:
 
     async def _admit(self) -> None:
         if self.failing:
-            raise ModelMissing("the fake embedder was told to fail")
+            raise ModelMissing("the fake embedder is set to fail")
         if self.gate is not None and not self.gate.is_set():
             self.waiting.set()
             await self.gate.wait()
@@ -127,10 +127,10 @@ class Asked:
 
 
 class FakeModel:
-    """The `LanguageModel` port with a script: each call takes the next answer, the last one again and again.
+    """The `LanguageModel` port with a script: each call takes the next answer; the last answer is repeated.
 
-    An answer is a text, a fault that is raised, or a function that makes one of the call. ``gate`` holds calls back,
-    with ``reached`` set; ``asked`` keeps what was asked.
+    An answer is a text, an exception to raise, or a function of the call. The event ``gate`` holds calls back, and
+    ``reached`` is set by the first one; ``asked`` has all calls.
     """
 
     name = "fake"

@@ -1,7 +1,7 @@
-"""Settings with time: no test is to depend on how fast the machine is, or how busy.
+"""Settings with long deadlines, so that no test depends on the speed or load of the machine.
 
-The gateway's own deadlines, a second for a backend and a second and a half for a question, are for people who wait. A
-test that is about a deadline names its own.
+The default deadlines (one second for a backend, one and a half for a question) are made for users. A test about a
+deadline sets its own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DEFAULT_MS: int = BackendSettings.model_fields["deadline_ms"].default
 
 
 def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:
-    """As `fusion.settings.load`, with a minute for each backend and question that has no time of its own."""
+    """`fusion.settings.load`, with a minute for each backend and question without a deadline of its own."""
     return patient(settings.load(config, home=home, **overrides))
 
 
 def patient(impatient: Settings) -> Settings:
-    """The same settings with that time."""
+    """The same settings with the long deadlines."""
     backends = {
         name: one.model_copy(update={"deadline_ms": PATIENT_MS}) if one.deadline_ms == DEFAULT_MS else one
         for name, one in impatient.backends.items()
@@ -38,7 +38,7 @@ def patient(impatient: Settings) -> Settings:
 
 @lru_cache(maxsize=1)
 def _recipes() -> TemporaryDirectory[str]:
-    """The default recipe with that time, in a folder that lasts as long as this process."""
+    """The default recipe with the long deadline, in a folder that is deleted with the process."""
     folder = TemporaryDirectory(prefix="patient-")
     shipped = (config_root() / "recipes" / "default.toml").read_text(encoding="utf-8")
     text = f"{shipped}\n[gather]\ntimeout_ms = {PATIENT_MS}\n"

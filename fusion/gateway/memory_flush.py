@@ -1,8 +1,8 @@
-"""Before an agent's context is compacted: whether it should first write down what it knows, and with which words.
+"""Decides when an agent should save memories before its context is compacted, and writes the prompts for that turn.
 
-Seed 001 has it as OpenClaw does it (`memory-flush.ts`): shortly before the window is full, or once the transcript has
-grown large, the agent gets one silent turn in which it saves what is worth keeping to the day's log. This decides when
-that turn is due and writes its prompts; the agent's own host runs it. Everything here is pure.
+As in OpenClaw (`memory-flush.ts`, seed 001): shortly before the context window is full, or once the transcript is
+large, the agent gets one silent turn in which it saves memories to the day's log. The agent's host runs that turn. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Reason = Literal[
 ]
 
 DAY = "YYYY-MM-DD"
-"""in a prompt: replaced by the day's date"""
+"""placeholder for the day's date in prompts"""
 LOG = f"memory/{DAY}.md"
 SILENT = "NO_REPLY"
 
@@ -44,7 +44,7 @@ SAFETY = (
         "during this flush; never overwrite, replace, or edit them."
     ),
 )
-"""the three lines that every flush has, whatever the rest of its prompts says"""
+"""the three lines that are added to every prompt that lacks them"""
 
 PROMPT = "Pre-compaction memory flush. Write down now what should outlive this context."
 SYSTEM_PROMPT = (
@@ -56,9 +56,10 @@ _OR_NOTHING = f"If nothing to store, reply with {SILENT}."
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a flush is due. Tokens and bytes; ``force_transcript_bytes`` 0 leaves the transcript's size out.
+    """The thresholds for a flush, in tokens and bytes; ``force_transcript_bytes`` 0 ignores the transcript's size.
 
-    The seed has 2 MB there and 4,000 for the soft threshold; current OpenClaw has the former off and a floor of 20,000.
+    The seed has 2 MB for the transcript and 4,000 for the soft threshold; current OpenClaw has the former off and a
+    floor of 20,000.
     """
 
     enabled: bool = True
@@ -67,7 +68,7 @@ class Rules:
     force_transcript_bytes: int = 0
 
     def threshold(self, window_tokens: int) -> int:
-        """Of how many tokens on a flush is due. Raises BadInput where that would be at once, and for ever."""
+        """The number of tokens from which a flush is due. Raises BadInput if it is not positive."""
         threshold = window_tokens - self.reserve_floor_tokens - self.soft_threshold_tokens
         if threshold <= 0:
             raise BadInput(
@@ -80,10 +81,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where a session stands. ``total_tokens`` None: its host does not know, or has not counted since it last changed.
+    """The state of a session. ``total_tokens`` is None if its host does not know the present number.
 
-    ``incoming`` is the message that comes next, which the window has to hold as well. ``compactions`` counts those so
-    far, and ``flushed_at`` is that count as it was at the last flush.
+    ``incoming`` is the next message, which the window must also hold. ``compactions`` is the number of compactions so
+    far, and ``flushed_at`` that number at the last flush.
     """
 
     window_tokens: int
@@ -100,7 +101,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whether to flush now, and the turn to run. ``expected_tokens`` is what the window will hold with the message."""
+    """Whether to flush now, and the prompts. ``expected_tokens`` includes the next message."""
 
     flush: bool
     reason: Reason
@@ -118,9 +119,9 @@ class Plan:
 def plan(
     context: Context, rules: Rules, now: datetime, zone: str = "", *, prompt: str = "", system_prompt: str = ""
 ) -> Plan:
-    """The plan for a session at ``now``. ``zone`` is the user's, an IANA name; empty is the machine's own.
+    """The plan for a session at ``now``. ``zone`` is the user's time zone (IANA); empty: the machine's.
 
-    ``prompt`` and ``system_prompt`` replace ours, and get the safety lines all the same. Raises BadInput.
+    ``prompt`` and ``system_prompt`` replace the default ones; the safety lines are added to them. Raises BadInput.
     """
     threshold = rules.threshold(context.window_tokens)
     expected = None if context.total_tokens is None else context.total_tokens + tokens(context.incoming)
@@ -143,7 +144,7 @@ def plan(
 
 
 def _reason(context: Context, rules: Rules, threshold: int, expected: int | None) -> Reason:
-    """First what forbids it, then what demands it, the most pressing first."""
+    """The first reason that applies: reasons against a flush come before reasons for it."""
     if not rules.enabled:
         return "disabled"
     if context.trigger != "user":
@@ -165,13 +166,13 @@ def _reason(context: Context, rules: Rules, threshold: int, expected: int | None
 
 
 def _worded(text: str, lines: Sequence[str], here: datetime) -> str:
-    """A prompt with those of ``lines`` that it lacks, and the day in place of its pattern."""
+    """A prompt with those of ``lines`` that it lacks, and the date in place of `DAY`."""
     missing = [line for line in lines if line not in text]
     return "\n".join([text.rstrip(), *missing]).replace(DAY, f"{here:%Y-%m-%d}")
 
 
 def local(now: datetime, zone: str) -> datetime:
-    """``now`` as the user's clock shows it; an empty ``zone`` is this machine's. Raises BadInput."""
+    """``now`` in a time zone; an empty ``zone`` is the machine's. Raises BadInput for an unknown one."""
     return now.astimezone(_zone(zone))
 
 

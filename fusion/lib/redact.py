@@ -1,10 +1,10 @@
-"""Takes secrets out of a text before anything stores it.
+"""Masks the secrets in a text before it is stored.
 
-What is a secret: keys of known make (`fusion.lib.secret_kinds`), private keys, passwords and tokens in URLs, addresses
-of webhooks, headers that authorise, cookies, assignments and flags with the name of a secret in several languages, "my
-password is …", numbers of payment cards and bank accounts whose check digits are right. Of a secret of 18 characters or
-more the first six and last four are kept, so that its owner knows which it was; of a shorter one nothing is. Where only
-the name says that something is a secret, the value must look like one: prose about passwords is left alone.
+Secrets are keys in a known format (`fusion.lib.secret_kinds`), private keys, passwords and tokens in URLs, addresses of
+webhooks, authorisation headers, cookies, assignments and flags with the name of a secret in several languages, "my
+password is …", and numbers of payment cards and bank accounts with correct check digits. The first six and last four
+characters of a secret with 18 or more stay, so that its owner recognises it; a shorter one is masked completely. If
+only a name indicates a secret, the value must look like one: prose about passwords is not changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fusion.lib.secret_kinds import MADE, SHORTEST, Made
 
 KEEP_FROM = 18
-"""characters: what is shorter is masked whole"""
+"""characters: a shorter secret is masked completely"""
 MASK = "***"
 
 # Everything else needs one of these; most texts have none and are done after one look. Plain searches for each take a
@@ -234,12 +234,12 @@ _ABOUT = frozenset(
 
 
 def redact(text: str) -> tuple[str, dict[str, int]]:
-    """The text with its secrets masked, and how many of which kind there were.
+    """The text with its secrets masked, and the number of secrets by kind.
 
-    Redacting what was redacted changes nothing. Time grows linearly with the text.
+    Idempotent, and linear in the text.
     """
     found: Counter[str] = Counter()
-    # One mask can uncover another (a key inside a quoted value): a second look finds it, a third finds nothing.
+    # One mask can uncover another secret (a key inside a quoted value), which the second round finds.
     for _ in range(4):
         lower = text.lower()
         kinds, names = _kinds_in(text), _names_in(lower)
@@ -253,7 +253,7 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
 
 
 def redact_lines(text: str) -> list[str]:
-    """The lines of a text with its secrets masked, each with its number: one of several lines leaves blank ones."""
+    """The lines of a text with its secrets masked; a secret of several lines leaves blank lines, so numbers stay."""
     text = _PRIVATE_KEY.sub(lambda key: _blanked(key.group()), text)
     text = _PUTTY_KEY.sub(lambda key: key.group()[: key.start("value") - key.start()] + _blanked(key["value"]), text)
     text = _without_cut_key(text, Counter(), blank_lines=True)
@@ -261,23 +261,24 @@ def redact_lines(text: str) -> list[str]:
 
 
 def _blanked(lines: str) -> str:
-    """A mask in the first of these lines, and the others without text."""
+    """A mask, and as many line breaks as in ``lines``."""
     return MASK + "\n" * lines.count("\n")
 
 
 def mask(secret: str) -> str:
+    """The first six and last four characters of a secret; of a short one, `MASK`."""
     return f"{secret[:6]}…{secret[-4:]}" if len(secret) >= KEEP_FROM else MASK
 
 
 def _names_in(lower: str) -> list[str]:
-    """Which parts of the names of secrets a text in lower case has."""
+    """The parts of secrets' names that a text in lower case contains."""
     names = _NAMES if lower.isascii() else (*_NAMES, *_FOREIGN_NAMES)
     return [name for name in names if name in lower]
 
 
 def _is_suspect(text: str, lower: str) -> bool:
-    """Whether there may be a secret in a text that its name does not show, but a header, a form or its digits."""
-    for hint in _OTHER_HINTS:  # a loop, not `any`: it is asked of every memory that is shown
+    """Whether a text may have a secret without a name: it has a hint of a header or format, or enough digits."""
+    for hint in _OTHER_HINTS:  # a loop is faster than `any`, and this runs for every memory that is shown
         if hint in lower:
             return True
     return ("pin" in lower and _PIN.search(lower) is not None) or _has_number(text)
@@ -288,7 +289,7 @@ def _has_number(text: str) -> bool:
 
 
 def _kinds_in(text: str) -> tuple[str, ...]:
-    """The kinds of known make of which a text has a hint in a word that is long enough."""
+    """The kinds of keys of which a text has a hint in a word that is long enough."""
     words = [word for word in text.split() if len(word) >= SHORTEST]
     if not words:
         return ()

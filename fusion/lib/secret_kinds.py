@@ -1,8 +1,8 @@
-"""The makes of secrets that are known by their look: a prefix of their maker, or a form of their own.
+"""The kinds of keys with a recognisable format: a prefix of their vendor, or a pattern of their own.
 
-One row a kind: its name, maybe with the least characters that it has; literals, in lower case, of which a text has one if
-it has such a secret; the expression. The forms are those that the makers document. Every repetition is bounded or
-possessive, so that no text takes more than linear time. A row stands before another that would match its beginning.
+One row for each kind: its name, optionally with its least number of characters; literals in lower case, one of which a
+text must contain; the regular expression. The formats are those that the vendors document. Every repetition is bounded
+or possessive, so that matching takes linear time. A row comes before rows that would match a part of its keys.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHORTEST = 16
-"""characters: no key of known make is shorter"""
+"""characters of the shortest key"""
 
 
 class Made(NamedTuple):
-    """A kind of secret, the least characters that it has, literals that it contains in lower case, its expression."""
+    """A kind of key: its name, least number of characters, literals in lower case, and regular expression."""
 
     kind: str
     least: int

@@ -76,39 +76,41 @@ _FUTURE = re.compile(
 )
 _AHEAD = ("by", "until", "till")
 _CAPITAL = frozenset({"may", "march", "mar", "sun", "sat", "wed"})
-"""also plain words: they are times only when they begin with a capital"""
+"""also ordinary words: they are times only if capitalised"""
 _STOPS = ".!?\n;"
 
 _DAY_OFFSET = {"the day before yesterday": -2, "yesterday": -1, "last night": -1, "tomorrow": 1}
 _WHICH = {"last": -1, "this": 0, "next": 1}
 _FINENESS: tuple[Precision, ...] = ("year", "month", "day", "hour", "minute", "second")
 _FEW = (6, 2)
-"""how many "a few" units are, at most and at least"""
+"""the largest and the smallest number that "a few" may mean"""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time in a text: from ``start`` until before ``end``, UTC; ``at`` is its beginning as precisely as it was told,
-    None where that is vague. ``span`` is where it stands in the text."""
+    """A time in a text: from ``start`` (included) to ``end`` (excluded), UTC.
+
+    ``at`` is the start with its precision, None if that is vague; ``span`` is the position in the text.
+    """
 
     start: datetime
     end: datetime
     at: Moment | None
     span: tuple[int, int]
     weeks: bool = False
-    """whether weeks were counted: the day of "two weeks ago" is any of its week"""
+    """whether the unit is a week: "two weeks ago" may mean any day of that week"""
 
 
 def find_time(text: str) -> re.Match[str] | None:
-    """The first words of a text that name a time, be it possible or not."""
+    """The first words of a text that name a time, even an impossible one."""
     return _TIME.search(text)
 
 
 def windows(text: str, said: Moment) -> Iterator[Window]:
-    """The times that a text names, in its order.
+    """The times that a text names, in order. ``said`` is the time of the text.
 
-    A week is told by its Monday, a weekend by its Saturday; "last Friday" is the latest one before the day of ``said``.
-    What is finer than ``said`` itself is known ("yesterday" of a month) is left out, and so are days that are none.
+    A week starts on Monday, a weekend on Saturday; "last Friday" is the last one before the day of ``said``. Relative
+    times that are finer than the precision of ``said`` ("yesterday", said in a month) and impossible days are left out.
     """
     position = 0
     while match := _TIME.search(text, position):
@@ -123,7 +125,7 @@ def windows(text: str, said: Moment) -> Iterator[Window]:
 
 
 class _Reading:
-    """One time of a text, read against when it was said. ``ahead`` is the tense; None where the sentence tells it."""
+    """Interprets one time of a text. ``ahead`` says whether it is in the future; None: the sentence decides."""
 
     def __init__(self, text: str, said: Moment, ahead: bool | None = None) -> None:
         self._text = text
@@ -150,7 +152,7 @@ class _Reading:
         return Window(start, end, at, (match.start(), stop), weeks) if start < end else None
 
     def _opened(self, match: re.Match[str]) -> bool:
-        """Whether a range is announced: "from …", "between …"."""
+        """Whether a range begins: "from …", "between …"."""
         return self._word_before(match) in {"from", "between"}
 
     def _word_before(self, match: re.Match[str]) -> str:
@@ -161,7 +163,7 @@ class _Reading:
         return own if own in {"since", "from", "between"} else words[-1].lower() if words else ""
 
     def _until(self, position: int, start: datetime) -> Window | None:
-        """The time that a range goes to, which began at ``start``."""
+        """The end of a range that begins at ``start``, or None."""
         match = _LATER.match(self._text, position)
         fuller = _TIME.match(self._text, position)
         if fuller is not None and (match is None or fuller.end() > match.end()):
@@ -172,7 +174,7 @@ class _Reading:
         return Window(*(after if _is_bare(match) else self)._read(match), match.span())
 
     def _read(self, match: re.Match[str]) -> tuple[datetime, datetime, Moment | None]:
-        """Where a time begins and ends, in UTC."""
+        """Start and end of a time, in UTC, and its start as a moment unless that is vague."""
         given = {key: value for key, value in match.groupdict().items() if value}
 
         def exact(start: datetime, precision: Precision, end: datetime | None = None) -> _Read:
@@ -220,7 +222,7 @@ class _Reading:
     def _relative(
         self, match: re.Match[str], given: dict[str, str]
     ) -> tuple[datetime, Precision, datetime | None, bool]:
-        """Beginning, precision, end where that is not the precision's own, and whether it is vague."""
+        """Start, precision, end (None: given by the precision), and whether the time is vague."""
         now, midnight = self._now(), self._midnight()
         if day := given.get("day"):
             return midnight + timedelta(days=_DAY_OFFSET.get(" ".join(day.lower().split()), 0)), "day", None, False
@@ -255,7 +257,7 @@ class _Reading:
         return self._day(self._near(match, month), month), "month", None, False
 
     def _near(self, match: re.Match[str], month: int, day: int = 0) -> int:
-        """The year of a month, or of a day in it, that names none."""
+        """The year of a month, or of a day in it, that is given without a year."""
         now = self._now()
         this, given = (now.month, now.day if day else 0), (month, day)
         if self._will_be(match):
@@ -263,7 +265,7 @@ class _Reading:
         return now.year - (given > this)
 
     def _will_be(self, match: re.Match[str]) -> bool:
-        """Whether the sentence speaks of what is to come."""
+        """Whether the sentence is about the future."""
         if self._ahead is not None:
             return self._ahead
         if match[0].lower().startswith(_AHEAD):
@@ -305,7 +307,7 @@ def _number(written: str) -> int:
 
 
 def _period(midnight: datetime, offset: int, period: str) -> tuple[datetime, Precision, datetime | None]:
-    """Last, this or next week, weekend, month, year, weekday, May."""
+    """The last, this or next week, weekend, month, year, weekday or named month."""
     if period in ("week", "weekend"):
         monday = midnight + timedelta(days=7 * offset - midnight.weekday())
         start = monday + timedelta(days=5 if period == "weekend" else 0)
@@ -325,13 +327,13 @@ def _period(midnight: datetime, offset: int, period: str) -> tuple[datetime, Pre
 
 
 def _season(year: datetime, season: str) -> tuple[datetime, datetime]:
-    """The season that begins in this year: a winter goes on into the next one."""
+    """Start and end of the season that begins in this year; a winter ends in the next one."""
     start = year.replace(month=_SEASONS[season], day=1)
     return start, _month_start(start, 3)
 
 
 def _season_near(midnight: datetime, offset: int, season: str) -> tuple[datetime, datetime]:
-    """The last one that is over, the next to begin, or this one: that is under way, or else begins in this year."""
+    """The last season that is over, the next one to begin, or the present one (else the one that begins this year)."""
     near = [_season(midnight.replace(year=midnight.year + years, day=1), season) for years in (-2, -1, 0, 1)]
     if offset < 0:
         return next(found for found in reversed(near) if found[1] <= midnight)
@@ -341,7 +343,7 @@ def _season_near(midnight: datetime, offset: int, season: str) -> tuple[datetime
 
 
 def _away(now: datetime, count: int, unit: str) -> tuple[datetime, Precision, datetime | None]:
-    """So many units before now, or after: the day of two weeks ago, the month of three months ago."""
+    """The day, month or year that is ``count`` units after now, or before it: two weeks ago, three months ago."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     match unit:
         case "minute":
