@@ -88,7 +88,7 @@ async def test_item_of_another_tenant_returned(home: Path, leak: str) -> None:
 
 
 class Neighbourly(InMemory):
-    """A backend that finds what it should, and then says that somebody else's memory stands beside it."""
+    """A backend that returns the right memory, and another user's memory as its neighbour."""
 
     features = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True)
 
@@ -106,7 +106,7 @@ class Neighbourly(InMemory):
 
 @pytest.mark.feature("… also where a backend calls it a neighbour of one's own", of="another tenant's or user's memory")
 async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
-    """What a backend says stands beside a memory passes the same filter."""
+    """Neighbours that a backend returns pass the same filter."""
     async with door(settings_of(home, there=f"{__name__}:Neighbourly")) as (_, client):
         fused = (await client.post("/fuse", json=QUESTION)).text
     assert "cluster in Lyon" in fused
@@ -258,7 +258,7 @@ async def process(code: str, *arguments: str) -> AsyncIterator[asyncio.subproces
 
 @pytest.mark.feature("a stopped process (SIGSTOP), whose kernel still accepts")
 async def test_stopped_process_is_a_timeout(home: Path) -> None:
-    """SIGSTOP: its kernel still accepts connections, and nobody answers. Cut at its budget; back with SIGCONT."""
+    """SIGSTOP: its kernel still accepts connections, and no reply comes. Cut at its budget; back with SIGCONT."""
     async with process(SERVER) as server:
         assert server.stdout is not None
         url = (await server.stdout.readline()).decode().strip()
@@ -336,7 +336,7 @@ class Flood(InMemory):
 
 @pytest.mark.feature("a flood of near-duplicates of 10,000 words")
 async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
-    """At most 200 candidates of 4,000 characters are compared, and the flood takes nobody else's place in the block."""
+    """At most 200 candidates of 4,000 characters are compared, and the flood displaces no other memory of the block."""
     settings = settings_of(home, here=LOCAL, flood=f"{__name__}:Flood")
     async with door(settings) as (fusion, client):
         await remember(fusion)

@@ -1,4 +1,4 @@
-"""The fault matrix of clients, where it takes a whole home to show: who hangs up, and what is never logged."""
+"""The fault matrix of clients over a whole home: disconnects, and what is never logged."""
 
 from __future__ import annotations
 

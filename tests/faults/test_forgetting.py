@@ -209,7 +209,7 @@ async def test_forget_by_query_ignores_memories_without_its_words(home: Path) ->
 
 
 async def test_forget_by_query_ignores_neighbours(home: Path) -> None:
-    """A fact that was learnt from a memory which is meant is not shown beside it; nor is what is far less like it."""
+    """A fact derived from a matching memory is not listed with it, nor is a memory that matches far less."""
     async with Gateway.open(settings_of(home, triples="adapters.triples:Triples")) as fusion:
         said = ["The alarm code at Hjulhuset is 4711.", "Berit drinks tea at Hjulhuset on Mondays."]
         first, _ = await fusion.remember([NewMemory(text, scope=NADIA) for text in said])
@@ -283,7 +283,7 @@ async def test_a_forgotten_watched_file_does_not_return_by_an_edit(home: Path, t
 
 @pytest.mark.feature("a store that was emptied is filled again")
 async def test_an_emptied_store_is_filled_again_without_forgotten_memories(home: Path) -> None:
-    """Its folder is there and its file is not: it holds nothing, was told of something, and is told of it again."""
+    """Its folder is there and its file is not: it holds nothing, so everything is delivered to it again."""
     settings = settings_of(home, cortex="adapters.cortex:Cortex")
     async with Gateway.open(settings) as fusion:
         said = [NewMemory(text, scope=NADIA) for text in ("gone harbour", "kept harbour")]

@@ -1,4 +1,4 @@
-"""The fault matrix of backends for each adapter over HTTP: whatever its server does, it costs only its own answer.
+"""The fault matrix of HTTP adapters: no fault of a server costs more than its own answer.
 
 An adapter joins by a `System` in `SYSTEMS`: its table, and the words in which its server tells a memory.
 """
@@ -299,7 +299,7 @@ async def test_an_endless_reply_is_cut(home: Path, system: System) -> None:
 
 @pytest.mark.row("A153", "… unreachable", of="every adapter over HTTP")
 async def test_an_unreachable_backend_is_reported(home: Path, system: System) -> None:
-    """A port where nobody listens is unreachable."""
+    """A port without a listener is unreachable."""
     with chaos.refusing() as url:
         async with home_of(home, system, url) as (fusion, client):
             house = House(fusion, client, [])
@@ -342,7 +342,7 @@ async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:
 @pytest.mark.feature("… another user's memory is never shown", of="every adapter over HTTP")
 @pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.leak])
 async def test_another_users_memory_is_never_shown(home: Path, name: str) -> None:
-    """Though its server gives it, whatever was asked for."""
+    """Although its server returns it."""
     system = SYSTEMS[name]
     async with Chaos() as server, home_of(home, system, server.url) as (fusion, client):
         house = House(fusion, client, [])

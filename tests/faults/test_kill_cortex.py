@@ -138,7 +138,7 @@ def assert_once(kept: Mapping[str, Memory]) -> None:
     of="Cortex: fifty real processes killed by `kill -9` while they capture",
 )
 async def test_kill_during_a_cortex_upkeep(tmp_path: Path, draw: random.Random) -> None:
-    """Nothing is lost, and the run after it ends where one run that nobody killed ends."""
+    """Nothing is lost, and the next run ends like one that was not killed."""
     before = tmp_path / "before"
     store = await narrow(before)
     memories = various(draw)

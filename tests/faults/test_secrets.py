@@ -1,4 +1,4 @@
-"""What must not come out, and what must not be let in: keys, addresses, bombs."""
+"""Secrets that must not leave, and requests that must not be accepted: keys, addresses, bombs."""
 
 from __future__ import annotations
 

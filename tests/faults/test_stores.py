@@ -135,7 +135,7 @@ def test_disk_full(tmp_path: Path) -> None:
 
 @pytest.mark.feature("another writer: 5 s of patience, then 503 with Retry-After, and readers never wait")
 async def test_locked_by_another_writer(home: Path) -> None:
-    """A writer waits up to 5 s and is then told 503 with Retry-After; questions are answered all the while."""
+    """A writer waits up to 5 s and then gets 503 with Retry-After; questions are answered meanwhile."""
     assert BUSY_S == 5.0
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
         [first] = await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])

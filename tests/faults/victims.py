@@ -1,4 +1,4 @@
-"""What the victims of `test_kill` do until they are killed. They say what was acknowledged, a line each."""
+"""The processes that `test_kill` kills. They print one line per acknowledgement."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def say(word: str, *rest: object) -> None:
 
 
 def killer(statement: int) -> Callable[[str], None]:
-    """Ends the process before the ``statement``-th statement that it is told of; 0 is none of them."""
+    """Ends the process before the ``statement``-th statement; 0 never does."""
     count = itertools.count(1)
 
     def told(sql: str) -> None:

@@ -61,7 +61,7 @@ class FakeStore:
         return [captured.event.text for captured in self.kept.values()]
 
     async def search(self, query: Query) -> Sequence[Hit]:
-        """Everything in scope, whatever was asked."""
+        """Everything in scope, for any query."""
         self.asked.append(query)
         if self.fault is not None:
             raise self.fault
@@ -99,7 +99,7 @@ class FakeStore:
         return "deleted" if any(gone) else "absent"
 
     async def until(self, texts: Sequence[str]) -> None:
-        """Returns when exactly these texts are kept, in whatever order."""
+        """Wait until exactly these texts are kept, in any order."""
         async with self._news:
             await self._news.wait_for(lambda: sorted(self.texts) == sorted(texts))
 

@@ -1,4 +1,4 @@
-"""What capture learns from one event."""
+"""Capture: kind, entities, facts, times and episodes of an event."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_plain_statements_are_facts(text: str, expected: tuple[str, str, str]):
     ],
 )
 def test_the_speaker_stands_for_i(text: str, expected: tuple[str, str, str]):
-    """I, we, my and our are whoever speaks; when that is not known they state nothing."""
+    """I, we, my and our are the speaker; without a known speaker they state nothing."""
     assert stated(text, "Marta") == [expected]
     assert stated(text) == []
 
@@ -308,7 +308,7 @@ def test_an_episode_has_a_window_and_its_participants():
 
 
 def test_an_episode_of_others_is_not_the_speakers():
-    """Who only tells of it is not in it."""
+    """A speaker who only reports an episode is not a participant."""
     (episode,) = capture(event("In 2024 Kim met Tom.", "Marta")).episodes
     assert episode.entities == ("Kim", "Tom")
 

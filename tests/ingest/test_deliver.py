@@ -1,4 +1,4 @@
-"""Deliveries: every event to every backend that wants it, until it is acknowledged."""
+"""Deliveries: every event to every backend that accepts it, until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_stated_fields_reach_every_store_and_are_deleted_with_the_memory(j
 
 @pytest.mark.feature("what was just said is delivered before a folder that is read in")
 async def test_urgent_memories_are_delivered_before_an_ingested_folder(journal):
-    """A thousand sections wait for a store; what somebody remembers meanwhile is the next that it is told."""
+    """A thousand sections wait for a store; a memory that comes meanwhile is delivered next."""
     shelf = FakeStore()
     shelf.gate = asyncio.Event()
     async with delivering(journal, shelf=shelf) as deliverer:
@@ -172,7 +172,7 @@ async def test_a_fault_of_the_backend_does_not_count_against_an_event(journal, f
 
 @pytest.mark.feature("what one backend cannot take holds up nothing else")
 async def test_a_rejected_event_does_not_delay_the_others(journal):
-    """One of 16 is nonsense to it: 15 are there at once, in a few calls; what comes later is told at once, too."""
+    """It rejects one of 16: 15 are there at once, in a few calls; later events are delivered at once, too."""
     time, shelf = FakeClock(), FakeStore(refuses=["turn 5"])
     texts = [f"turn {n}" for n in range(16)]
     await append(journal, *texts)
@@ -209,7 +209,7 @@ async def test_a_rejected_event_is_retried_then_given_up_until_the_next_start(jo
 
 
 async def test_a_bug_in_one_adapter_ends_neither_its_deliveries_nor_anothers(journal):
-    """An exception that nobody thought of is survived; when it is gone the event arrives."""
+    """An unexpected exception is survived; when the bug is gone the event arrives."""
     time, good, broken = FakeClock(), FakeStore(), FakeStore()
     broken.fault = AttributeError("'NoneType' object has no attribute 'x'")
     await append(journal, "one")
@@ -231,7 +231,7 @@ class Miscounting(FakeStore):
 
 
 async def test_an_acknowledgement_of_wrong_length_is_invalid(journal):
-    """A backend that answers for fewer events than it was told has not answered."""
+    """A reply for fewer events than were delivered is invalid."""
     await append(journal, "one", "two")
     async with delivering(journal, shelf=Miscounting()) as deliverer:
         await deliverer.settle()
@@ -240,7 +240,7 @@ async def test_an_acknowledgement_of_wrong_length_is_invalid(journal):
 
 @pytest.mark.row("A044", "a crash between a store and its mark is harmless")
 async def test_a_crash_between_the_store_and_the_outbox_repeats_the_delivery(journal):
-    """It is told again after the restart, and is there once."""
+    """The event is delivered again after the restart, and is there once."""
     shelf = FakeStore()
     shelf.gate = asyncio.Event()
     await append(journal, "one", "two")
@@ -273,7 +273,7 @@ async def test_a_backend_that_joins_later_gets_what_was_there_before(journal):
 
 
 async def test_an_event_forgotten_during_its_delivery_is_deleted_in_the_backend(journal):
-    """The mark after the store sees the tombstone: the store is asked to forget, with the native ids just learnt."""
+    """The mark in the outbox sees the tombstone: the store is asked to delete the native ids that it just returned."""
     shelf = FakeStore()
     shelf.gate = asyncio.Event()
     (stored,) = await append(journal, "in flight")
@@ -292,7 +292,7 @@ async def test_an_event_forgotten_during_its_delivery_is_deleted_in_the_backend(
     "an event that is delivered again after it was forgotten, with `kill -9` before the mark", part="faults/stores"
 )
 async def test_an_event_forgotten_before_its_delivery_is_not_delivered(journal):
-    """Read as due, forgotten everywhere, then told: killed before the mark, the store would keep it for ever."""
+    """Read as due, forgotten everywhere, then delivered: after a crash before the mark the store would keep it."""
     shelf = FakeStore()
     deliverer = Deliverer(journal, {"shelf": shelf})
     await journal.outbox.register(["shelf"])

@@ -1,4 +1,4 @@
-"""Distilling: conversations become memories, each turn once, and nothing waits for it."""
+"""Distillation: conversations become memories in the background, each turn once."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
     of="a model distils conversations into memories",
 )
 async def test_a_distilled_extraction_is_stored_for_every_backend(tmp_path: Path):
-    """A store that is new, or is told again, gets the model's extraction without the model being asked."""
+    """A new or refilled store gets the model's extraction without another call of the model."""
     model = FakeModel(answer("Ana lives in Lisbon.", kind="decision"))
     async with home(tmp_path, model) as at:
         await at.say(*LONG)
@@ -241,7 +241,7 @@ async def test_an_invalid_answer_is_retried_with_half_as_many_turns(tmp_path: Pa
 
 @pytest.mark.parametrize("fault", [BackendUnreachable("refused"), HttpStatus("busy", 503), OSError("x")])
 async def test_a_failing_model_does_not_count_against_a_turn(tmp_path: Path, fault: Exception):
-    """Tried after 1 s, 2 s, 4 s …, and distilled when it is back; its fault is told meanwhile."""
+    """Tried after 1 s, 2 s, 4 s …, and distilled when it is back; its fault is reported meanwhile."""
     model = FakeModel(fault)
     async with home(tmp_path, model) as at:
         await at.say(*LONG)
@@ -313,7 +313,7 @@ async def test_turns_forgotten_during_the_call_are_not_distilled(tmp_path: Path)
 
 
 async def test_a_distilled_memory_is_forgotten_with_its_source(tmp_path: Path):
-    """Forgetting the turn forgets what was made of it, and what was learnt of that, in journal and backends."""
+    """Forgetting the turn deletes its memories and their extractions, in journal and backends."""
     model = FakeModel(answer("The canary is called Zerlina.", facts=[["canary", "is called", "Zerlina"]]))
     async with home(tmp_path, model) as at:
         ids = await at.say("My canary has such a funny name, guess.", LONG[1])
@@ -328,7 +328,7 @@ async def test_a_distilled_memory_is_forgotten_with_its_source(tmp_path: Path):
 
 
 async def test_a_forgotten_distilled_memory_is_not_distilled_again(tmp_path: Path):
-    """The same memory of the same turns is blocked by its tombstone; told in many words it is known by them."""
+    """The same memory of the same turns is blocked by its tombstone; a long text also by its words."""
     text = "Ana lives in a small flat in Lisbon near the river."
     model = FakeModel(answer(text))
     async with home(tmp_path, model) as at:
@@ -395,7 +395,7 @@ async def test_a_distilled_memory_is_retired_when_its_turn_is_edited(tmp_path: P
 
 
 async def test_a_distilled_memory_is_replaced_by_a_new_one_of_the_same_turns(tmp_path: Path):
-    """Asked again about a turn beside an edited one, the model says it otherwise: there is still one memory of it."""
+    """Asked again about an edited turn's neighbour, the model uses other words: there is still one memory of it."""
     words = iter(("Tom asked after the flat.", "Tom wonders how the flat is."))
 
     def otherwise(asked: Asked) -> str:

@@ -1,4 +1,4 @@
-"""What a model is asked about an exchange, and what of its answer is believed."""
+"""The prompt for an exchange, and the validation of the model's answer."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_missing_fields_are_extracted_from_the_memory_by_rules():
     ],
 )
 def test_the_window_of_an_episode(start: object, end: object, expected: tuple[str, str] | None):
-    """From the beginning of the first day to the end of the last, as precisely as they are told."""
+    """From the beginning of the first day to the end of the last, as precisely as they are given."""
     (found,) = read(answered(memory(start=start, end=end, text="It was so.", kind="episode")), TURNS)
     windows = [(f"{e.start:%Y-%m-%d}", f"{e.end:%Y-%m-%d}") for e in found.extraction.episodes]
     assert windows == ([expected] if expected else [])

@@ -1,4 +1,4 @@
-"""What is stated: a table of verbs, a clause at a time."""
+"""Facts by rules: a table of verbs, clause by clause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting: here at once, in every backend in the end, and for good."""
+"""Forgetting: in the journal at once, and in every backend in the end."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Keeping:
 
 @pytest.mark.row("A162", "forgetting fans out, and its receipt says what became of it where")
 async def test_a_forget_receipt_has_the_outcome_of_each_backend(journal):
-    """Deleted; absent, where somebody else had deleted it; hidden, where nothing can; nothing where it was declined."""
+    """Deleted; absent, if another program deleted it; hidden, if it cannot be deleted; nothing if it was declined."""
     (stored,) = await journal.append([event("The code is 4711.", 1)])
     shelves = {"has": FakeStore(), "lost": FakeStore(), "keeps": Keeping(), "declined": FakeStore(declines=["note"])}
     async with forgetting(journal, **shelves) as (forgetter, _):
@@ -116,7 +116,7 @@ async def test_forget_retries_a_backend_that_is_down(journal):
 
 
 async def test_forget_survives_a_bug_in_one_backend(journal):
-    """An exception that nobody thought of is pending, and is tried again later."""
+    """After an unexpected exception the deletion is pending and is tried again later."""
     time, good, broken = FakeClock(), FakeStore(), FakeStore()
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, time, good=good, broken=broken) as (forgetter, _):
@@ -130,7 +130,7 @@ async def test_forget_survives_a_bug_in_one_backend(journal):
 
 
 async def test_forget_after_a_crash_is_finished_by_the_next_start(journal):
-    """The tombstone is what decides: the backends are asked by whoever runs next."""
+    """The tombstone is stored first: the next process deletes it in the backends."""
     shelf = FakeStore()
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, shelf=shelf):
@@ -142,7 +142,7 @@ async def test_forget_after_a_crash_is_finished_by_the_next_start(journal):
 
 
 async def test_a_backend_that_is_not_configured_now_stays_pending(journal):
-    """It had the memory; when it is configured again, it is told."""
+    """It had the memory; when it is configured again, the deletion runs."""
     shelf = FakeStore()
     (stored,) = await journal.append([event("gone", 1)])
     async with forgetting(journal, shelf=shelf):
@@ -154,7 +154,7 @@ async def test_a_backend_that_is_not_configured_now_stays_pending(journal):
 
 
 async def test_forget_waits_for_a_running_delivery(journal):
-    """A backend in the middle of storing it is not told "absent" a moment before it is there: it waits its turn."""
+    """A backend that is storing it does not report "absent" a moment before it is there: the deletion waits."""
     shelf = FakeStore()
     async with forgetting(journal, shelf=shelf) as (forgetter, deliverer):
         shelf.gate = asyncio.Event()
@@ -275,7 +275,7 @@ async def test_a_forget_preview_names_duplicates_once(journal):
 
 
 async def test_forget_of_an_external_item_deletes_own_duplicates(journal):
-    """What another store has of its own, and was kept here as well, is one memory to whoever reads it."""
+    """An external item and the journal's memory in the same words are one memory to a reader."""
     (ours,) = await journal.append([event(THEIRS.text)])
     shelf = FakeStore()
     shelf.own["n7"] = THEIRS
@@ -362,7 +362,7 @@ async def test_forget_verifies_by_the_text_also_in_the_background(journal):
 
 
 class SlowToTell:
-    """A database whose tombstones were read, and are told when somebody lets them."""
+    """A database that returns the tombstones it has read when a test lets it."""
 
     def __init__(self, database):
         self._database = database
@@ -414,7 +414,7 @@ async def test_forget_hides_a_text_of_a_users_own_file(journal):
 
 @pytest.mark.feature("… what was extracted from it alone must be gone, too", of="a backend that says it deleted")
 async def test_forget_reports_a_fact_without_other_sources_as_still_there(journal):
-    """What was learnt from it and is returned betrays it; what another memory says as well does not."""
+    """A returned fact derived from it alone is still there; one that another memory also states is hidden."""
     shelf = FakeStore()
     one, two = await journal.append(
         [event("Julien likes pizza a lot.", 1), event("Everybody knows Julien's taste.", 2)]
@@ -448,7 +448,7 @@ async def test_forget_reports_a_fact_with_other_sources_as_hidden(journal):
     "… one that was down is verified when it is back, restart or not", of="a backend that says it deleted"
 )
 async def test_forget_verifies_a_backend_that_was_down_when_it_is_back(journal):
-    """In the same process by its text; after a restart, when nobody knows that any more, by asking it to forget twice.
+    """In the same process by its text; after a restart, when the text is unknown, by a second deletion of its ids.
 
     A backend by the contract finds nothing the second time: one that deletes twice had it still.
     """
@@ -632,7 +632,7 @@ async def test_forget_matching_refuses_no_criteria(journal):
 
 
 async def test_forget_by_query_combines_query_and_criteria(journal):
-    """The likeliest first, at most 20 unless it is said how many; what meets another criterion alone is not meant."""
+    """Best match first, at most 20 without a limit; what meets another criterion alone is not included."""
     stored = await journal.append([event(f"turn {n}", n, source="mail" if n % 2 else None) for n in range(50)])
 
     async def recall(query, scope):
@@ -773,7 +773,7 @@ async def test_forget_of_an_external_item_is_retried_when_its_backend_is_back(jo
 
 
 async def test_forget_of_an_external_item_shown_to_another_is_not_found(journal):
-    """A ref is good for whoever could ask the question that it answered: the same user, or the whole tenant."""
+    """A ref is valid for scopes that could ask the question it answered: the same user, or the whole tenant."""
     shelf = FakeStore()
     shelf.own["n7"] = THEIRS
     ref = await shown(journal)
@@ -883,7 +883,7 @@ async def test_forget_after_a_crash_at_any_step_is_finished_by_a_repeat(tmp_path
 
 
 async def test_forget_purges_caches_even_after_a_crash(tmp_path):
-    """From then on nobody knows the text, so the caches are purged before it is gone here, and once more at the end."""
+    """After it the text is unknown, so the caches are purged before the deletion, and once more at the end."""
     purged: list[str] = []
 
     async def purge(texts):

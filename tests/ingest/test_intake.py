@@ -1,4 +1,4 @@
-"""What comes in: checked, redacted, journalled, acknowledged."""
+"""Intake: new memories are checked, redacted, stored and acknowledged."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ async def held(tmp_path: Path) -> AsyncIterator[Home]:
     "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
 )
 async def test_a_concurrent_request_of_an_idempotency_key_is_refused(held):
-    """While the first is under way nobody knows its reply: come back. Another body is refused at once."""
+    """While the first is in progress its reply is unknown: retry later. Another body is refused at once."""
     first = asyncio.create_task(held.remember("one", key="k"))
     await held.journal.reached.acquire()
     with pytest.raises(KeyInUse) as caught:
@@ -318,7 +318,7 @@ async def test_forgotten_lines_of_a_file_are_left_out_and_reported(home):
 @pytest.mark.feature("times and ids only grow when the clock jumps back")
 @pytest.mark.feature("a clock that jumps back", part="faults/stores")
 async def test_when_the_clock_jumps_back_later_events_still_come_later(home):
-    """Ids and refs follow the order of arrival, whatever the clock said."""
+    """Ids and refs follow the order of arrival, not the clock."""
     (one,) = await home.remember("one")
     home.time.time -= timedelta(days=400)
     (two,) = await home.remember("two")

@@ -141,7 +141,7 @@ async def test_superseding_by_ref_stays_within_the_scope(journal):
 
 
 async def test_agents_of_one_user_do_not_supersede_each_other(journal):
-    """The same place of the same conversation, told by two agents, is two events: neither may see the other's."""
+    """The same place of a conversation, recorded by two agents, is two events: neither may see the other's."""
     alpha, beta = Scope(user_id="cy", agent_id="alpha"), Scope(user_id="cy", agent_id="beta")
     one, two, three = await append(
         journal,

@@ -1,4 +1,4 @@
-"""An ingest that is taken back: what its run added goes, what was there before or came since stays."""
+"""Undo of an ingest run: what it added is deleted, what was there before or came since stays."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[sqlite3.Connection,
 
 @contextmanager
 def at_most_steps(db: sqlite3.Connection, limit: int) -> Iterator[None]:
-    """Asserts how many steps SQLite's virtual machine takes: its work, whatever the speed of the computer."""
+    """Asserts the number of steps of SQLite's virtual machine, which does not depend on the computer's speed."""
     steps = 0
 
     def count() -> int:

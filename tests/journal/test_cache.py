@@ -44,7 +44,7 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
 
 @pytest.mark.feature("agents' accounts of one conversation are orders of their own")
 async def test_neighbours_of_two_agents_in_one_conversation_are_kept_apart(journal):
-    """What alpha heard before and after stands beside it, not what beta heard at the same place."""
+    """The neighbours are alpha's turns before and after, not beta's at the same place."""
     alpha, beta = Scope(user_id="ana", agent_id="alpha"), Scope(user_id="ana", agent_id="beta")
     heard = await append(journal, *(event(f"alpha {n}", n, scope=alpha) for n in range(3)))
     await append(journal, *(event(f"beta {n}", n, scope=beta) for n in range(3)))

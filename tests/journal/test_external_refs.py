@@ -1,4 +1,4 @@
-"""What was shown of other people's memories is noted behind the answers."""
+"""External items that were shown are stored in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feedback in the journal: what a vote keeps, that the last word counts, and that it goes with its memory."""
+"""Feedback: a vote copies its signals, replaces earlier votes, and is deleted with its memory."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_feedback_names_a_wrong_ref(useful: list[str], useless: list[str], says:
 
 @pytest.mark.feature("… is forgotten with the memory", of="feedback: votes on a receipt")
 async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
-    """The tombstone takes them, and those of earlier versions; who votes on it later is told."""
+    """The deletion removes them, and those of earlier versions; a later vote is refused."""
     old, other = await kept(journal, "Berit likes clogs"), await kept(journal, "We moved to Postgres")
     new = await kept(journal, "Berit likes boots", supersedes=old)
     votes = labelled(receipt(old, other, new), [old, other], [new])

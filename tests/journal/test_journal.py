@@ -44,7 +44,7 @@ async def test_a_full_disk_stores_nothing_partially_and_recovers(journal, tmp_pa
 
 
 async def test_another_writer_raises_store_busy_and_does_not_block_readers(tmp_path):
-    """While somebody else writes: StoreBusy after the busy timeout, reads at once; then all is well again."""
+    """While another process writes: StoreBusy after the busy timeout, reads at once; then all is well again."""
     file = tmp_path / "journal.sqlite"
     journal = Journal(await Database.open(file, [*Journal.schema], busy_s=0.02))
     (first,) = await append(journal, event("before", 0))

@@ -26,7 +26,7 @@ async def walked(journal, scope, limit, *, between=None, **options) -> list[str]
 
 @pytest.mark.feature("pages are newest first and stable under inserts")
 async def test_pages_are_newest_first_and_stable_under_inserts(journal):
-    """What comes in between two pages stands before the first one: nothing is told twice, nothing is missed."""
+    """Memories added between two pages come before the first one: no page repeats or misses one."""
     await append(journal, *(event(f"note {n}") for n in range(7)))
 
     async def one_more() -> None:

@@ -7,7 +7,7 @@ from tests.journal.helpers import append
 
 
 async def test_redeliver_makes_all_events_due_except_deletions(journal):
-    """An emptied store is told of what is kept; what it still has to forget stays due."""
+    """An emptied store gets every live event again; its open deletions stay due."""
     await journal.outbox.register(["shelf"])
     one, two = await append(journal, event("one", 1), event("two", 2))
     due = await journal.outbox.due("shelf", START, 9)

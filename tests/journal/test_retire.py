@@ -1,4 +1,4 @@
-"""What a file does not have any more is not current, and comes back by itself with its text."""
+"""Retiring: memories that their file no longer contains, and that return with their text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_retired_pieces_are_deleted_in_backends_and_delivered_again_when_t
 
 
 async def test_a_piece_retired_before_its_delivery_is_not_delivered(journal):
-    """Nor is a store that comes later, or one that was emptied; what comes back is told to all of them."""
+    """Nor to a store that joins later, or was emptied; a piece that comes back is delivered to all of them."""
     await journal.outbox.register(["first"])
     await journal.append([section("gone", 1), section("kept", 2)])
     [gone, kept] = await journal.outbox.due("first", START, 9)

@@ -18,7 +18,7 @@ from tests.journal.helpers import append
 
 
 async def test_a_tombstone_blocks_source_and_words_but_not_an_explicit_memory(journal):
-    """Re-ingestion at the same place, or of the same sentence elsewhere, is blocked until somebody asks for it."""
+    """Re-ingestion at the same place, or of the same sentence elsewhere, is blocked until an explicit remember."""
     text = "My locker code is on the blue note."
     (stored,) = await append(journal, event(text, 1))
     await journal.forget([stored.ref], ME)
@@ -60,7 +60,7 @@ async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, tmp_
 
 
 async def test_tombstones_match_a_file_under_the_names_of_all_readers(journal):
-    """Its folder was named to one reader, the folder above to another, and a hash tells it from a namesake."""
+    """One reader was given its folder, another the folder above, and a hash distinguishes it from a namesake."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("docs/a.md", 5, 6, "line")))
     await journal.forget([stored.ref], ME)

@@ -14,7 +14,7 @@ from fusion.store.private_files import read_regular, read_state, state_folder, w
 
 @pytest.mark.feature("the user's state folder is private and outside every home")
 def test_the_state_folder_and_its_files_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder has mode 0700 and each file 0600, whatever the umask allows."""
+    """The folder has mode 0700 and each file 0600, regardless of the umask."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     write_state("one", b"content")
     folder = tmp_path / "memory-fusion"

@@ -50,7 +50,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "derived_from": st.lists(names, max_size=3).map(tuple),
     "stated": st.just(()),
 }
-"""by field of an event: what a store keeps of it. ``stated`` is the journal's alone."""
+"""by field of an event, how a store changes it; only the journal stores ``stated``"""
 
 events = st.builds(Event, **VALUES)
 

@@ -1,4 +1,4 @@
-"""SQLite beneath our stores: durable, one writer, every fault with its own name."""
+"""The SQLite database: durable, one writer, one error for each fault."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_reader_cannot_write(database: Database) -> None:
 
 
 async def test_files_are_private(database: Database) -> None:
-    """0600 for the files, 0700 for the folder: memories are nobody else's."""
+    """0600 for the files, 0700 for the folder."""
     await database.write(add("secret"))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in database.path.parent.iterdir()}
     assert modes == {0o600}
@@ -123,7 +123,7 @@ async def test_looks_run_concurrently(database: Database) -> None:
 
 
 async def test_close_is_idempotent_and_refuses_later_calls(database: Database) -> None:
-    """``close`` is idempotent; afterwards nobody is there."""
+    """``close`` is idempotent; afterwards every call fails."""
     await database.close()
     await database.close()
     with pytest.raises(BackendUnreachable):
