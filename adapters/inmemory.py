@@ -93,7 +93,7 @@ class InMemory:
         return Description(items=len(self._hits))
 
     async def settle(self) -> None:
-        """At once: nothing works behind."""
+        """Returns at once: there is no background work."""
 
     async def close(self) -> None:
         """Nothing to release."""

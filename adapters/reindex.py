@@ -1,7 +1,7 @@
-"""``fusion <backend> reindex``: to another embedding model, without a gap.
+"""``fusion <backend> reindex``: move a backend to another embedding model, without a gap.
 
-For every backend whose ``index`` knows its texts. The new vectors are built beside the old, which answer meanwhile, and
-take their place in one step. Cut off at any moment, even by a kill, the same command goes on where it stopped.
+It works for every backend whose ``index`` can read its texts. The new vectors are built while the old ones answer, and
+replace them in one step. After an interruption, even a kill, the same command continues where it stopped.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Reindex:
     ) -> Mapping[str, InvalidAnswer]:
         """To its end, over passing failures of the provider; what will not pass is raised.
 
-        Where nobody has answered yet, an unreachable server is a mistake to be told at once, and not a pause.
+        Before the first answer, an unreachable server is reported at once, as a mistake, not waited for.
         """
         failures, best, answered = 0, 0, False
 

@@ -110,7 +110,7 @@ class Remote:
 
 
 def _described(row: Mapping[str, object]) -> Description:
-    """A backend of another server by its row there; what is wrong with it has its fix over there."""
+    """A backend of another server by its row there; the fix for a fault is on that server."""
     items, vectors = (count if isinstance(count := row.get(name), int) else 0 for name in ("items", "vectors"))
     status = row.get("status")
     if status in ("ready", None):

@@ -19,5 +19,5 @@ class LogOn(AsyncAuthManager):
         return basic_auth(*self._server.credentials())
 
     async def handle_security_exception(self, auth: object, error: Neo4jError) -> bool:
-        """Nothing to renew: whoever asks next gets what stands there then."""
+        """Nothing to renew: the next connection reads the password again."""
         return False

@@ -91,7 +91,7 @@ class Schema:
 class Dialect(Protocol):
     """One database's own statements.
 
-    ``database`` is the one that is meant where none is named. ``existing`` lists what indexes there are; `names_of`
+    ``database`` is the default. ``existing`` lists what indexes there are; `names_of`
     reads its rows. Statements of ``ddl`` are run one by one, each in a transaction of its own.
     """
 
@@ -190,7 +190,7 @@ class Neo4j:
                 f"CREATE FULLTEXT INDEX {index.name} IF NOT EXISTS FOR (n:{index.label}) ON EACH [n.{index.property}]"
                 for index in schema.texts
             ),
-            "CALL db.awaitIndexes(300)",  # they are built behind; an index that is not online cannot be asked
+            "CALL db.awaitIndexes(300)",  # built in the background; an index that is not online cannot be searched
         )
 
     def drop(self, index: VectorIndex | TextIndex) -> str:

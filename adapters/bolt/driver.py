@@ -106,7 +106,7 @@ class Bolt:
         return await self._repeated(self._existing, deadline_s, write=False)
 
     async def _existing(self, session: AsyncSession) -> Mapping[str, int | None]:
-        # Memgraph tells of its schema only outside of transactions that are more than one statement.
+        # Memgraph shows its schema only outside of multi-statement transactions.
         existing: dict[str, int | None] = {}
         for statement in self.dialect.existing:
             existing.update(self.dialect.names_of(await _run(session.run, statement)))

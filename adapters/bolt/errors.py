@@ -72,18 +72,18 @@ def named(error: Exception, server: str) -> BackendError | SettingsError:
         case ConnectionAcquisitionTimeoutError():
             return BackendTimeout(f"{server}: no free connection")
         case ConfigurationError():
-            return InvalidAnswer(f"{server} speaks no Bolt that the driver knows")
+            return InvalidAnswer(f"{server} speaks no version of Bolt that the driver supports")
         case Neo4jError() if "DatabaseNotFound" in code:
             return SettingsError(f"{server} has no database of that name. Fix: correct the option database")
         case Neo4jError() | DriverError():
-            return InvalidAnswer(f"{server} failed on a query of ours ({code})")
+            return InvalidAnswer(f"{server} failed on the gateway's query ({code})")
     return InvalidAnswer(f"{server}: the answer is not Bolt ({code})")
 
 
-def told(error: FusionError, table: str, slow: str = "let it do less besides") -> str:
-    """A failure as a description tells it, with how to fix it where its own words do not say that.
+def with_fix(error: FusionError, table: str, slow: str = "run less on it meanwhile") -> str:
+    """The text of a failure for a description, with a fix unless its own text has one.
 
-    ``table`` is where the settings have the database; ``slow`` what to do about one that takes too long.
+    ``table`` is the settings table of the database; ``slow`` is the fix for one that is too slow.
     """
     fix = _fix(error, table, slow)
     return str(error) if "Fix: " in str(error) or not fix else f"{error}. Fix: {fix}"
@@ -103,7 +103,7 @@ def _fix(error: FusionError, table: str, slow: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Why there is no connection, from what the driver wraps: its own words quote addresses of every kind."""
+    """Why there is no connection, from the wrapped error: the driver's own text quotes addresses."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ConnectionRefusedError):
@@ -119,8 +119,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _read_only(error: Exception) -> bool:
-    """Neo4j has codes for it, of which the driver makes an error of its own where there is but one server. Memgraph has
-    one code for all of its errors, and says it in words."""
+    """Whether a server refused a write. Neo4j has error codes for that, and the driver an error class if there is
+    only one server; Memgraph has one code for all errors, so its text is read."""
     from neo4j.exceptions import ForbiddenOnReadOnlyDatabase, Neo4jError, NotALeader, WriteServiceUnavailable
 
     if isinstance(error, (ForbiddenOnReadOnlyDatabase, NotALeader, WriteServiceUnavailable)):

@@ -82,8 +82,8 @@ class Server:
         return self.url.startswith("neo4j")
 
     def credentials(self) -> tuple[str, str]:
-        """User and password as they are now; two empty texts where nobody has to log on (older Memgraphs refuse to be
-        told nothing at all). Raises ``Unauthorized`` where the password is not where it should be."""
+        """User and password, read now; two empty texts for a database without login, as older Memgraphs refuse none at
+        all. Raises ``Unauthorized`` if the password cannot be read."""
         if self.password_env:
             password = os.environ.get(self.password_env, "")
             if not password:

@@ -28,7 +28,7 @@ class Login:
 
 
 class Api:
-    """One server. Whatever fails raises the `BackendError` that fits; deadlines are in seconds, logging in included."""
+    """A client of one server. Failures raise the fitting `BackendError`; deadlines, in seconds, include logging in."""
 
     def __init__(self, url: str, login: Login) -> None:
         self._login, self._token = login, ""
@@ -119,7 +119,7 @@ class Api:
                 found |= {str(one["id"]): label in (one.get("label"), one["name"]) for one in reply}
             except (AttributeError, KeyError, TypeError):
                 raise InvalidAnswer(f"{self.server}: the list of documents is none") from None
-            # An older server gives all of them whatever it is asked.
+            # An older server returns all of them regardless of the request.
             if len(reply) < PAGE or len(found) == before:
                 return [one for one, wanted in found.items() if wanted]
 

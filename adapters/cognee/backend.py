@@ -1,4 +1,4 @@
-"""Cognee as a backend: its triplets and passages, and, where it is told to, a dataset of it that remembers.
+"""Cognee as a backend: searches its triplets and passages and, if configured, stores memories in one of its datasets.
 
     [backends.cognee]
     adapter = "adapters.cognee:Cognee"
@@ -52,10 +52,10 @@ FORMER: Mapping[str, str] = {"INSIGHTS": GRAPH, "TRIPLET_COMPLETION": GRAPH}
 """search types that Cognee no longer has, and what took their place"""
 LOOK_S = 1.0
 ADD_S, BUILD_S = 60.0, 60.0
-"""its first run after a start takes seconds before it answers, though the work is done behind"""
+"""its first run after a start takes seconds before it answers, though the work is done in the background"""
 POLL_S = 1.0
 ROUNDS = 3
-"""makings after which documents that still wait will not be helped by another one; tries to reach it behind"""
+"""runs after which another one will not help documents that still wait; attempts to reach it in the background"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,17 +198,19 @@ class Cognee:
         )
         if status < 400:
             return reply
-        told = _told(reply)
+        detail = _detail(reply)
         if status != 404:
-            raise InvalidAnswer(f"{server} answered {status}: it does not know such a search, Cognee 1.x does ({told})")
-        if "NoData" in told:
+            raise InvalidAnswer(
+                f"{server} answered {status}: it does not know such a search, Cognee 1.x does ({detail})"
+            )
+        if "NoData" in detail:
             return []
         own = self._options.dataset
-        if "DatasetNotFound" in told and own and f"'{own}'" in told:
+        if "DatasetNotFound" in detail and own and f"'{own}'" in detail:
             # It is made when something is remembered; until then only the others are there to be searched.
             others = [name for name in body["datasets"] if name != own]
             return await self._results({**body, "datasets": others}, deadline_s) if others else []
-        raise HttpStatus(f"{server} answered 404: {told}", 404)
+        raise HttpStatus(f"{server} answered 404: {detail}", 404)
 
     # Remembering
 
@@ -223,7 +225,7 @@ class Cognee:
         )
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        """Adds each as a document, which is durable; it is found once Cognee has made its graph of it, behind.
+        """Adds each as a document, which is durable; it is found once Cognee has built its graph in the background.
 
         The native id is the event's: the document's label, by which it is forgotten.
         """
@@ -281,7 +283,7 @@ class Cognee:
             asked_for = seen
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What it answers, though it is out of reach for a moment: nobody waits for what is done behind."""
+        """Its answer, retried while it is unreachable: nobody waits for this background work."""
         for _ in range(ROUNDS - 1):
             try:
                 return await ask()
@@ -344,7 +346,7 @@ def _is_id(name: str) -> bool:
     return True
 
 
-def _told(reply: object) -> str:
+def _detail(reply: object) -> str:
     """What a refusal says, in one short line; never what was asked."""
     detail = reply.get("detail", reply.get("error")) if isinstance(reply, dict) else None
     if isinstance(detail, list) and detail and isinstance(detail[0], dict):

@@ -104,7 +104,7 @@ def passage(item: Any, assumed: Scope) -> Hit | None:
         return None
     if not text.strip():
         raise ValueError("a passage says something")
-    # Cognee gives the distance, cosine's unless it was told otherwise: less is nearer.
+    # Cognee gives the distance, cosine's unless configured otherwise: less is nearer.
     score = -distance if isinstance(distance, int | float) and not isinstance(distance, bool) else None
     if event_id is None:
         return hit_of({"native_id": item["id"], "text": text, "score": score}, assumed)
@@ -168,18 +168,18 @@ def _connections(lines: str, assumed: Scope) -> Iterator[Hit]:
         if parts is None:
             continue  # the rest of a description that has line ends
         subject, relation = parts[0].strip(), parts[1].strip()
-        object_, _, told = f" {parts[2]}".partition("  (")
-        state = _STATUS.search(told or object_)
-        if state and told:
-            told = told[: state.start()]
+        object_, _, description = f" {parts[2]}".partition("  (")
+        state = _STATUS.search(description or object_)
+        if state and description:
+            description = description[: state.start()]
         elif state:
             object_ = object_[: state.start()]
-        object_, told = object_.strip(), told.removesuffix(")").strip()
+        object_, description = object_.strip(), description.removesuffix(")").strip()
         if not subject or not object_ or _is_excerpt(subject) or _is_excerpt(object_):
             continue
         if relation in _BOOKKEEPING:
             continue
-        text = told or f"{subject} {relation.replace('_', ' ')} {object_}"
+        text = description or f"{subject} {relation.replace('_', ' ')} {object_}"
         yield Hit(
             native_id=f"{subject} --[{relation}]--> {object_}",
             text=f"{text} [{state[1]}]" if state else text,
@@ -190,7 +190,7 @@ def _connections(lines: str, assumed: Scope) -> Iterator[Hit]:
 
 
 def woven(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Several lists as one: the first of each, then the second of each; whatever came before is left out."""
+    """Several lists as one: the first of each, then the second of each; repeated items are left out."""
     found: dict[str, Hit] = {}
     for rank in range(max(map(len, lists), default=0)):
         for one in lists:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from adapters.bolt.errors import told
+from adapters.bolt.errors import with_fix
 from adapters.cortex.consolidate import Kept, initial, keep
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View
@@ -188,7 +188,7 @@ class Cortex:
         try:
             held = await self.graph.stats()
         except (BackendError, SettingsError) as error:
-            return Description(notes=(told(error, "its table"),), degraded=True)
+            return Description(notes=(with_fix(error, "its table"),), degraded=True)
         notes = () if self.embedder else ("no embedding model: searched by words and graph only",)
         faults = (*held.faults, self._fault) if self._fault else held.faults
         return Description(held.items, held.vectors, held.vectors_pending, (*notes, *faults), bool(faults))

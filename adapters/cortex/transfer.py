@@ -88,12 +88,12 @@ async def imported(
     there = await graph.get([*memories, *named])
     known = (memories.keys() & there.keys()) - gone
     lost |= {i for i in named - memories.keys() if i not in there or not scope.admits(there[i].event.scope)}
-    told = {id_: memory for id_, memory in memories.items() if id_ not in known | gone}
-    again = restored([memories[id_] for id_ in gone], [*told.values(), *(there[id_] for id_ in known)])
-    new = [_without(memory, lost, again.get(memory.id, {})) for memory in told.values()]
+    fresh = {id_: memory for id_, memory in memories.items() if id_ not in known | gone}
+    reinstated = restored([memories[id_] for id_ in gone], [*fresh.values(), *(there[id_] for id_ in known)])
+    new = [_without(memory, lost, reinstated.get(memory.id, {})) for memory in fresh.values()]
     await graph.add(new)
     await free_orphans(graph, {m.id: m.state.merged_into for m in new if m.state.merged_into})
-    freed = sum(memory != told[memory.id] for memory in new)
+    freed = sum(memory != fresh[memory.id] for memory in new)
     return Imported(len(new), len(known), len(gone), freed)
 
 

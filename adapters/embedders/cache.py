@@ -182,23 +182,13 @@ class VectorStore:
     def forget(self, texts: Sequence[str]) -> None:
         """Removes these from the file itself: the space is overwritten, and the write-ahead log emptied.
 
-        From the files of other models beside it, too: one that nobody uses any more must not remember either.
+        Also from the files of other models, even if nobody uses them any more.
         """
         hashes = [content_hash(text) for text in texts]
         self._attempt("forget", lambda database: _forget(database, hashes))
         for path in self._path.parent.glob("*.sqlite"):
             if path != self._path:
-                _forget_beside(path, hashes)
-
-    def token_bytes(self) -> int:
-        """How much of the bound is taken."""
-        sizes: list[int] = []
-
-        def read(database: sqlite3.Connection) -> None:
-            sizes.append(_token_bytes(database))
-
-        self._attempt("read", read)
-        return sum(sizes)
+                _forget_in_other_model(path, hashes)
 
     def close(self) -> None:
         with self._lock:
@@ -300,7 +290,7 @@ def _forget(database: sqlite3.Connection, hashes: Sequence[str]) -> None:
     database.execute("pragma wal_checkpoint(truncate)")
 
 
-def _forget_beside(path: Path, hashes: Sequence[str]) -> None:
+def _forget_in_other_model(path: Path, hashes: Sequence[str]) -> None:
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as database:
             database.execute("pragma secure_delete = on")

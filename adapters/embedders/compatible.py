@@ -1,4 +1,4 @@
-"""Whatever answers in OpenAI's form: LM Studio, vLLM, llama.cpp's server, a proxy. No key unless one is configured."""
+"""Any server with OpenAI's API: LM Studio, vLLM, llama.cpp's server, a proxy. No key unless one is configured."""
 
 from adapters.embedders.api import Api
 

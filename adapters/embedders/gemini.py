@@ -1,7 +1,7 @@
 """Google's Gemini API: https://ai.google.dev/api/embeddings. A request is a list of requests, one a text.
 
-``gemini-embedding-001`` is told by ``taskType`` what a text is for; ``gemini-embedding-2`` by a prompt before it. The
-latter takes pictures and recordings as well, in the body of the request, which may have 20 MB.
+``gemini-embedding-001`` gets the purpose of a text in ``taskType``, ``gemini-embedding-2`` in a prompt before it. The
+latter also takes pictures and recordings, in the body of the request, at most 20 MB.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A text is sent once: what came back is kept in memory and on disk, and callers who ask meanwhile wait for the same
 request. A question goes at once and is not kept on disk. What is being stored waits its turn under the budget of the
-minute; nothing is asked again here, for whoever fills in vectors does that. After a failure the provider is left alone
+minute; nothing is retried here; the backfill does that. After a failure the provider is left alone
 for a while, so that a question does not wait for a server that is down: it hears at once, and words are searched.
 
 A reply counts only whole: as many vectors as texts, each of the right length, finite and not zero. Otherwise it is
@@ -282,8 +282,8 @@ def vectors_of(api: Api, server: str, reply: Any, count: int) -> NDArray[np.floa
 def unit(vectors: NDArray[np.float64], server: str, dimensions: int) -> Floats:
     """The vectors at unit length. Raises InvalidAnswer where one has another length, is not finite, or is zero."""
     if vectors.shape[1] != dimensions:
-        told = f"{server}: its vectors have {vectors.shape[1]} numbers, not {dimensions}"
-        raise InvalidAnswer(f"{told}: set [embedder] dimensions to what the model gives")
+        fault = f"{server}: its vectors have {vectors.shape[1]} numbers, not {dimensions}"
+        raise InvalidAnswer(f"{fault}: set [embedder] dimensions to what the model gives")
     with np.errstate(all="ignore"):
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         scaled = vectors / lengths
@@ -308,12 +308,12 @@ def explained(error: BackendError, api: Api, model: str) -> BackendError:
     return _again(error, f"{error}: {fix}")
 
 
-def _again(error: BackendError, told: str) -> BackendError:
+def _again(error: BackendError, text: str) -> BackendError:
     if isinstance(error, RateLimited):
-        return RateLimited(told, error.retry_after_s)
+        return RateLimited(text, error.retry_after_s)
     if isinstance(error, HttpStatus):
-        return HttpStatus(told, error.status, error.retry_after_s)
-    return type(error)(told)
+        return HttpStatus(text, error.status, error.retry_after_s)
+    return type(error)(text)
 
 
 async def _dimensions(api: Api, http: Http, model: str, options: Options) -> int:
@@ -322,9 +322,9 @@ async def _dimensions(api: Api, http: Http, model: str, options: Options) -> int
         reply = await http.post(api.path(model), api.body(Ask(model, ["dimensions"])), options.timeout_s)
         return int(vectors_of(api, http.server, reply, 1).shape[1])
     except FusionError as error:
-        told = explained(error, api, model) if isinstance(error, BackendError) else error
+        reason = explained(error, api, model) if isinstance(error, BackendError) else error
         raise SettingsError(
-            f"[embedder] {api.name}/{model}: how long its vectors are is not known, and it does not say: {told}; "
+            f"[embedder] {api.name}/{model}: how long its vectors are is not known, and it does not say: {reason}; "
             "fix that, or write dimensions = …"
         ) from None
 

@@ -2,7 +2,7 @@
 
 A text is encoded once, however many ask for it and whenever: one forward pass gives its dense vector and its tokens',
 both are kept in memory and on disk, and callers who ask meanwhile wait for the same pass. Queries have threads of their
-own, so that they never stand behind what is being stored; on Linux the threads that store run at a lower priority.
+own, so that they never wait for what is being stored; on Linux the threads that store run at a lower priority.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts under way to a model: whoever asks for one that is under way waits for the same answer."""
+"""Single-flight embedding: requests for a text that is already being embedded wait for the same result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Flight(Generic[Value]):
 
 
 Fly = Callable[[dict[str, Flight[Value]]], Coroutine[Any, Any, None]]
-"""Encodes these texts and lands each flight; what it raises is heard by all who wait for those that have not landed."""
+"""Encodes these texts and lands each flight; an exception reaches all who wait for those that have not landed."""
 
 
 class Flights(Generic[Value]):
@@ -61,7 +61,7 @@ class Flights(Generic[Value]):
         fault: BaseException = ModelMissing("the embedder was closed while it encoded")
         try:
             await fly(mine)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait for these texts must hear of it
+        except Exception as error:  # noqa: BLE001 - it is passed to all who wait for these texts
             fault = error
         finally:
             for text, flight in mine.items():

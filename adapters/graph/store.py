@@ -1,6 +1,6 @@
-"""Memories as a graph in SQLite: what the stores of `cortex` and `triples` have in common.
+"""A graph of memories in SQLite, the base of the stores of `cortex` and `triples`.
 
-SQLite is the truth; the index (lexical, vectors) is derived from it and brought into line at every opening.
+SQLite is the truth; the index (lexical, vectors) is derived from it and brought into step at every opening.
 """
 
 from __future__ import annotations
@@ -63,21 +63,18 @@ end;
 """
 
 SPEAKER = "person"
-"""the entity type of who said a memory"""
+"""the entity type of a memory's speaker"""
 
 
 OVERFETCH = 3
-"""times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
+"""factor on the limit when the index is searched: it also has superseded and expired memories, and edges"""
 
 
 class GraphStore:
-    """SQLite and its index in step: captured events in, rows and index keys out. What is found a subclass ranks.
-
-    Ids are event ids: they survive a rebuild.
-    """
+    """SQLite and its index, kept in step; a subclass ranks what they find. Native ids are event ids."""
 
     schema: ClassVar[tuple[str, ...]] = (SCHEMA,)
-    """steps, as `Database.open` takes them"""
+    """migration steps for `Database.open`"""
     facts_are_searched: ClassVar[bool] = False
     """whether relations have index entries of their own"""
     searched: ClassVar[str] = "true"
@@ -112,7 +109,7 @@ class GraphStore:
         return await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
 
     async def check(self) -> str | None:
-        """The index, which is written again from SQLite where it is damaged, and SQLite itself."""
+        """Check SQLite and the index; rebuild a damaged index from SQLite."""
         await self._database.check()
         async with self._publishing:
             fault = await self._index.damage()
@@ -132,8 +129,8 @@ class GraphStore:
     def _insert(
         self, db: Connection, batch: Sequence[Captured], more: Mapping[str, Mapping[str, object]] | None = None
     ) -> dict[str, int]:
-        """Inserts what is new of ``batch``; the rows of that, by event. ``more`` has columns of a subclass's own by
-        event, the same of each."""
+        """Insert the new events of ``batch``. Returns their row ids by event id. ``more`` has a subclass's extra
+        columns by event id, the same columns for each."""
         ids = [captured.event.event_id for captured in batch]
         known = {row[0] for row in tuples(db, f"select event_id from memory where event_id in {VALUES}", (dumps(ids),))}
         new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
@@ -148,12 +145,12 @@ class GraphStore:
         return {event_id: rows[event_id] for event_id in new}
 
     def _connect(self, db: Connection, memories: Sequence[tuple[int, Captured]]) -> None:
-        """Records what new memories, by row, mention and assert."""
-        learnt = [(m, c.event.scope, mentioned(c.event, c.extraction), c.extraction.facts) for m, c in memories]
-        entities = _entities(db, ((scope, found) for _, scope, found, _ in learnt))
+        """Record the mentions and relations of new memories, given with their row ids."""
+        extracted = [(m, c.event.scope, mentioned(c.event, c.extraction), c.extraction.facts) for m, c in memories]
+        entities = _entities(db, ((scope, found) for _, scope, found, _ in extracted))
         mentions: list[tuple[int, int]] = []
         relations: list[tuple[object, ...]] = []
-        for memory, scope, found, facts in learnt:
+        for memory, scope, found, facts in extracted:
             mine = _owner(scope)
             ids = {name: entities[(*mine, name)] for name in found}
             mentions += [(entity, memory) for entity in ids.values()]
@@ -168,7 +165,7 @@ class GraphStore:
                 for fact in facts
                 if is_edge(fact)
             ]
-        # One statement: for each of its own SQLite would go through all that it has noted for undoing this work.
+        # One statement: SQLite would walk its undo log once for each statement.
         db.execute(
             "insert or ignore into mention (entity, memory) select value ->> 0, value ->> 1 from json_each(?)",
             (dumps(mentions),),
@@ -178,8 +175,8 @@ class GraphStore:
     async def _delete(
         self, ids: Sequence[str], before: Callable[[Connection], list[str]] = lambda db: []
     ) -> frozenset[str]:
-        """Removes memories with their mentions and relations; those that were there. What other memories assert as
-        well stays theirs. ``before`` goes into the same transaction, and names ids that it has changed."""
+        """Delete memories with their mentions and relations. Returns the ids that existed. ``before`` runs in the same
+        transaction and returns the ids that it changed. Relations that other memories assert too stay."""
 
         def delete(db: Connection) -> tuple[frozenset[str], list[str]]:
             keys = [*self._keys(db, ids), *before(db)]
@@ -192,7 +189,7 @@ class GraphStore:
         return gone
 
     def _keys(self, db: Connection, event_ids: Sequence[str]) -> list[str]:
-        """The index keys that these events have a part in, whether they exist or not."""
+        """The index keys of these events and of the facts that they assert."""
         keys = list(event_ids)
         if self.facts_are_searched:
             found = db.execute(
@@ -205,8 +202,8 @@ class GraphStore:
     # The index, derived
 
     async def _publish(self, keys: Iterable[str]) -> None:
-        """Brings the index to what SQLite says of ``keys`` now. One at a time, so that the last word is SQLite's last
-        word; callers that wait are served together."""
+        """Bring the index entries of ``keys`` into step with SQLite. One call runs at a time and also serves those that
+        wait, so the index ends in SQLite's last state."""
         self._stale.update(keys)
         async with self._publishing:
             taken, self._stale = self._stale, set()
@@ -229,7 +226,7 @@ class GraphStore:
 
     @classmethod
     def _entries(cls, db: Connection, keys: Sequence[str] | None) -> list[Entry]:
-        """Index entries as they should be: of ``keys``, or of everything."""
+        """The index entries that SQLite implies, of ``keys`` or of everything."""
         chosen = () if keys is None else (dumps(keys),)
         rows = db.execute(
             f"select * from memory m where {cls.searched} {'' if keys is None else f'and event_id in {VALUES}'} "
@@ -271,11 +268,11 @@ def _insert_with(names: tuple[str, ...]) -> str:
 
 
 VALUES = "(select value from json_each(?))"
-"""any number of values as one parameter"""
+"""any number of values as one JSON parameter"""
 
 
 def fact_id(scope: Scope, fact: Fact) -> str:
-    """Names a triple within a scope, however it is spelt; stable across rebuilds."""
+    """The id of a triple within a scope; independent of spelling, and stable across rebuilds."""
     parts = (
         scope.tenant,
         scope.user_id,
@@ -302,7 +299,7 @@ def is_edge(fact: Fact) -> bool:
 
 
 def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
-    """What an event mentions, by key: its entities, both ends of its facts, and who said it."""
+    """The entities that an event mentions, by key: extracted ones, both ends of its facts, and the speaker."""
     found = list(extraction.entities)
     found += [Entity(name) for f in extraction.facts if is_edge(f) for name in (f.subject, f.object)]
     if event.speaker:
@@ -315,8 +312,8 @@ def mentioned(event: Event, extraction: Extraction) -> dict[str, Entity]:
 
 
 def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]]]) -> dict[tuple[str, str, str], int]:
-    """Ids of entities by tenant, owner and key; those that are missing are made, and a type better than the general
-    "concept" is taken over."""
+    """Ids of entities by tenant, owner and key. Creates missing ones, and replaces the type "concept" by a more
+    specific one."""
     wanted = {
         (*_owner(scope), name): (storable(entity.name.strip()), storable(entity.type))
         for scope, names in mentioned
@@ -342,7 +339,7 @@ def _entities(db: Connection, mentioned: Iterable[tuple[Scope, dict[str, Entity]
 
 
 def neighbours(db: Connection, event_id: str, scope: Scope, span: int) -> list[Row]:
-    """Up to ``span`` memories before and after one in its document, in order, without it; superseded ones left out."""
+    """Up to ``span`` memories before and after one in its document, in order, without itself and superseded ones."""
     here: Row | None = db.execute(
         "select id, document, place_start, place_unit from memory where event_id = ? and tenant = ?",
         (event_id, scope.tenant),

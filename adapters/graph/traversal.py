@@ -1,8 +1,8 @@
-"""The reading half of a graph store: from the entities that a query names to the memories they lead to.
+"""The graph walk: from the entities that a query names to the memories that they lead to.
 
-The distance of a memory is 1 + the number of edges between an entity of the query and one that the memory mentions. An
-edge is a relation that a memory asserts, walked either way, or being mentioned together in a memory. Only memories that
-the query may see carry edges, so that no path passes through what is another's, superseded or quarantined.
+A memory's distance is 1 + the number of edges between an entity of the query and one that the memory mentions. An edge
+is a relation that a memory asserts, walked either way, or a common mention in one memory. Only memories that the query
+may see carry edges, so no path passes through another user's, superseded or quarantined memories.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from fusion.store.rows import storable
 from fusion.store.sqlite import Connection, tuples
 
 MAX_QUERY_ENTITIES = 10
-"""entities of a query that are walked from, the rarest first: seed 000's bound on its entity search"""
+"""entities of a query where the walk begins, the rarest first (seed 000)"""
 
 HUB_SCAN_FACTOR = 16
-"""times ``fan_out``: edges of a hub that are looked at, newest first, for those that the query may see"""
+"""factor on ``fan_out``: edges of a hub that are checked for visibility, newest first"""
 
 MAX_VISITED = 512
-"""memories that a walk looks at in all, from the nearest and rarest entities first; beyond, it would say little"""
+"""memories that a walk visits at most, from the nearest and rarest entities first"""
 
 MENTIONED_WITH = "mentioned with"
-"""how a path names the edge between two entities of one memory"""
+"""the name in a path of an edge between two entities of one memory"""
 
 
 Condition = tuple[str, Mapping[str, object]]
-"""the condition on a row ``m`` of ``memory`` under which a query sees it, and its parameters"""
+"""a SQL condition on a row ``m`` of ``memory``, true if a query may see it, and its parameters"""
 
 
 # Not frozen, as `fusion.contract.Hit` is not, and for the same reason: a walk makes hundreds.
@@ -43,10 +43,10 @@ Condition = tuple[str, Mapping[str, object]]
 
 @dataclass(slots=True, unsafe_hash=True)
 class ReachedEntity:
-    """An entity that a walk came to, ``depth`` edges from the query's; ``came`` is the entity before it.
+    """An entity that the walk reached, ``depth`` edges from the query's; ``came`` is the entity before it.
 
-    ``inverse``: the edge was walked from its object to its subject. ``activation``: how much of the query arrives here,
-    from 1 down.
+    ``inverse``: the edge was walked from its object to its subject. ``activation`` is how much of the query arrives
+    here, at most 1.
     """
 
     entity: int
@@ -60,7 +60,7 @@ class ReachedEntity:
 
 @dataclass(slots=True, unsafe_hash=True)
 class LinkedMemory:
-    """A memory that a walk came to: ``hops`` away, through ``entity`` (the nearest, then the most telling)."""
+    """A memory that the walk reached, ``hops`` away, through ``entity`` (the nearest, then the rarest)."""
 
     memory: int
     hops: int
@@ -69,23 +69,22 @@ class LinkedMemory:
 
 
 HOP_DECAY = 0.5
-"""what is left with each hop: seed 000's graph proximity is 1 for one hop, .5 for two, .25 for three"""
+"""factor on the activation for each hop; seed 000's graph proximity is 1 for one hop, .5 for two, .25 for three"""
 
 
 @lru_cache(maxsize=4096)
 def rarity(mentions: int) -> float:
-    """How much a mention of an entity says, from 1 for its only one down: 1 / log2(1 + mentions).
+    """The weight of a mention of an entity: 1 / log2(1 + mentions), 1 for its only mention.
 
-    Adamic and Adar, "Friends and neighbors on the Web", 2003: what two things share counts the more the fewer others
-    share it.
+    Adamic and Adar, "Friends and neighbors on the Web", 2003: what two things share counts more if few others share it.
     """
     return 1 / log2(1 + max(1, mentions))
 
 
 def query_entities(db: Connection, text: str, scope: Scope) -> dict[int, str]:
-    """The entities that ``text`` names, of whom ``scope`` asks for, with their keys: rarest first, at most ten.
+    """The entities of the owners in ``scope`` that ``text`` names, with their keys, rarest first, at most ten.
 
-    Where it asks for several owners, each may have one of the same key.
+    Several owners may have an entity with the same key.
     """
     wanted = list({name for _, _, name in spans(text)})
     if not wanted:
@@ -100,12 +99,12 @@ def query_entities(db: Connection, text: str, scope: Scope) -> dict[int, str]:
             "keys": dumps(wanted),
         },
     ).fetchall()
-    meant = set(named(text, {row["key"] for row in rows}))
-    return {row["id"]: row["key"] for row in [row for row in rows if row["key"] in meant][:MAX_QUERY_ENTITIES]}
+    matched = set(named(text, {row["key"] for row in rows}))
+    return {row["id"]: row["key"] for row in [row for row in rows if row["key"] in matched][:MAX_QUERY_ENTITIES]}
 
 
 def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) -> list[int]:
-    """The memories of these events that are seen, in this order."""
+    """The row ids of those events that are visible, in this order."""
     seen, values = view
     rows = tuples(
         db,
@@ -116,8 +115,8 @@ def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) 
 
 
 def walk(db: Connection, view: Condition, seeds: Sequence[int], how: Walking) -> dict[int, ReachedEntity]:
-    """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest way, by a relation rather than by a
-    common mention. A hub (more than ``fan_out`` mentions) is a place to start from, never one to pass or to end at."""
+    """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest path, preferring relations to
+    common mentions. A walk may start at a hub (more than ``fan_out`` mentions), but not pass it or end there."""
     if not seeds:
         return {}
     seen, values = view
@@ -138,7 +137,7 @@ def walk(db: Connection, view: Condition, seeds: Sequence[int], how: Walking) ->
 def reached_entities(
     ways: Iterable[tuple[int, int, int | None, str | None, int, str, int]],
 ) -> dict[int, ReachedEntity]:
-    """Entities by the best way to each: (entity, depth, came, predicate, inverse, name, mentions), nearest first."""
+    """Entities by the best path to each: (entity, depth, came, predicate, inverse, name, mentions), nearest first."""
     reached: dict[int, ReachedEntity] = {}
     for entity, depth, came, predicate, inverse, name, mentions in ways:
         arriving = HOP_DECAY * reached[came].activation if came in reached else 1.0
@@ -185,8 +184,8 @@ group by w.entity order by way, e.mentions, e.id limit :visited
 def mention_pairs(
     db: Connection, view: Condition, reached: Mapping[int, ReachedEntity], similar: Sequence[int], how: Walking
 ) -> set[tuple[int, int]]:
-    """Pairs of what was reached and a memory that mentions it. Of a hub its newest are taken, and those ``similar``,
-    which text search found, all of them visible."""
+    """Pairs of a reached entity and a visible memory that mentions it. Of a hub only its newest memories are taken, and
+    those in ``similar``, which text search found."""
     if not reached:
         return set()
     near, room = [], MAX_VISITED
@@ -220,7 +219,7 @@ def mention_pairs(
 def by_strength(
     pairs: Iterable[tuple[int, int]], reached: Mapping[int, ReachedEntity], similar: Sequence[int]
 ) -> list[LinkedMemory]:
-    """What is linked by these pairs of an entity and a memory that mentions it, strongest first.
+    """The memories linked by these pairs of an entity and a memory, strongest first.
 
     A memory's strength is the sum of the activation of its entities. Equals are ordered as in ``similar``, best first,
     then newest first.
@@ -234,7 +233,7 @@ def by_strength(
         for memory in mentioned.get(entity, ()):
             strength[memory] = strength.get(memory, 0.0) + came.activation
             nearest.setdefault(memory, entity)
-    # Rounded, so that equals are equal whatever the last bit of their sums.
+    # Rounded, so that floating-point errors do not order equals.
     found = [LinkedMemory(m, reached[e].depth + 1, round(strength[m], 9), e) for m, e in nearest.items()]
     rank = {memory: place for place, memory in enumerate(similar)}
     return sorted(found, key=lambda f: (-f.strength, rank.get(f.memory, len(rank)), -f.memory))
@@ -243,11 +242,11 @@ def by_strength(
 def paths(
     db: Connection, found: Sequence[LinkedMemory], reached: Mapping[int, ReachedEntity]
 ) -> dict[int, tuple[str, ...]]:
-    """For each memory the chain that justifies it: from an entity of the query, predicate by predicate.
+    """For each memory the path that justifies it, from an entity of the query on: ("julien", "corrected_by", "bug
+    gateway").
 
-    ("julien", "corrected_by", "bug gateway"): the relation that the memory itself asserts about the entity it was found
-    through closes the chain. One relation stands as it was asserted; in a longer chain, one that was walked from object
-    to subject is marked as SPARQL marks an inverse path: "^corrected_by".
+    It ends with the relation that the memory itself asserts about the entity it was found through. A single relation
+    reads as it was asserted; in a longer path an inverse step is marked as in SPARQL: "^corrected_by".
     """
     asserted: defaultdict[int, list[Asserted]] = defaultdict(list)
     through = {f.memory: f.entity for f in found if f.entity >= 0}

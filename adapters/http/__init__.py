@@ -1,4 +1,4 @@
-"""Memory systems behind HTTP: the exchange that every adapter over HTTP uses, and one that is all configuration."""
+"""Memory systems over HTTP: the exchange that all such adapters use, and an adapter that is only configuration."""
 
 from adapters.http.exchange import CONNECT_S, REPLY_BYTES, Credential, Http, checked, fix_of
 from adapters.http.memory import HttpMemory

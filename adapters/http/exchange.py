@@ -104,7 +104,7 @@ class Http:
         content_type: str = "application/json",
         accept: Container[int] = (),
     ) -> tuple[int, bytes]:
-        """As ``exchange``, for whoever reads the reply's bytes themselves."""
+        """As ``exchange``, but returns the reply's bytes."""
         import aiohttp
 
         session = self._opened()
@@ -112,7 +112,7 @@ class Http:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers()}
         if data is not None:
             headers["Content-Type"] = content_type
-        # Whatever aiohttp raises quotes the whole address, and some of it the headers: none of it is a cause to keep.
+        # aiohttp's errors quote the whole address and some headers, so they are not chained as a cause.
         try:
             async with session.request(
                 method, self._base + path, data=data, headers=headers, timeout=limits, allow_redirects=False
@@ -187,7 +187,7 @@ class Http:
             if inflate is None:
                 body += piece
             else:
-                # One byte more than is allowed tells a bomb from a reply that just fits.
+                # One byte more than allowed distinguishes a bomb from a reply that just fits.
                 try:
                     body += inflate.decompress(piece, self._reply_bytes + 1 - len(body))
                 except zlib.error:

@@ -16,7 +16,7 @@
     limit = 100                         # hits at most, where the server allows fewer than are asked for
     health = "/health"                  # a route that answers 2xx while all is well
 
-``preset`` takes the options that a known system needs (`presets.toml` beside this file); what stands beside it wins.
+``preset`` takes the options that a known system needs (`presets.toml` in this folder); the table's other options win.
 A placeholder ({query}, {limit}, {user_id} and the other dimensions, {project}, {audience}, those of ``values``)
 that has no value takes its key of the body with it. In ``fields``, left is a field of `Hit` or of its
 `Scope`, ``document``, ``start`` or ``end``; right is the path to it in an item, with dots, numbers counting in lists.
@@ -46,7 +46,7 @@ DESCRIBE_S = 1.0
 FRESH_S = 10.0
 """how long an answer stands for a look, which goes with each question: some servers take money for theirs"""
 NOBODY = "_nobody"
-"""whom a look asks for, where the server wants to be asked for somebody"""
+"""the user that a health check asks for, if the server requires one"""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 """the name of a header (RFC 9110, 5.6.2)"""

@@ -131,7 +131,7 @@ class Matrix:
             self._resting.extend(slots)
 
     def reusable(self) -> list[int]:
-        """The slots at rest that may be taken again; each is told once."""
+        """The freed slots that may be reused; each is returned once."""
         with self._lock:
             if self._searches:
                 return []

@@ -81,8 +81,8 @@ def weighted(
     """
     if not by_vectors:
         vector, text = 0.0, 1.0
-    told = [(key, score(-bm25)) for key, bm25 in by_words]
-    return _in_order(_sum(told, by_vectors, vector, text, wordless), by_words, by_vectors)
+    word_scores = [(key, score(-bm25)) for key, bm25 in by_words]
+    return _in_order(_sum(word_scores, by_vectors, vector, text, wordless), by_words, by_vectors)
 
 
 def convex(

@@ -91,7 +91,7 @@ class Haiku:
 
     @classmethod
     def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:
-        """The SDK is installed and the variable that has the key is set; whether the key is good, only a call tells."""
+        """The SDK is installed and the key's variable is set; only a call shows whether the key is valid."""
         if not installed():
             raise SettingsError(f"the judge needs the anthropic SDK: {INSTALL}")
         variable = _text(options, "api_key_env", VARIABLE)
@@ -142,7 +142,7 @@ class Haiku:
         except TimeoutError:
             call.took_s = self._clock() - call.at
             return Verdict("timeout", fault=f"no answer within {deadline_s:.2f} s", model=self._model)
-        except Exception as error:  # noqa: BLE001  whatever the SDK or the wire comes up with, the local order stands
+        except Exception as error:  # noqa: BLE001  on any failure the local order stays
             return self._fault(error)
 
     async def close(self) -> None:

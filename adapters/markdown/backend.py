@@ -1,4 +1,4 @@
-"""Markdown as a memory system: folders of the user's, and one of the gateway's own."""
+"""Markdown files as a memory system: the user's folders, and the gateway's own folder of notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from adapters.index import Entry, Index
 from adapters.index.merge import Scored, SearchResult
 from adapters.markdown import log
-from adapters.markdown.catalogue import Item, Shelf, native_of
+from adapters.markdown.catalogue import Item, ItemTable, native_of
 from adapters.markdown.decay import dated
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
@@ -46,22 +46,22 @@ from fusion.contract import (
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
 
 NOTES_SHOWN = 20
-"""remarks on single files in a description; the rest is counted"""
+"""remarks on single files in a description; more are only counted"""
 
 PAGE = 100
-"""candidates of each list that are ranked together: as many as a query asks for, and many times what is shown"""
+"""candidates of each list that are ranked together"""
 
 READ_S = 1.0
-"""what a reader of a document has, as the deadline of a search; half of it may go by in looking at the files"""
+"""deadline for reading a document; half of it may be spent on the scan"""
 
 T = TypeVar("T")
 
 
 class Markdown:
-    """Finds chunks of the user's files and the notes that the gateway was told to remember.
+    """Searches chunks of the user's files and the notes that the gateway has stored.
 
-    The files are the truth. A table of chunks and an index in ``folder/index`` follow them, as `Sync` has it. A
-    search sees each file as it was before or after a change, never between. The user's files are never written to.
+    The files are the truth; `Sync` keeps a table of chunks and an index in ``folder/index`` in step with them. A search
+    sees each file before or after a change, never in between. The user's files are never written to.
     """
 
     def __init__(self, opening: Opening, options: Options, roots: Sequence[Root], sync: Sync) -> None:
@@ -79,15 +79,14 @@ class Markdown:
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
-        """Its options are right."""
+        """Check the options. Raises ``SettingsError``."""
         Options.of(options)
 
     @classmethod
     async def open(cls, opening: Opening, *, timing: Timing | None = None) -> Self:
-        """Bring the index into step with the files: lexically before this returns, vectors behind.
+        """Open the store and index changed files: by words before this returns, by vectors in the background.
 
-        Only files that changed since the last time are read. Where a full disk or a file's owner stands in the way,
-        what was known is served, and ``describe`` says so.
+        If the disk is full or a file cannot be read, the last state is served and ``describe`` reports it.
         """
         options = Options.of(opening.options, opening.notes)
         if options.bind.tenant != opening.tenant:  # the user's files are another tenant's; our own folder is this one's
@@ -97,18 +96,18 @@ class Markdown:
             if root.folder.is_relative_to(os.path.realpath(opening.folder)):
                 raise SettingsError(f"[backends.markdown] paths lie in our own folder: {root.folder}")
         await asyncio.to_thread(Notes(found[0].folder).prepare)
-        shelf = await Shelf.open(opening.folder / "index", reading(found, options))
-        sync = Sync(found, options, opening.folder, shelf, timing or Timing())
+        table = await ItemTable.open(opening.folder / "index", reading(found, options))
+        sync = Sync(found, options, opening.folder, table, timing or Timing())
         try:
             store = cls(opening, options, found, sync)
-            if not shelf.stamp:  # nothing to be in step with: better the index takes all at once
+            if not table.stamp:  # nothing to be in step with: better the index takes all at once
                 await sync.follow()
             store._index = sync.index = await Index.open(
                 opening.folder / "index",
                 opening.embedder,
-                shelf,
-                pick=shelf.pick,
-                stamp=shelf.stamp,
+                table,
+                pick=table.pick,
+                stamp=table.stamp,
                 through=partial(Beholder, read=store._bytes) if options.media else None,
             )
             await sync.follow()
@@ -116,18 +115,18 @@ class Markdown:
         except BaseException:
             if sync.index is not None:
                 await sync.index.close()
-            await shelf.close()
+            await table.close()
             raise
         return store
 
     @property
     def index(self) -> Index:
-        """What can be moved to another embedding model (`adapters.reindex`)."""
+        """The index, which `adapters.reindex` moves to another embedding model."""
         return self._index
 
     def entries(self) -> Iterable[Entry]:
-        """All that the index is to hold, as it is asked for."""
-        return self._sync.shelf
+        """All entries that the index must have, read lazily."""
+        return self._sync.table
 
     # Reading
 
@@ -135,20 +134,20 @@ class Markdown:
         return [item.hit for item in await self.find(query)]
 
     async def find(self, query: Query, ranking: Ranking | None = None) -> Sequence[Item]:
-        """What ``search`` gives, with its headings; ``ranking`` instead of the settings'. Scores are from 0 to 1."""
+        """As ``search``, but with headings; ``ranking`` overrides the settings'. Scores are from 0 to 1."""
         if not query.text.strip() or query.limit < 1:
             return []
         await self._sync.freshen(query.deadline_s)
         items: list[Item] = []
         for _ in range(3):  # a file replaced between the index's answer and ours would be in neither state: ask again
-            generation = self._sync.shelf.generation
+            generation = self._sync.table.generation
             items = await self._ask(query, ranking or self._options.ranking)
-            if generation == self._sync.shelf.generation:
+            if generation == self._sync.table.generation:
                 break
         return items
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        return [await self._sync.shelf.beside(hit.native_id, span) for hit in hits]
+        return [await self._sync.table.neighbours(hit.native_id, span) for hit in hits]
 
     async def read(self, name: str) -> StoredDocument | None:
         """A file as it is on disk now, if a scan would read it.
@@ -158,7 +157,7 @@ class Markdown:
         """
         await self._sync.freshen(READ_S)
         root = next((root for root in self._roots if name.startswith(f"{root.name}/")), None)
-        if root is None or name not in self._sync.shelf.documents or (self._options.media and mime_of(name)):
+        if root is None or name not in self._sync.table.documents or (self._options.media and mime_of(name)):
             return None
         path = name.removeprefix(f"{root.name}/")
         try:
@@ -169,7 +168,7 @@ class Markdown:
         return StoredDocument(name, text, scope_of(root, path, self._options)) if text.strip() else None
 
     def _bytes(self, name: str, digest: bytes) -> bytes:
-        """A picture or recording, as it was when it was last looked at. Raises InvalidAnswer where it changed since."""
+        """The bytes of a picture or recording. Raises InvalidAnswer if it changed since the last scan."""
         root = next(root for root in self._roots if name.startswith(f"{root.name}/"))
         path = name.removeprefix(f"{root.name}/")
         try:
@@ -181,7 +180,7 @@ class Markdown:
         return content.data
 
     async def refresh(self) -> None:
-        """Look at all files now, and follow what changed."""
+        """Scan all files now and index what changed."""
         await self._finished(self._sync.refresh())
 
     async def describe(self) -> Description:
@@ -193,10 +192,10 @@ class Markdown:
             notes.insert(0, "found by words only: no embedding model is set up ([embedder])")
         notes += self._index.faults
         degraded = bool(self._sync.faults or self._index.faults)
-        return Description(len(self._sync.shelf), self._index.vectors, self._index.pending, tuple(notes), degraded)
+        return Description(len(self._sync.table), self._index.vectors, self._index.pending, tuple(notes), degraded)
 
     async def check(self) -> str | None:
-        """What is derived, which is written again from the files where it is damaged; the files are their owner's."""
+        """Check table and index, and rebuild them from the files if they are damaged."""
         return await self._finished(self._check())
 
     async def _check(self) -> str | None:
@@ -205,21 +204,21 @@ class Markdown:
                 return None
             damage = await self._sync.repair() or await self._index.damage()
             if damage is not None:
-                await self._index.rebuild(self._sync.shelf, damage)
-                await self._sync.shelf.settle({}, await self._sync.stamp())
+                await self._index.rebuild(self._sync.table, damage)
+                await self._sync.table.settle({}, await self._sync.stamp())
             return damage
 
     async def _ask(self, query: Query, ranking: Ranking) -> list[Item]:
-        """A page of candidates at a time, so that the best k are the first of the best k + 1: what a wider page finds
-        besides comes after."""
+        """Rank one page of candidates after the other. A wider page only appends results, so the best k are always the
+        first k of the best k + 1."""
         items: dict[str, Item] = {}
         width = PAGE
 
         def take(by_words: Scored, by_vectors: Scored) -> bool:
-            """Whether there is no more to be had."""
+            """Whether there are no more candidates."""
             found = self._ranked(by_words, by_vectors, ranking, query)
             while some := list(islice(found, query.limit)):
-                held = self._sync.shelf.held(one.key for one in some)
+                held = self._sync.table.held(one.key for one in some)
                 for one in some:
                     item = held.get(one.key)
                     if item is not None and query.admits(item.hit):
@@ -235,14 +234,14 @@ class Markdown:
         return list(items.values())[: query.limit]
 
     def _ranked(self, by_words: Scored, by_vectors: Scored, ranking: Ranking, query: Query) -> Iterator[SearchResult]:
-        """In their order; what they say and when it was noted is read only where the ranking looks at it."""
+        """The candidates, ranked; their texts and times are read only if the ranking uses them."""
         found = merged(by_words, by_vectors, ranking, _is_media if self._options.media else None)
         own = f"{self._roots[0].name}/"
         head = list(islice(found, ranking.looks))
         keys = [one.key for one in head]
         if ranking.looks is not None and all(key.startswith(own) for key in keys):
             keys = []  # conversations: there is nothing that names another
-        held = self._sync.shelf.held(keys)
+        held = self._sync.table.held(keys)
 
         def noted(key: str) -> datetime | None:
             item = held.get(key)
@@ -261,11 +260,11 @@ class Markdown:
         return ranked(chain(head, found), ranking, query.text, noted=noted, note=note, text=text, now=query.now)
 
     def _noted(self, hit: Hit) -> datetime | None:
-        """When something was noted, as far as that makes it age."""
+        """The time from which a hit ages; None if it does not."""
         if hit.event_id is not None:
             return hit.at.utc if hit.at else hit.recorded_at
         name = hit.place.document if hit.place else ""
-        known = self._sync.shelf.documents.get(name)
+        known = self._sync.table.documents.get(name)
         signature = known.signature if known else None
         return dated(name, datetime.fromtimestamp(signature[0] / 1e9, UTC) if signature else None)
 
@@ -275,14 +274,14 @@ class Markdown:
         return event.kind in self.features.kinds
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        """Write notes down; what is already in a user's own file is not copied.
+        """Write notes; an event that is already in a user's file is not copied.
 
-        Raises ``StoreFull``; then nothing that is half an entry is left behind.
+        Raises ``StoreFull``; then no partial entry remains.
         """
         return await self._finished(self._remember([captured.event for captured in batch]))
 
     async def append(self, text: str, scope: Scope, day: date) -> Place | None:
-        """Appends to the user's log of that day, where one is set and whoever is in ``scope`` would find it there."""
+        """Append to the user's log of that day, if one is set and ``scope`` can read it."""
         if self._log is None or not scope.admits(self._options.bind):
             return None
         root, folder = self._log
@@ -296,7 +295,7 @@ class Markdown:
         return outcome
 
     async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
-        """The events in the gateway's own folder; a user's files hold none."""
+        """The events in the gateway's own folder; the user's files have none."""
         found = await asyncio.to_thread(self._notes.events)
         beyond = sorted((event.event_id, path) for path, events in found.items() for event in events)
         by_id = {event.event_id: event for events in found.values() for event in events}
@@ -322,7 +321,7 @@ class Markdown:
         await self._sync.end()
         async with self._sync.writing:
             await self._index.close()
-            await self._sync.shelf.close()
+            await self._sync.table.close()
 
     async def _remember(self, batch: Sequence[Event]) -> list[tuple[str, ...]]:
         async with self._sync.writing:
@@ -345,18 +344,18 @@ class Markdown:
             return [native[event.event_id] for event in batch]
 
     async def _known(self, event: Event) -> tuple[str, ...]:
-        """The ids under which an event is here already: remembered before, or in the user's file it came from."""
-        if items := await self._sync.shelf.of_event(event.event_id):
+        """The native ids of an event that is already stored, or that came from a user's file."""
+        if items := await self._sync.table.of_event(event.event_id):
             return tuple(item.hit.native_id for item in items)
         path, place = _source_path(event), event.place
         if path is None or place is None:
             return ()
-        # Whoever asks in the event's scope must be able to find it in the file; else it needs an entry of its own.
+        # If the event's scope cannot read the file, the event needs an entry of its own.
         asking = replace(event.scope, audience="private")
         for root in self._roots[1:]:
             if not path.is_relative_to(root.folder):
                 continue
-            items = await self._sync.shelf.items(root.document(path.relative_to(root.folder).as_posix()))
+            items = await self._sync.table.items(root.document(path.relative_to(root.folder).as_posix()))
             hits = [item.hit for item in items]
             return tuple(
                 hit.native_id
@@ -367,35 +366,35 @@ class Markdown:
         return ()
 
     async def _append(self, files: dict[str, list[Event]]) -> list[tuple[Event, Item]]:
-        """Bring events to disk, then into the index, then into the table: one write a file, one for the index."""
+        """Write events to disk, then to the index, then to the table: one write for each file, one for the index."""
         added: list[tuple[Event, Item]] = []
         grown: list[tuple[str, list[Item], Signature | None]] = []
         self._unsure = bool(files)
         for path, events in files.items():
             name = self._roots[0].document(path)
             text = "".join(write(event) for event in events)
-            # What is found is what the file says, so that a later reading finds the same.
+            # Items are made from the file's text, so that a later scan gives the same items.
             items = [note_item(name, note.event, self._options) for note in parse(text).notes]
             if [item.hit.event_id for item in items] != [event.event_id for event in events]:
                 raise BadInput("a note cannot be written down: its times need a zone, its kind must be a known one")
             done = await asyncio.to_thread(self._notes.append, path, text)
-            known = self._sync.shelf.documents.get(name)
+            known = self._sync.table.documents.get(name)
             untouched = done.before == (known.signature if known else None)
             grown.append((name, items, done.after if untouched else None))
             added += zip(events, items, strict=True)
         if added:
             await self._index.put([entry for _, item in added for entry in item.entries])
-            await self._sync.shelf.extend(grown, await self._sync.stamp())
+            await self._sync.table.extend(grown, await self._sync.stamp())
         self._unsure = False
         return added
 
     async def _forget(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[Forgotten]:
-        """Takes entries out of their files: each file is written once, and looked through once before and after."""
+        """Remove entries from their files; each file is written once, and scanned before and after."""
         own = self._roots[0]
         users = {root.name for root in self._roots[1:]}
         async with self._sync.writing:
             await self._sync.sync([own])
-            entries = {event_id: await self._sync.shelf.of_event(event_id) for event_id, _ in items}
+            entries = {event_id: await self._sync.table.of_event(event_id) for event_id, _ in items}
             files: dict[str, set[str]] = {}
             for event_id, found in entries.items():
                 for item in found:
@@ -405,7 +404,7 @@ class Markdown:
                 await asyncio.to_thread(self._notes.remove, name, event_ids)
             if files:
                 await self._sync.sync([own])
-                await self._sync.shelf.checkpoint()
+                await self._sync.table.checkpoint()
                 if self._index.embedder is not None:
                     gone = (entry.text for found in entries.values() for item in found for entry in item.entries)
                     await self._index.embedder.forget(list(gone))
@@ -414,7 +413,7 @@ class Markdown:
                 if entries[event_id]:
                     outcomes.append("deleted")
                 elif any(
-                    [native.split("/")[0] in users or await self._sync.shelf.has(native) for native in native_ids]
+                    [native.split("/")[0] in users or await self._sync.table.has(native) for native in native_ids]
                 ):
                     outcomes.append("hidden")
                 else:
@@ -430,12 +429,12 @@ class Markdown:
         return task
 
     async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs to its end even if the caller goes away: files, index and table are never left out of step."""
+        """Run to the end even if the caller is cancelled, so that files, index and table stay in step."""
         return await asyncio.shield(self._start(work))
 
 
 def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | None:
-    """The root that a folder of logs is in, and its way from there, with ``/`` behind each step."""
+    """The root that contains the folder of daily logs, and its relative path, ending with ``/``."""
     if folder is None:
         return None
     real = Path(os.path.realpath(folder))
@@ -448,12 +447,12 @@ def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | No
 
 
 def _is_media(key: str) -> bool:
-    """Whether a key of the index is that of a picture or recording."""
+    """Whether a key of the index is a picture's or recording's."""
     return native_of(key).endswith(MEDIA)
 
 
 def _source_path(event: Event) -> Path | None:
-    """The file whose lines an event is, if it was imported from one."""
+    """The file that an event was imported from, None if it was not."""
     if event.place is None or event.place.unit != "line" or not (event.source or "").startswith("file:"):
         return None
     source = (event.source or "").removeprefix("file:")

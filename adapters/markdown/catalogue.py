@@ -1,8 +1,7 @@
-"""What is known of every document: a table on disk, derived from the files as the index is, and deleted with it.
+"""The table of documents and their items, in SQLite; derived from the files, like the index.
 
-Texts stay on disk and are read as they are found, so that a folder of a million chunks takes no more memory than its
-file names, and a start looks only at files that changed. A document is replaced in one step: a reader meets its old or
-its new state.
+Texts stay on disk until a search finds them, so a folder of a million chunks needs RAM only for its file names, and a
+start reads only changed files. A document is replaced in one transaction: a reader sees its old or its new state.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ _ANEW = "anew"
 _FIX = "It is derived from the files: delete it, and it is written again"
 _AT_ONCE = 500
 _MADE = 2_000
-# Items kept as they were made: to read and make a hundred again was half of a search. About 2 KB each.
+# Items in the cache, about 2 KB each: without it, reading a hundred was half of a search.
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that can be found: a chunk of a user's file, or an entry of the gateway's own.
+    """A search result: a chunk of a user's file, or an entry of the gateway's own folder.
 
-    ``entries`` are what the index holds of it: more than one for a long entry, which is found by any of
-    its parts and given back whole. ``headings`` lead to it, outermost first.
+    ``entries`` are its index entries; a long note has several, is found by any of them and returned whole.
+    ``headings`` lead to it, outermost first.
     """
 
     hit: Hit
@@ -61,8 +60,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's items. ``signature`` is that of the state they were read from; ``None`` makes the next look read
-    it again, and ``digest`` then says whether anything changed."""
+    """A file's items. ``signature`` is the file state that they were read from; with ``None`` the next scan reads the
+    file again, and compares ``digest``."""
 
     name: str
     items: Sequence[Item]
@@ -73,7 +72,7 @@ class Document:
 
 @dataclass(slots=True)
 class Known:
-    """What is kept in memory of a document."""
+    """The part of a document that is kept in RAM."""
 
     signature: Signature | None
     digest: bytes | None
@@ -85,7 +84,7 @@ Made = dict[str, tuple[Item, frozenset[str]]]
 
 
 class Held:
-    """The items that some keys of the index stand for, at one moment. What was ``made`` before is not made again."""
+    """The items of some index keys, from one snapshot; ``made`` has those from the cache."""
 
     def __init__(self, made: Made, bodies: Mapping[str, bytes], hidden: Collection[str] = ()) -> None:
         self._made = made
@@ -93,7 +92,7 @@ class Held:
         self._hidden = hidden
 
     def get(self, key: str) -> Item | None:
-        """``None`` for what is not in any document: not any more, or not yet."""
+        """The item of a key; ``None`` if no document has it any more, or yet."""
         native = native_of(key)
         if native.partition("/")[0] in self._hidden:
             return None
@@ -101,19 +100,18 @@ class Held:
             body = self._bodies.get(native)
             if body is None:
                 return None
-            told = orjson.loads(body)
-            keys = frozenset(entry[0] for entry in told.pop("entries"))
-            self._made[native] = Item(_hit(told.pop("hit")), (), **_lists(told)), keys
+            stored = orjson.loads(body)
+            keys = frozenset(entry[0] for entry in stored.pop("entries"))
+            self._made[native] = Item(_hit(stored.pop("hit")), (), **_lists(stored)), keys
         item, keys = self._made[native]
         return item if key in keys else None
 
 
-class Shelf:
-    """All documents by name, all items by what they are looked up by.
+class ItemTable:
+    """The table of all documents and items.
 
-    ``generation`` counts what was taken away or replaced: where it is the same before and after, nothing was.
-    ``stamp`` is that of the index when it last held just what stands here, for `Index.open`. ``hidden`` are the roots
-    whose documents are kept but not found.
+    ``generation`` changes whenever something is removed or replaced. ``stamp`` is the index's when both were last in
+    step, for `Index.open`. ``hidden`` are the roots whose documents are kept but not found.
     """
 
     def __init__(self, folder: Path, reading: str, database: Database, bulk: Connection) -> None:
@@ -131,31 +129,31 @@ class Shelf:
 
     @classmethod
     async def open(cls, folder: Path, reading: str) -> Self:
-        """The table in ``folder``. It begins anew where it is damaged, or was made when files were read in another way
-        than ``reading`` names now."""
+        """Open the table in ``folder``; a damaged one, or one made by another version of ``reading``, is replaced by
+        an empty one."""
         await asyncio.to_thread(_adopt, folder)
         try:
-            shelf = await cls._opened(folder, reading)
+            table = await cls._opened(folder, reading)
         except StoreDamaged:
             _erase(folder)
-            shelf = await cls._opened(folder, reading)
-        if await shelf._meta("reading") != reading:
-            await shelf._database.write(lambda db: _begin(db, reading))
-        await shelf._load()
-        return shelf
+            table = await cls._opened(folder, reading)
+        if await table._meta("reading") != reading:
+            await table._database.write(lambda db: _begin(db, reading))
+        await table._load()
+        return table
 
     @classmethod
     async def _opened(cls, folder: Path, reading: str) -> Self:
         database = await Database.open(folder / _FILE, (_SCHEMA,), fix=_FIX)
         return cls(folder, reading, database, connect(folder / _FILE))
 
-    async def anew(self) -> Shelf:
-        """An empty one, to take this one's place once that is discarded."""
+    async def anew(self) -> ItemTable:
+        """An empty table, to replace this one once this is discarded."""
         folder = self._folder.parent if self._folder.name == _ANEW else self._folder / _ANEW
-        return await Shelf.open(folder, self._reading)
+        return await ItemTable.open(folder, self._reading)
 
     async def discard(self) -> None:
-        """Closes it and deletes it."""
+        """Close and delete the table."""
         await self.close()
         _erase(self._folder)
 
@@ -163,7 +161,7 @@ class Shelf:
         return self._size
 
     async def change(self, put: Sequence[Document], drop: Iterable[str], stamp: str | None = None) -> None:
-        """Puts documents, replacing those of their names, and drops others, in one step."""
+        """Put documents, replacing those with the same name, and drop others, in one transaction."""
         gone = [name for name in drop if name in self.documents]
         replaced = [document.name for document in put if document.name in self.documents]
 
@@ -189,7 +187,7 @@ class Shelf:
             self.documents[document.name] = Known(document.signature, document.digest, document.remarks)
 
     async def extend(self, grown: Sequence[tuple[str, Sequence[Item], Signature | None]], stamp: str) -> None:
-        """Adds items at documents' ends, which stay in step with their files: what was there is not looked at."""
+        """Append items to documents without reading their other items."""
 
         def write(db: Connection) -> int:
             for name, items, signature in grown:
@@ -205,7 +203,7 @@ class Shelf:
             known.signature, known.digest = signature, None
 
     async def settle(self, signatures: Mapping[str, Signature], stamp: str) -> None:
-        """Notes of documents that their files were read in this state and had not changed, and the index's stamp."""
+        """Record the index's stamp, and new signatures of documents whose content has not changed."""
         if not signatures and stamp == self.stamp:
             return
 
@@ -220,7 +218,7 @@ class Shelf:
             self.documents[name].signature = signature
 
     def held(self, keys: Iterable[str]) -> Held:
-        """What keys of the index stand for, all at the same moment. Meant for a thread."""
+        """The items of index keys, from one snapshot. Blocks: call it in a thread."""
         if len(self._made) > _MADE:
             self._made = {}
         made = self._made  # before the look: whatever has changed by then, this one is not kept
@@ -236,19 +234,19 @@ class Shelf:
         return Held(made, self._database.look(look) if natives else {}, self.hidden)
 
     async def items(self, name: str) -> list[Item]:
-        """Those of one document, in its order."""
+        """The items of one document, in its order."""
         query = "select body from item where document = (select id from document where name = ?) order by id"
         return await self._items(query, (name,))
 
     async def checkpoint(self) -> None:
-        """Leaves nothing of what was taken away in the write-ahead log."""
+        """Empty the write-ahead log, so that no deleted text remains in it."""
         await self._database.checkpoint()
 
     async def of_event(self, event_id: str) -> list[Item]:
         return await self._items("select body from item where event = ? order by id", (event_id,))
 
     async def keys(self, names: Iterable[str]) -> dict[str, Entry]:
-        """By key, what the index holds of some documents."""
+        """The index entries of some documents, by key."""
         found: dict[str, Entry] = {}
         for name in names:
             if name in self.documents:
@@ -258,7 +256,7 @@ class Shelf:
     async def has(self, native_id: str) -> bool:
         return bool(await self._items("select body from item where native = ?", (native_id,)))
 
-    async def beside(self, native_id: str, span: int) -> list[Hit]:
+    async def neighbours(self, native_id: str, span: int) -> list[Hit]:
         """Up to ``span`` hits before and after one, in the document's order; an item without a place has none."""
 
         def look(db: Connection) -> list[bytes]:
@@ -277,7 +275,7 @@ class Shelf:
         return [_item(body).hit for body in await self._database.read(look)]
 
     def __iter__(self) -> Iterator[Entry]:
-        """All that the index is to hold. Meant for a thread."""
+        """All entries that the index must have. Blocks: iterate in a thread."""
         last = 0
         query = "select id, body from item where id > ? order by id limit ?"
         while rows := self._rows(query, (last, _AT_ONCE)):
@@ -286,7 +284,7 @@ class Shelf:
             last = rows[-1]["id"]
 
     def pick(self, keys: Sequence[str]) -> list[Entry]:
-        """The entries of keys that are still somebody's. Meant for a thread."""
+        """The entries of those keys that still exist. Blocks: call it in a thread."""
         wanted = set(keys)
         found: list[Entry] = []
         for some in _some(list(dict.fromkeys(map(native_of, keys)))):
@@ -295,7 +293,7 @@ class Shelf:
         return found
 
     async def check(self) -> None:
-        """Raises ``StoreDamaged`` when the table is not what was written."""
+        """Raises ``StoreDamaged`` if the table is damaged."""
         await self._database.check()
 
     async def close(self) -> None:
@@ -334,8 +332,8 @@ class Shelf:
 
 
 def keyed(native: str, scope: Scope, text: str) -> Entry:
-    """What the index holds of an item. Its key changes with its text, so that between two commits of the index each
-    key stands for the old or the new state of a file, and never finds one by the words of the other."""
+    """An item's index entry. Its key depends on its text, so that each key belongs to one state of a file: the words of
+    an old state never find the new one."""
     return Entry(f"{native}@{content_hash(text)[:12]}", scope, text)
 
 
@@ -344,7 +342,7 @@ def native_of(key: str) -> str:
 
 
 def _write(db: Connection, document: Document) -> None:
-    """A document's row, and its items beside those that it has."""
+    """Write a document's row and its items, in addition to existing items."""
     signature = document.signature or (None, None, None, None)
     (number,) = db.execute(
         "insert into document (name, mtime, ctime, size, inode, digest, remarks) values (?, ?, ?, ?, ?, ?, ?) "
@@ -388,7 +386,7 @@ def _erase(folder: Path) -> None:
 
 
 def _adopt(folder: Path) -> None:
-    """Puts a table that was written beside a damaged one into its place, if that was discarded since."""
+    """Put a rebuilt table into the place of the damaged one, if that is gone."""
     if (folder / _ANEW).exists():
         if not (folder / _FILE).exists():
             for file in (folder / _ANEW).glob(f"{_FILE}*"):
@@ -414,23 +412,23 @@ def _body(item: Item) -> bytes:
     entries = [
         [
             entry.key,
-            None if entry.scope == hit.scope else _told(entry.scope),
+            None if entry.scope == hit.scope else _non_defaults(entry.scope),
             entry.text.removesuffix(hit.text),
             entry.text.endswith(hit.text),
         ]
         for entry in item.entries
     ]
     rest = {f.name: getattr(item, f.name) for f in fields(item) if f.name not in ("hit", "entries")}
-    return orjson.dumps({"hit": _told(hit), "entries": entries, **rest})
+    return orjson.dumps({"hit": _non_defaults(hit), "entries": entries, **rest})
 
 
-def _told(value: Hit | Scope) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _non_defaults(value: Hit | Scope) -> dict[str, Any]:
+    stored: dict[str, Any] = {}
     for name, default in _DEFAULTS[type(value)]:
         given = getattr(value, name)
         if given != default:
-            told[name] = _told(given) if isinstance(given, Scope) else given
-    return told
+            stored[name] = _non_defaults(given) if isinstance(given, Scope) else given
+    return stored
 
 
 def _with_defaults(kind: type[Hit] | type[Scope]) -> tuple[tuple[str, Any], ...]:
@@ -441,13 +439,13 @@ _DEFAULTS = {Hit: _with_defaults(Hit), Scope: _with_defaults(Scope)}
 
 
 def _item(body: bytes) -> Item:
-    told = orjson.loads(body)
-    hit = _hit(told.pop("hit"))
+    stored = orjson.loads(body)
+    hit = _hit(stored.pop("hit"))
     entries = tuple(
         Entry(key, hit.scope if scope is None else Scope(**scope), text + hit.text if ends else text)
-        for key, scope, text, ends in told.pop("entries")
+        for key, scope, text, ends in stored.pop("entries")
     )
-    return Item(hit, entries, **_lists(told))
+    return Item(hit, entries, **_lists(stored))
 
 
 def _hit(given: dict[str, Any]) -> Hit:
@@ -466,5 +464,5 @@ def _hit(given: dict[str, Any]) -> Hit:
     return Hit(**given)
 
 
-def _lists(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) for name, value in told.items()}
+def _lists(stored: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) for name, value in stored.items()}

@@ -1,4 +1,4 @@
-"""What `markdown` can be told to do: ``fusion markdown …``."""
+"""The verbs of `markdown`: ``fusion markdown …``."""
 
 from adapters.reindex import Reindex
 

@@ -50,7 +50,7 @@ class Note:
         return self.document.rpartition("/")[2].rpartition(".")[0]
 
     @property
-    def told(self) -> str:
+    def intro(self) -> str:
         """All that can name something."""
         return f"{self.title}: {self.text}"
 
@@ -77,8 +77,8 @@ def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[st
     called: dict[str, set[str]] = defaultdict(set)
     for key, title in titles.items():
         called[title.casefold()].add(key)
-    told = {title for title in titles.values() if title in head}
-    told = {title for title in told if _is_name(title) and title.casefold() not in asked}
+    titled = {title for title in titles.values() if title in head}
+    titled = {title for title in titled if _is_name(title) and title.casefold() not in asked}
     doubts: dict[str, float] = defaultdict(lambda: 1.0)
     for (key, score), line in zip(ranked[:HEAD], lines, strict=False):
         here = titles[key]
@@ -92,7 +92,7 @@ def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[st
             others = [other for other in having if titles[other] != here]
             for other in others:
                 doubts[other] *= 1 - score / len(others)
-        named = {title for title in told if title != here and next(places(line, title), None)}
+        named = {title for title in titled if title != here and next(places(line, title), None)}
         if named:
             for other, title in titles.items():
                 if title in named:
@@ -112,7 +112,7 @@ def names(note: Note) -> list[str]:
     A line's end parts two names, or stands within one; nobody else has the one that is none.
     """
     found = dict.fromkeys(links(note))
-    for text in (note.told, note.line):
+    for text in (note.intro, note.line):
         found |= dict.fromkeys(_bare(name) for name in _NAME.findall(text))
     return [name for name in found if _long_enough(name)][:NAMES]
 
@@ -127,8 +127,8 @@ def places(text: str, name: str) -> Iterator[int]:
         start = text.find(name, end)
 
 
-def _goes_on(beside: str) -> bool:
-    return beside.isalnum() and beside < _TOGETHER
+def _goes_on(character: str) -> bool:
+    return character.isalnum() and character < _TOGETHER
 
 
 def _bare(name: str) -> str:

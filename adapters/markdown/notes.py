@@ -1,7 +1,7 @@
-"""The gateway's own folder: what it was told to remember, as Markdown that a person can read and edit.
+"""The gateway's own folder of notes: remembered events as Markdown that a person can read and edit.
 
-One file a day, or one a document (a session). An entry says all that is known of its event, so that the
-files alone restore everything::
+One file for each day, or each document (a session). An entry has every field of its event, so the files alone can
+restore everything::
 
     <!-- memory {"event_id":"0192…","lines":1,"recorded_at":"2026-03-04T09:12:00+00:00"} -->
     ## 2026-03-04 09:12 UTC · Marta
@@ -9,10 +9,9 @@ files alone restore everything::
     We chose PostgreSQL for the orders service.
     <!-- /memory -->
 
-The heading is for the reader; the text is what stands between the blank line below it and the end, to
-the letter. A line of the text that could be taken for a marker gets a backslash in front. ``lines`` is
-how many lines the text had, which tells an entry that was cut short by a crash from one that somebody
-edited. Between entries anything may be written by hand.
+The heading is for readers; the text is everything from the blank line below it to the end marker. A line of the text
+that looks like a marker gets a backslash in front. ``lines`` is the text's number of lines: it distinguishes an entry
+that a crash truncated from an edited one. Between entries a person may write anything.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _ESCAPED = re.compile(r"\\+<!-- /?memory\b")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry as it stands in a file: lines ``start`` to ``end``, from 1, both included."""
+    """An entry of a file, on lines ``start`` to ``end``, from 1, both included."""
 
     event: Event
     start: int
@@ -56,8 +55,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A file of the folder. ``rest`` is what is not an entry, its lines where they were; ``unread`` are the
-    lines of entries whose marker makes no sense; ``torn`` is the line at which a half-written one begins."""
+    """A parsed file. ``rest`` is the text outside of entries, on its original lines; ``unread`` are the lines of
+    invalid markers; ``torn`` is the line where a half-written entry begins."""
 
     notes: tuple[Note, ...]
     rest: str
@@ -66,11 +65,11 @@ class Page:
 
 
 def file_of(event: Event) -> str:
-    """Where an event is written: its session's file, or that of the day it happened (in UTC)."""
+    """The file for an event: its session's, or that of its day in UTC."""
     if event.place is None:
         return f"{(event.at.utc if event.at else event.recorded_at).date().isoformat()}.md"
     scope, document = event.scope, event.place.document
-    # Two people may both have a "session 1": whose it is belongs to the name.
+    # Two people may both have a "session 1", so the name includes the owner.
     whose = "\0".join([document, scope.tenant, *(v or "" for v in (scope.user_id, scope.agent_id, scope.run_id))])
     slug = re.sub(r"[^\w.-]+", "-", document).strip("-.")[:40]
     return f"{SESSIONS}/{slug or 'session'}-{blake2b(whose.encode('utf-8', 'replace'), digest_size=5).hexdigest()}.md"
@@ -90,7 +89,7 @@ def write(event: Event) -> str:
 
 
 def parse(text: str) -> Page:
-    """Entries and what stands between them."""
+    """Parse a file into its entries and the text between them."""
     lines = text.split("\n")
     rest = list(lines)
     notes: list[Note] = []
@@ -120,8 +119,8 @@ def parse(text: str) -> Page:
 
 
 def _ending(lines: Sequence[str], begin: int) -> tuple[int, int]:
-    """The line after an entry's text, and the line after the entry. They differ by the end marker; where that was
-    lost, both are the next entry's first line, or the file's end."""
+    """The line after an entry's text, and the line after its end marker. Without a marker both are the next entry's
+    first line, or the file's end."""
     for n in range(begin + 1, len(lines)):
         if lines[n].rstrip("\r") == _END:
             return n, n + 1
@@ -131,7 +130,7 @@ def _ending(lines: Sequence[str], begin: int) -> tuple[int, int]:
 
 
 def _cut_short(lines: Sequence[str], begin: int, raw: Mapping[str, Any] | None) -> bool:
-    """Whether an entry that ends with the file, without its marker, was never written to its end."""
+    """Whether an entry without end marker, at the end of the file, was only partly written."""
     complete = len(lines) - 1 - (begin + 3)  # lines of text that have their line end, below marker, heading and blank
     return raw is None or bool(lines[-1]) or complete < _announced(raw)
 
@@ -164,7 +163,7 @@ def _body(lines: Sequence[str], begin: int, stop: int, whole: bool, raw: Mapping
 
 
 def _metadata(event: Event, lines: int) -> str:
-    """Everything of an event but its text, as one line of JSON without ``>``: it stands in a comment."""
+    """The fields of an event without its text, as one line of JSON without ``>``, for an HTML comment."""
     plain = Event(event_id="", text="", recorded_at=event.recorded_at)
     known: dict[str, Any] = {"event_id": event.event_id, "lines": lines, "recorded_at": event.recorded_at.isoformat()}
     for field in fields(Event):
@@ -190,7 +189,7 @@ def _plain(value: object) -> object:
 
 
 def _event(raw: Mapping[str, Any], text: str) -> Event | None:
-    """The event of an entry; ``None`` where its metadata was edited into something that is none."""
+    """The event of an entry; ``None`` if its metadata is invalid."""
     try:
         given = {f.name: raw[f.name] for f in fields(Event) if f.name in raw and f.name != "text"}
         for name in ("recorded_at", "valid_from", "valid_to"):
@@ -226,13 +225,13 @@ class Appended:
 
 
 class Notes:
-    """The writer of the folder. One at a time, also between processes; durable when a method returns."""
+    """The writer of the folder: one at a time, also between processes; durable when a method returns."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def prepare(self) -> None:
-        """Make the folder if need be, and take away what a crash left half-done."""
+        """Create the folder if needed, and remove partial writes of a crash."""
         with self._locked():
             for path in self.folder.rglob(f".*{_NEW}"):
                 path.unlink()
@@ -245,7 +244,7 @@ class Notes:
                         os.fsync(file.fileno())
 
     def append(self, path: str, entries: str) -> Appended:
-        """Add entries at the end of a file: all of them, or none and an error."""
+        """Append entries to a file: all of them, or none and an error."""
         data = entries.encode()
         with self._locked(), open_parent(self.folder, path) as (folder, name):
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
@@ -267,7 +266,7 @@ class Notes:
                 os.close(fd)
 
     def remove(self, path: str, event_ids: Collection[str]) -> bool:
-        """Take events' entries out of a file; a file with nothing left goes too. False: none was there."""
+        """Remove events' entries from a file, and an empty file with them. Returns False if there were none."""
         with self._locked(), open_parent(self.folder, path) as (folder, name):
             try:
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
@@ -276,11 +275,11 @@ class Notes:
             with os.fdopen(fd, "rb") as file:
                 text = file.read().decode("utf-8", "surrogateescape")
             lines = text.split("\n")
-            doomed = [note for note in parse(text).notes if note.event.event_id in event_ids]
-            for note in reversed(doomed):
+            to_drop = [note for note in parse(text).notes if note.event.event_id in event_ids]
+            for note in reversed(to_drop):
                 blank = note.end < len(lines) - 1 and not lines[note.end].strip()
                 del lines[note.start - 1 : note.end + blank]
-            if not doomed:
+            if not to_drop:
                 return False
             left = "\n".join(lines)
             if left.strip():
@@ -291,7 +290,7 @@ class Notes:
             return True
 
     def events(self) -> dict[str, list[Event]]:
-        """Every entry that can be read, by file."""
+        """Every readable event, by file."""
         found: dict[str, list[Event]] = {}
         for folder in (self.folder, self.folder / SESSIONS):
             for file in sorted(folder.glob("*.md")):
@@ -324,7 +323,7 @@ def _torn_at(data: bytes) -> int | None:
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:
-    """Swap a file's content in one step: a reader, or a crash, meets the old or the new."""
+    """Replace a file's content atomically."""
     temporary = f".{blake2b(name.encode(), digest_size=8).hexdigest()}{_NEW}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     fd = os.open(temporary, flags, mode=0o600, dir_fd=folder)

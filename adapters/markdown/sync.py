@@ -1,10 +1,10 @@
-"""Table and index follow the files: when the store is opened, when one searches, by notices, and now and then.
+"""Keep the item table and the index in step with the files: at opening, before a search, on change events, and in
+periodic scans.
 
-Where the system tells of changes in a folder, a search looks at what it was told of since the last look and at nothing
-else; where it does not, at all files, if that look is older than ``scan_interval_s``. All files are looked at too when
-the store is opened, when a folder begins to be heard, now and then, and where so much was told at once that some of it
-may have been lost. Whatever is found is read once: a file whose metadata is what it was is not opened, and one whose
-content is what it was changes nothing.
+Where the system reports changes in a folder, a search reads only the files reported since the last scan. Elsewhere it
+scans all files if the last scan is older than ``scan_interval_s``. A full scan also happens at opening, when a watch
+begins, periodically, and after a burst of events in which some may have been lost. A file is opened only if its
+metadata changed, and indexed again only if its content did.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.index import Index
-from adapters.markdown.catalogue import Document, Shelf
+from adapters.markdown.catalogue import Document, ItemTable
 from adapters.markdown.files import Root, Seen, Signature, Skip, Unreadable, look, read, scan
 from adapters.markdown.items import document_of
 from adapters.markdown.options import Options
@@ -32,24 +32,24 @@ from fusion.lib.watch import Changes, changes, watch
 BATCH = 200
 """files read between two commits of the index"""
 
-MOST_TOLD = 200
-"""paths told of since the last look that are looked at one by one; where there are more, all files are"""
+MAX_CHANGED_PATHS = 200
+"""changed paths up to which a search reads just those files; with more it scans all"""
 
 QUIET_MS = 50
-"""changes are reported when there was none for so long: a search sees what was written before that. A tenth of it would
-take half a percent of a core, all day, for each folder"""
+"""changes are reported once there was none for this long. A tenth of it would take half a percent of a core, all day,
+for each folder"""
 DEBOUNCE_MS = 100
 """and at the latest after this"""
 
 _changes = partial(changes, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
 
 AGAIN_S = 1.0
-"""until one tries again to hear of changes in a folder that is not there, or that could not be watched"""
+"""until the watch of a missing or unwatchable folder is tried again"""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What time is to a store: seconds that pass, waiting for them, and hearing of changes."""
+    """The clock, sleep and file watch of a store; tests pass their own."""
 
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -58,9 +58,9 @@ class Timing:
 
 @dataclass(slots=True)
 class _Read:
-    """What came of reading some files. ``settled``: their content is what it was, in this state of the file.
+    """The result of reading some files. ``settled`` have a new state but the same content.
 
-    ``passing``: the paths of those that must be read again, though nothing may tell of it: they were being written.
+    ``passing`` are paths that were being written and must be read again, even without a change event.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -70,14 +70,14 @@ class _Read:
 
 
 class Sync:
-    """Keeps a shelf and an index in step with the files of some roots. ``folder`` is the store's own.
+    """Keeps the item table and the index in step with the files of some roots. ``folder`` is the store's own.
 
-    ``writing`` is held by whoever changes files, shelf or index. Without an ``index`` only the shelf is kept in step.
+    Changing files, table or index requires the lock ``writing``. Without an ``index`` only the table is kept in step.
     """
 
-    def __init__(self, roots: Sequence[Root], options: Options, folder: Path, shelf: Shelf, timing: Timing) -> None:
+    def __init__(self, roots: Sequence[Root], options: Options, folder: Path, table: ItemTable, timing: Timing) -> None:
         self.roots = roots
-        self.shelf = shelf
+        self.table = table
         self.index: Index | None = None
         self.trouble = ""
         self.writing = asyncio.Lock()
@@ -86,13 +86,13 @@ class Sync:
         self._timing = timing
         self._skips: dict[str, list[Skip]] = {}
         self._refused: dict[str, tuple[Signature, str]] = {}  # files that will not be read until they change
-        self._doomed: dict[str, None] = {}  # keys that the index still holds though their items are gone
+        self._to_drop: dict[str, None] = {}  # keys that the index still holds though their items are gone
         self._dirty = {root.name for root in roots}  # to be looked through
-        self._told: dict[str, set[str]] = {}  # the paths of others that alone are to be looked at
+        self._changed_paths: dict[str, set[str]] = {}  # the paths of others that alone are to be looked at
         self._unsettled: dict[str, set[str]] = {}
         self._noticed = asyncio.Event()
-        self._hearing: set[str] = set()
-        self._deaf: dict[str, str] = {}
+        self._watched: set[str] = set()
+        self._unwatched: dict[str, str] = {}
         self._next_look = timing.clock() + options.scan_interval_s
         self._following: asyncio.Task[None] | None = None
         self._behind: list[asyncio.Task[None]] = []
@@ -100,30 +100,32 @@ class Sync:
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said of single files."""
+        """Notes on single files, for a description of the backend."""
         said = [str(skip) for skips in self._skips.values() for skip in skips]
-        said += [f"{name}: {remark}" for name, known in self.shelf.documents.items() for remark in known.remarks]
-        said += [f"{name}: changes are not heard of, so each search looks: {why}" for name, why in self._deaf.items()]
+        said += [f"{name}: {remark}" for name, known in self.table.documents.items() for remark in known.remarks]
+        said += [
+            f"{name}: change events do not arrive, so each search scans: {why}" for name, why in self._unwatched.items()
+        ]
         return said
 
     @property
     def faults(self) -> list[str]:
-        """What does not work that should."""
+        """What fails at the moment, for a description of the backend."""
         said = [f"the files could not be looked through: {self.trouble}"] if self.trouble else []
-        away = [root.folder for root in self.roots if root.name in self.shelf.hidden]
+        away = [root.folder for root in self.roots if root.name in self.table.hidden]
         return said + [f"{folder} is away: what it held is kept, and shown again when it is back" for folder in away]
 
     def begin(self) -> None:
-        """From now on changes are followed behind."""
+        """Start to follow changes in the background."""
         works: list[Coroutine[Any, Any, None]] = [self._follow_notices()]
         if self._options.watch:
-            works += [self._hear(root) for root in self.roots]
+            works += [self._watch(root) for root in self.roots]
         if self._options.interval_s:
             works.append(self._follow_now_and_then())
         self._behind = [asyncio.create_task(work) for work in works]
 
     async def end(self) -> None:
-        """Nothing is followed any more; what is being written is brought to its end."""
+        """Stop following changes; finish the current write."""
         self._closed = True
         for task in self._behind:
             task.cancel()
@@ -132,7 +134,7 @@ class Sync:
             await self._following
 
     async def freshen(self, deadline_s: float | None = None) -> None:
-        """Follow the files if need be; where that takes more than half the time, who asked goes on with what he has."""
+        """Sync before a search, if needed; give up after half of ``deadline_s``, and search the last state."""
         if self._following is None or self._following.done():
             if not self._due():
                 return
@@ -140,27 +142,27 @@ class Sync:
         await asyncio.wait({self._following}, timeout=None if deadline_s is None else deadline_s / 2)
 
     async def refresh(self) -> None:
-        """Look at all files now, and follow what changed."""
+        """Scan all files now and index what changed."""
         async with self.writing:
             if not self._closed:
                 await self.sync(self.roots)
 
     async def sync(self, some: Sequence[Root]) -> None:
-        """Bring table and index into step with the files of some roots. Called by whoever holds ``writing``."""
+        """Bring table and index into step with the files of some roots. The caller holds ``writing``."""
         for root in some:
             self._dirty.discard(root.name)
-            self._told.pop(root.name, None)
+            self._changed_paths.pop(root.name, None)
             seen = await asyncio.to_thread(self._look, root)
-            if root.name not in self.shelf.hidden:
+            if root.name not in self.table.hidden:
                 present = {file.document for file in seen}
-                ours = [name for name in self.shelf.documents if name.startswith(f"{root.name}/")]
+                ours = [name for name in self.table.documents if name.startswith(f"{root.name}/")]
                 await self._take_in(root, seen, [name for name in ours if name not in present])
 
-    async def _sync_told(self, root: Root) -> None:
-        """As ``sync``, of what was told of a root since the last look, and of nothing else where that is enough."""
-        told = self._told.pop(root.name)
-        few = len(told) <= MOST_TOLD and root.name not in self.shelf.hidden
-        found = await asyncio.to_thread(look, root, told) if few else None
+    async def _sync_reported(self, root: Root) -> None:
+        """As ``sync``, but read only the files of a root that were reported since the last scan, if that suffices."""
+        reported = self._changed_paths.pop(root.name)
+        few = len(reported) <= MAX_CHANGED_PATHS and root.name not in self.table.hidden
+        found = await asyncio.to_thread(look, root, reported) if few else None
         if found is None:
             await self.sync([root])
             return
@@ -169,10 +171,10 @@ class Sync:
         skips = [skip for skip in self._skips.get(root.name, ()) if skip.document not in names]
         self._skips[root.name] = [*skips, *self._still_refused(seen)]
         below = tuple(f"{name}/" for name in names)  # what was a folder
-        await self._take_in(root, seen, [n for n in self.shelf.documents if n in gone or n.startswith(below)])
+        await self._take_in(root, seen, [n for n in self.table.documents if n in gone or n.startswith(below)])
 
     async def _take_in(self, root: Root, seen: Sequence[Seen], gone: Sequence[str]) -> None:
-        """Files as they were seen, and documents whose files are gone."""
+        """Index changed files, and drop the documents of deleted ones."""
         changed = [file for file in seen if self._changed(file)]
         settled: dict[str, Signature] = {}
         for first in range(0, max(len(changed), 1), BATCH):
@@ -185,23 +187,23 @@ class Sync:
             if found.passing:
                 self._unsettled.setdefault(root.name, set()).update(found.passing)
                 self._noticed.set()
-        await self.shelf.settle(settled, await self.stamp())
+        await self.table.settle(settled, await self.stamp())
 
     async def repair(self) -> str | None:
-        """Reads all files anew where the shelf is damaged, and says how; what is on it is served meanwhile. Called by
-        whoever holds ``writing``."""
+        """If the table is damaged, build a new one from the files and return the damage; meanwhile the old one is
+        served. The caller holds ``writing``."""
         try:
-            await self.shelf.check()
+            await self.table.check()
         except StoreDamaged as error:
-            anew = Sync(self.roots, self._options, self._folder, await self.shelf.anew(), self._timing)
+            anew = Sync(self.roots, self._options, self._folder, await self.table.anew(), self._timing)
             await anew.sync(self.roots)
-            damaged, self.shelf = self.shelf, anew.shelf
+            damaged, self.table = self.table, anew.table
             await damaged.discard()
             return str(error)
         return None
 
     async def stamp(self) -> str:
-        """The index's, to stand on the shelf beside what it holds."""
+        """The index's stamp, which the table stores with its items."""
         return "" if self.index is None else await asyncio.to_thread(lambda index: str(index.stamp), self.index)
 
     # When
@@ -210,17 +212,17 @@ class Sync:
         now = self._timing.clock()
         if self._closed or (self.trouble and now < self._next_look):
             return False
-        if self._dirty or self._told:
+        if self._dirty or self._changed_paths:
             return True
-        return now >= self._next_look and not all(root.name in self._hearing for root in self.roots)
+        return now >= self._next_look and not all(root.name in self._watched for root in self.roots)
 
     async def follow(self) -> None:
-        """A look whose failure costs no search: what was known goes on, and the description says what is wrong."""
-        dirty, deaf = set(self._dirty), {root.name for root in self.roots} - self._hearing
-        told = set(self._told)
+        """A scan whose failure fails no search: the last state is served, and the description reports the fault."""
+        dirty, unwatched = set(self._dirty), {root.name for root in self.roots} - self._watched
+        reported = set(self._changed_paths)
         now = self._timing.clock()
         if now >= self._next_look:
-            dirty |= deaf
+            dirty |= unwatched
         self._next_look = now + self._options.scan_interval_s
         try:
             async with self.writing:
@@ -229,31 +231,31 @@ class Sync:
                         break
                     if root.name in dirty:
                         await self.sync([root])
-                    elif root.name in self._told:
-                        await self._sync_told(root)
+                    elif root.name in self._changed_paths:
+                        await self._sync_reported(root)
             self.trouble = ""
         except (OSError, FusionError) as error:
-            self._dirty |= dirty | told
+            self._dirty |= dirty | reported
             self.trouble = str(error)
 
     def mark(self, root: Root, paths: Iterable[str] | None = None) -> None:
-        """Something changed in a root, at these paths or anywhere: who searches next looks at it."""
+        """Note a change in a root, at these paths or anywhere; the next search reads it."""
         if paths is None:
             self._dirty.add(root.name)
         else:
-            self._told.setdefault(root.name, set()).update(paths)
+            self._changed_paths.setdefault(root.name, set()).update(paths)
         self._noticed.set()
 
     async def _follow_notices(self) -> None:
-        """What was noticed is followed after a while, in which an editor may finish, unless a search was first."""
+        """Index reported changes after a pause in which an editor may finish, unless a search did so before."""
         while True:
             await self._noticed.wait()
             await self._timing.pause(self._options.debounce_s)
             self._noticed.clear()
             for name, paths in self._unsettled.items():
-                self._told.setdefault(name, set()).update(paths)
+                self._changed_paths.setdefault(name, set()).update(paths)
             self._unsettled.clear()
-            if self._dirty or self._told:
+            if self._dirty or self._changed_paths:
                 await self.freshen()
             if self.trouble:
                 self._noticed.set()
@@ -264,28 +266,28 @@ class Sync:
             for root in self.roots:
                 self.mark(root)
 
-    async def _hear(self, root: Root) -> None:
-        """Marks a root when something changes in it, as long as its folder is the same one; then listens anew."""
+    async def _watch(self, root: Root) -> None:
+        """Mark a root when something in it changes; when its folder is replaced, watch the new one."""
         timing = self._timing
         async with aclosing(
             watch(root.folder, timing.changes, recursive=not root.only, retry_s=AGAIN_S, pause=timing.pause)
         ) as notices:
             async for notice in notices:
                 if notice.watching:
-                    self._hearing.add(root.name)
-                    self._deaf.pop(root.name, None)
+                    self._watched.add(root.name)
+                    self._unwatched.pop(root.name, None)
                 else:
-                    self._hearing.discard(root.name)
+                    self._watched.discard(root.name)
                     if notice.error and root.folder.exists():
-                        self._deaf[root.name] = notice.error
-                changed = [path for path in notice.paths or () if self._is_meant(root, path)]
+                        self._unwatched[root.name] = notice.error
+                changed = [path for path in notice.paths or () if self._would_be_scanned(root, path)]
                 if notice.paths is None or not all(path.is_relative_to(root.folder) for path in changed):
                     self.mark(root)
                 elif changed:
                     self.mark(root, [path.relative_to(root.folder).as_posix() for path in changed])
 
-    def _is_meant(self, root: Root, path: Path) -> bool:
-        """Whether a look would come by a path. What is gone, and a folder, may have held anything."""
+    def _would_be_scanned(self, root: Root, path: Path) -> bool:
+        """Whether a scan would read a path. True for folders and for deleted paths: they may have held files."""
         if path.is_relative_to(self._folder) and not root.own:
             return False
         if not path.is_relative_to(root.folder):
@@ -306,14 +308,14 @@ class Sync:
     def _look(self, root: Root) -> list[Seen]:
         seen, skips = scan(root, self._patterns(root), self._folder)
         if any(skip.document == str(root.folder) for skip in skips):
-            self.shelf.hidden.add(root.name)
+            self.table.hidden.add(root.name)
         else:
-            self.shelf.hidden.discard(root.name)
+            self.table.hidden.discard(root.name)
         self._skips[root.name] = [*skips, *self._still_refused(seen)]
         return seen
 
     def _still_refused(self, seen: Sequence[Seen]) -> list[Skip]:
-        """Of files that were refused, those that are what they were; the others may be read again."""
+        """Refused files that have not changed since; the others may be read again."""
         skips: list[Skip] = []
         for file, signature, reason in [(f, *self._refused[f.document]) for f in seen if f.document in self._refused]:
             if file.signature == signature:
@@ -323,18 +325,18 @@ class Sync:
         return skips
 
     def _changed(self, file: Seen) -> bool:
-        known = self.shelf.documents.get(file.document)
+        known = self.table.documents.get(file.document)
         return file.document not in self._refused and (known is None or known.signature != file.signature)
 
     def _read(self, files: Iterable[Seen]) -> _Read:
-        """The documents of files that could be read and are not what they were; the others are noted as skipped."""
+        """The documents of the changed files; unreadable files are noted as skipped."""
         found = _Read()
         for file in files:
             try:
                 limit, setting = self._options.limit_of(file.path)
                 content = read(file.root, file.path, sys.maxsize if file.root.own else limit, setting)
                 settled = content.settled
-                known = self.shelf.documents.get(file.document)
+                known = self.table.documents.get(file.document)
                 if known is None or known.digest != content.digest:
                     found.documents.append(document_of(file, content, self._options))
                 elif settled is not None:
@@ -351,19 +353,19 @@ class Sync:
         return found
 
     async def _commit(self, read: Sequence[Document], gone: Sequence[str]) -> None:
-        """New entries into the index, then the table's step, then old entries out: whoever reads the index at any
-        moment finds the table's present state in it, and passes over the rest."""
+        """Add new entries to the index, then change the table, then drop old entries: at any moment the index has all
+        entries of the table, and a reader skips the others."""
         if self.index is None:
-            await self.shelf.change(read, gone)
+            await self.table.change(read, gone)
             return
-        before = await self.shelf.keys([*(document.name for document in read), *gone])
+        before = await self.table.keys([*(document.name for document in read), *gone])
         after = {entry.key: entry for document in read for item in document.items for entry in item.entries}
-        self._doomed.update(dict.fromkeys(key for key in before if key not in after))
+        self._to_drop.update(dict.fromkeys(key for key in before if key not in after))
         if fresh := [entry for key, entry in after.items() if before.get(key) != entry]:
             await self.index.put(fresh)
-        await self.shelf.change(read, gone)
-        if self._doomed:
-            doomed = list(self._doomed)
-            alive = {entry.key for entry in await asyncio.to_thread(self.shelf.pick, doomed)}
-            await self.index.drop([key for key in doomed if key not in alive])
-            self._doomed.clear()
+        await self.table.change(read, gone)
+        if self._to_drop:
+            to_drop = list(self._to_drop)
+            alive = {entry.key for entry in await asyncio.to_thread(self.table.pick, to_drop)}
+            await self.index.drop([key for key in to_drop if key not in alive])
+            self._to_drop.clear()

@@ -14,8 +14,8 @@
 
 Four things about the library shape the first (measured with mem0ai 2.2.1, qdrant-client in local mode):
 
-- Local Qdrant is not safe under concurrency: 300 adds beside 100 searches lost 16 memories. So everything that touches
-  it runs on one thread, which is the lock; `Shelf` lives there, `Mem0` is its asynchronous front.
+- Local Qdrant is not safe under concurrency: 300 adds during 100 searches lost 16 memories. So everything that touches
+  it runs on one thread, which is the lock; `EmbeddedMem0` lives there, `Mem0` is its asynchronous front.
 - ``Memory.add`` gives each memory a random id, takes one event a call, and copies its text into a history database that
   no forgetting reaches. Events go through ``Memory.vector_store.insert`` instead, as the library's own batches do, in
   the library's payload and with the event id as the memory's id: a retry is an upsert, a batch is one call, 0.4 ms CPU

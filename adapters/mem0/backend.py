@@ -1,4 +1,4 @@
-"""The asynchronous front of mem0, whatever stands behind it."""
+"""The asynchronous backend of mem0, over its library in process or on a Qdrant server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from adapters.index.backfill import Backfill
-from adapters.mem0.embedded import Shelf
+from adapters.mem0.embedded import EmbeddedMem0
 from adapters.mem0.options import Options
 from adapters.mem0.replies import Change
 from adapters.mem0.shared_qdrant import Plain
@@ -56,7 +56,7 @@ class Mem0:
     """Remembers events in mem0. The native id of a memory is its event's id, unless mem0 made it by itself."""
 
     def __init__(
-        self, shelf: Shelf | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
+        self, shelf: EmbeddedMem0 | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
     ) -> None:
         self.features = FEATURES if not options.url else replace(FEATURES, tenants=False, tenant=options.tenant)
         self._options = options
@@ -88,7 +88,7 @@ class Mem0:
         try:
             await self._run(shelf.open)
         except BaseException:
-            self._worker.submit(shelf.close)  # behind the opening, if that still runs: it must not keep the lock
+            self._worker.submit(shelf.close)  # after the opening, if that still runs: it must not keep the lock
             self._worker.shutdown(wait=False)
             raise
         self._fill()
@@ -128,12 +128,12 @@ class Mem0:
     async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         """Of a folder of ours. On a server other programs keep memories, too."""
         shelf = self._shelf
-        return await self._run(shelf.held, after, limit) if isinstance(shelf, Shelf) else []
+        return await self._run(shelf.held, after, limit) if isinstance(shelf, EmbeddedMem0) else []
 
     async def count(self) -> int | None:
         """Of a folder of ours, as `held`."""
         shelf = self._shelf
-        return await self._run(shelf.count) if isinstance(shelf, Shelf) else None
+        return await self._run(shelf.count) if isinstance(shelf, EmbeddedMem0) else None
 
     @property
     def has_files(self) -> bool:
@@ -141,7 +141,7 @@ class Mem0:
 
     async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
         shelf, every = self._shelf, [{event_id, *native_ids} for event_id, native_ids in items]
-        if isinstance(shelf, Shelf):
+        if isinstance(shelf, EmbeddedMem0):
             gone = await self._run(shelf.delete_all, every)
         else:
             gone = [await self._run(shelf.delete, ids) for ids in every]
@@ -160,7 +160,7 @@ class Mem0:
         except BackendError as error:
             return Description(notes=(note(error, self._options.url),), degraded=True)
         notes = []
-        if isinstance(self._shelf, Shelf) and self._shelf.refused:
+        if isinstance(self._shelf, EmbeddedMem0) and self._shelf.refused:
             notes.append(
                 f"Points of an earlier version were not read, because they are damaged or no points: see "
                 f"{', '.join(self._shelf.refused)} in mem0's folder. The journal has filled mem0 again; what did not "
@@ -230,11 +230,11 @@ class Mem0:
         return True
 
 
-def _shelf(opening: Opening, options: Options) -> tuple[Shelf | Plain, int]:
+def _shelf(opening: Opening, options: Options) -> tuple[EmbeddedMem0 | Plain, int]:
     """What keeps the memories, and how many threads may work on it. Raises SettingsError where something is missing."""
     where, loop, embedder = f"[backends.{opening.name}]", asyncio.get_running_loop(), opening.embedder
     if not options.url and not options.infer:
-        return Shelf(opening.folder, options.collection, embedder, loop), 1
+        return EmbeddedMem0(opening.folder, options.collection, embedder, loop), 1
     if embedder is None:
         raise SettingsError(f"{where} mem0 on a server, or with infer, needs an embedding model: configure [embedder]")
     if options.infer and opening.model is None:

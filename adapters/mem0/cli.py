@@ -1,4 +1,4 @@
-"""What mem0 can be told to do: ``fusion mem0 …`` and POST /v1/backends/mem0/…"""
+"""The verbs of mem0: ``fusion mem0 …`` and POST /v1/backends/mem0/…"""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from adapters.mem0.server import Mem0Server
 
 MAX_VERSIONS = 1000
-"""that are followed back: a chain of them ends, and one that somebody else made may not"""
+"""predecessors that are followed; a chain made by another program may be circular"""
 
 
 @dataclass(frozen=True)
 class History:
-    """Everything that became of a memory, oldest first: what it said, since when, and what it said before."""
+    """All changes of a memory, oldest first: its text, the time, and its text before."""
 
     ref: Annotated[str, "As a block cites it; or an id of mem0's own."]
 
     async def __call__(self, mem0: Mem0 | Mem0Server, call: Call, /) -> Mapping[str, object]:
         ids = await self._ids(call, self.ref) or (self.ref,)
-        told = [change for native_id in ids for change in await self._followed(mem0, call, native_id)]
-        return {"ids": list(ids), "changes": told}
+        found = [change for native_id in ids for change in await self._followed(mem0, call, native_id)]
+        return {"ids": list(ids), "changes": found}
 
     async def _followed(self, mem0: Mem0 | Mem0Server, call: Call, native_id: str) -> list[dict[str, object]]:
-        """The changes of a memory, behind those of what it took the place of, as far as that is still there."""
+        """The changes of a memory, after those of the memories that it superseded, as far as these still exist."""
         changes, before = await mem0.history(native_id, call.scope)
-        told = [{"id": native_id, **asdict(change)} for change in changes]
+        found = [{"id": native_id, **asdict(change)} for change in changes]
         seen = {native_id}
         while before is not None and before not in seen and len(seen) < MAX_VERSIONS:
             seen.add(before)
@@ -41,14 +41,14 @@ class History:
                 changes, next_before = await mem0.history(ids[0], call.scope)
             except NotFound:
                 break
-            if told[0]["event"] == "ADD":
-                told[0] |= {"event": "UPDATE", "was": changes[-1].memory}
-            told[:0] = [{"id": ids[0], **asdict(change)} for change in changes]
+            if found[0]["event"] == "ADD":
+                found[0] |= {"event": "UPDATE", "was": changes[-1].memory}
+            found[:0] = [{"id": ids[0], **asdict(change)} for change in changes]
             before = next_before
-        return told
+        return found
 
     async def _ids(self, call: Call, ref: str) -> tuple[str, ...]:
-        """mem0's ids of a memory that the gateway knows; none where it does not."""
+        """mem0's ids of a memory of the gateway; empty for any other."""
         try:
             return tuple(await call.gateway.ids(ref))
         except NotFound:

@@ -28,7 +28,7 @@ UNEMBEDDED = "unembedded"
 """Stands for the model in the name of the collection whose memories have no vector yet."""
 
 
-class Shelf:
+class EmbeddedMem0:
     """mem0 and the Qdrant folder under it. Every method but ``__init__`` runs on one and the same thread."""
 
     def __init__(

@@ -26,7 +26,7 @@ class Options:
     create = false                      # make the collection on the server where it is missing
     dimensions = 0                      # that its vectors must have; 0 is as many as the embedder's
     limit = 0                           # memories at most; 0: as many as are asked for
-    infer = false                       # let mem0 make facts of what it is told, by the model of [model]
+    infer = false                       # let mem0 extract facts from memories, by the model of [model]
     timeout_ms = 5000                   # of one request to the server
     connect_ms = 250                    # milliseconds for a new connection to it
     tenant = "default"                  # whose memories on a server are that this gateway did not store
@@ -89,7 +89,7 @@ class ServerOptions:
     version = ""                        # the shapes it speaks: "1" or "2"; "" finds out
     limit = 0                           # memories at most; 0: as many as are asked for
     threshold = 0.0                     # the least score (2.x)
-    infer = false                       # let mem0 make facts of what it is told, by the model that it has
+    infer = false                       # let mem0 extract facts from memories, by its own model
     timeout_ms = 30000                  # of one request that stores
     connect_ms = 250                    # milliseconds for a new connection
     bound = { user_id = "ada" }         # whose its memories are, where the gateway serves several

@@ -82,7 +82,7 @@ def deeper(limit: int, found: int, answered: int, asked: int) -> int:
 
 
 def changes_of(reply: Any) -> list[Change]:
-    """A memory's history as mem0's library and server tell it, oldest first. Raises InvalidAnswer where it is none."""
+    """Parse a memory's history from mem0's library or server, oldest first. Raises InvalidAnswer."""
     try:
         return [
             Change(
@@ -95,11 +95,11 @@ def changes_of(reply: Any) -> list[Change]:
             for one in items_of(reply)
         ]
     except (KeyError, TypeError, AttributeError):
-        raise InvalidAnswer("mem0 told a memory's history in another shape") from None
+        raise InvalidAnswer("mem0 returned a memory's history in an unknown form") from None
 
 
 def changes_said(payload: Mapping[str, Any]) -> list[Change]:
-    """What a memory itself tells of its history: when it was added, and when it was changed for the last time."""
+    """The history in a memory's own fields: when it was added, and when it was last changed."""
     added, changed, text = payload.get("created_at"), payload.get("updated_at"), payload.get("data")
     by = payload.get("actor_id")
     if not changed or changed == added:

@@ -80,7 +80,7 @@ class Mem0Server:
         return [await self._remember(captured.event) for captured in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
-        """By the ids that were told when it was stored; without them, by what its metadata says (2.x alone can)."""
+        """Delete by the ids returned when it was stored; without them, by its metadata (only 2.x can)."""
         ids = (
             native_ids
             if native_ids or self._version == "1"
@@ -92,7 +92,7 @@ class Mem0Server:
         return "deleted" if found else "absent"
 
     async def history(self, native_id: str, scope: Scope) -> tuple[Sequence[Change], str | None]:
-        """A memory's changes as its server tells them, and the event that it took the place of. Raises NotFound.
+        """A memory's changes as its server reports them, and the event that it superseded. Raises NotFound.
 
         Whose it is, is looked at first: the history itself does not say.
         """
@@ -183,7 +183,7 @@ class Mem0Server:
         return isinstance(found, dict) and bool(found.get("id"))
 
     async def _got(self, native_id: str) -> Any:
-        """The memory as the server tells it; None where it says that there is none.
+        """The memory on the server; None if it does not exist.
 
         A server of 1.x answers 500 for what is not there, which counts only while it answers what else it is asked.
         """

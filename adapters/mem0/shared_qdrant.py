@@ -125,7 +125,7 @@ class Plain:
                 asked = more
 
     def history(self, native_id: str, scope: Scope) -> tuple[list[Change], str | None]:
-        """As `Shelf.history`. mem0's own account lasts as long as this process: otherwise what its payload says."""
+        """As `EmbeddedMem0.history`. mem0's own history ends with this process; then its payload is read."""
         with named(self._options.url):
             memory = self._opened()
             asked = [native_id] if is_id(native_id) else []
@@ -144,7 +144,7 @@ class Plain:
             return int(self._client.count(self._collection).count), 0
 
     def neighbours(self, ids: Sequence[str], span: int) -> list[list[Hit]]:
-        """None: on a server nobody knows what stands beside what."""
+        """None: a server keeps no order of memories."""
         return [[] for _ in ids]
 
     def waiting(self, limit: int) -> list[Hit]:
@@ -240,7 +240,7 @@ def asked_of(memory: Any, text: str, where: dict[str, str], limit: int) -> Any:
 
 @contextmanager
 def named(url: str) -> Iterator[None]:
-    """Whatever the library and Qdrant's client raise, as the error of ours that fits; it quotes no header."""
+    """Translate errors of the library and of Qdrant's client into the gateway's; the text quotes no header."""
     try:
         yield
     except FusionError:

@@ -65,7 +65,7 @@ class Through(httpx.BaseTransport):
             self._on_loop(http.close, self._timeout_s)
 
     def shut(self) -> None:
-        """For good: whoever is still asking is told so."""
+        """Close permanently; pending requests fail."""
         self._is_shut = True
         self.close()
 

@@ -43,7 +43,7 @@ class Anthropic:
 
     @classmethod
     def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:
-        """The SDK is installed and the key is there; whether it is good, only a call tells."""
+        """The SDK is installed and the key is set; only a call shows whether it is valid."""
         _options(options, environ)
 
     @classmethod
@@ -66,7 +66,7 @@ class Anthropic:
                 )
         except TimeoutError:
             raise BackendTimeout(f"{self.name}: no answer within {self._timeout_s:.0f} s") from None
-        except Exception as error:  # noqa: BLE001  whatever the SDK or the wire comes up with is one of our faults
+        except Exception as error:  # noqa: BLE001  translated into an error of the gateway
             raise self._fault(error) from None
         return self._text(reply)
 

@@ -36,7 +36,7 @@ class Gateway:
 
     @classmethod
     def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:
-        """The options are right and the key that they name is there; whether it is good, only a call tells."""
+        """The options are right and the key that they name is set; only a call shows whether it is valid."""
         Options.of(options, environ, api=API, variable=VARIABLE)
 
     @classmethod

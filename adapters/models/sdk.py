@@ -1,6 +1,6 @@
 """The ``anthropic`` SDK, made harmless: no retries, no time-out of its own, no log lines with texts and keys in them.
 
-Its time-out bounds each read and not the call, and its retries come on top: whoever calls sets an outer deadline.
+Its time-out bounds each read, not the call, and retries add to it: the caller sets an outer deadline.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Cypher:
         return " AND ".join(terms)
 
     def edge_seen(self, edge: str, scope: Scope) -> str:
-        """A relationship that does not say whose it is belongs to whom its two ends belong to."""
+        """A relationship without an owner belongs to the owner of its two ends."""
         terms = [f"({edge}.{name} IS NULL OR {edge}.{name} = {value})" for name, value in self._owned(scope)]
         if "audience" in self.options.scope and scope.audience != "private":
             terms.append(f"coalesce({edge}.{self.options.scope['audience']}, 'group') = 'group'")

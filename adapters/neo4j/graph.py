@@ -4,7 +4,7 @@ One read transaction a question: the entities that it names, what the database's
 meaning, then one or two hops from there. The three lists are fused by their ranks.
 
 A cold Neo4j takes longer to plan such queries than a question has, and forgets its plan when the question is cut off:
-what was cut off is asked once more, alone, behind, so that the next one finds the plans made.
+a cancelled query runs once more, alone, in the background, so that the next one finds the plans cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
 from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
-from adapters.bolt.errors import told
+from adapters.bolt.errors import with_fix
 from adapters.neo4j.cypher import CANDIDATES, Cypher
 from adapters.neo4j.entity_linking import linked, spellings, telling_words
 from adapters.neo4j.options import Options, server_of
@@ -45,7 +45,7 @@ NEAREST_WEIGHT = 0.5
 OVERFETCH = 16
 """times as many are asked of an index where it knows no scopes and too few of what it found are the question's"""
 
-SLOW = "let it do less besides, or make an index on the names: it reads too much for one question"
+SLOW = "run less on it meanwhile, or make an index on the names: it reads too much for one question"
 """how to fix a database that takes too long"""
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Neo4j:
             raise
 
     async def _plan(self, work: Callable[[Run], Awaitable[object]]) -> None:
-        """Asks what was cut off, for the database's sake; whoever asks next is told what fails."""
+        """Run a cancelled query again so that the database caches its plans; the next query reports any failure."""
         with contextlib.suppress(FusionError):
             await self._bolt.reading(work, PLAN_S)
 
@@ -124,7 +124,7 @@ class Neo4j:
             await self._look_at_indexes(DESCRIBE_S)
             counted, sampled = await self._reading(look, until - loop.time())
         except FusionError as error:
-            return Description(notes=(told(error, f"[backends.{self._name}]", SLOW),), degraded=True)
+            return Description(notes=(with_fix(error, f"[backends.{self._name}]", SLOW),), degraded=True)
         items = dict.fromkeys(self._options.labels, 0) | {str(row["label"]): int(row["n"]) for row in counted}
         wrong = [*self._misfits(), *self._unlike(items, sampled)]
         return Description(sum(items.values()), notes=(*wrong, *self._remarks()), degraded=bool(wrong))
@@ -176,7 +176,7 @@ class Neo4j:
         size, name = self._size(), self._options.vector_index
         found = [self._fault] if self._fault else []
         if name and self._embedder is None:
-            found.append(f"{name} is not asked, for there is no embedding model. Fix: configure [embedder]")
+            found.append(f"{name} is not searched, as there is no embedding model. Fix: configure [embedder]")
         elif self._embedder is not None and size not in (None, self._embedder.dimensions):
             found.append(
                 f"{name} holds {size} dimensions and the embedding model has {self._embedder.dimensions}: names and "

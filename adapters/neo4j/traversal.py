@@ -18,7 +18,7 @@ from fusion.contract import Hit, Query
 from fusion.lib.words import stems
 
 FRONTIER = 16
-"""nodes of the first hop that the second goes on from, the most telling first"""
+"""nodes of the first hop that the second goes on from, the rarest first"""
 
 WORDS = 2.0
 """how much more a hit counts that has all words of the question than one that has none"""

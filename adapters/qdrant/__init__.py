@@ -4,7 +4,7 @@
     adapter = "adapters.qdrant:Collection"
     collection = "openclaw_mem0"
 
-    [backends.qdrant]                   # remembers what this gateway is told
+    [backends.qdrant]                   # stores the gateway's memories
     adapter = "adapters.qdrant:Qdrant"
     replicas = 2
 

@@ -3,9 +3,9 @@
 A collection has a dense vector of the embedder's and a sparse one of the words (`adapters.qdrant.sparse`); a point is a
 memory, its id the event's, its payload that of `adapters.qdrant.payload`. Vectors of two models are never in one
 collection, for its name carries the model's identity: with another model there is a new one, which the memories of the
-old are copied into. The old one stays, for another gateway may be using it; whoever knows that none does deletes it.
+old are copied into. The old one stays, as another gateway may be using it; delete it if none does.
 What is forgotten is deleted from both. What is stored while the model is away has no dense vector: its words find it,
-and the vector comes behind.
+and the vector follows in the background.
 """
 
 from __future__ import annotations
@@ -395,7 +395,7 @@ def beside(hit: Hit, span: int) -> list[Mapping[str, Any]]:
     """
     place, scope = hit.place, hit.scope
     if place is None:
-        raise ValueError("a hit without a place has nothing beside it")
+        raise ValueError("a hit without a place has no neighbours")
     encoded = dict(zip(KEYWORDS, conditions(scope), strict=False))
     same = [matching("document", place.document), matching("unit", place.unit), matching("audience", scope.audience)]
     for key in KEYWORDS:

@@ -1,4 +1,4 @@
-"""What `triples` can be told to do: ``fusion triples …``."""
+"""The verbs of `triples`: ``fusion triples …``."""
 
 from adapters.reindex import Reindex
 

@@ -1,4 +1,4 @@
-"""Which names are one thing: aliases that a text gives, and spellings that differ in nothing that tells.
+"""Which names are one entity: aliases that a text gives, and spellings that differ only in case, accents and the like.
 
 A name is resolved in three steps: exactly (but for case, accents and punctuation: `adapters.graph.names.key`); by an
 alias, which is an edge that a memory asserts; else by what is left of it without an article and blanks.
@@ -100,23 +100,23 @@ def resolve(db: Connection, text: str, scope: Scope) -> dict[int, tuple[str, flo
 
 
 def respelt(db: Connection, batch: Sequence[Captured]) -> list[Captured]:
-    """What was learnt, with names that the graph knows in another spelling in the one it knows."""
+    """Extractions with each name in the spelling that the graph already has."""
     return [replace(c, extraction=_respelt(db, c.event.scope, c.extraction)) for c in batch]
 
 
-def _respelt(db: Connection, scope: Scope, learnt: Extraction) -> Extraction:
-    names = [e.name for e in learnt.entities] + [end for f in learnt.facts for end in (f.subject, f.object)]
+def _respelt(db: Connection, scope: Scope, extracted: Extraction) -> Extraction:
+    names = [e.name for e in extracted.entities] + [end for f in extracted.facts for end in (f.subject, f.object)]
     keys = {name: key(name) for name in dict.fromkeys(names)}
     known = _known(db, scope.tenant, scope.user_id or "", [k for k in keys.values() if k])
     other = {name: known[k][0][1] for name, k in keys.items() if k in known and key(known[k][0][1]) != k}
     if not other:
-        return learnt
+        return extracted
     return replace(
-        learnt,
-        entities=tuple(replace(e, name=other.get(e.name, e.name)) for e in learnt.entities),
+        extracted,
+        entities=tuple(replace(e, name=other.get(e.name, e.name)) for e in extracted.entities),
         facts=tuple(
             replace(f, subject=other.get(f.subject, f.subject), object=other.get(f.object, f.object))
-            for f in learnt.facts
+            for f in extracted.facts
         ),
     )
 

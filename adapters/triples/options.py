@@ -1,4 +1,4 @@
-"""What `triples` can be told, checked when it is opened."""
+"""The options of `triples`, checked when it is opened."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Where a question leads in the graph of passages and entities: personalised PageRank, its series cut short.
+"""Personalised PageRank over the graph of passages and entities, truncated after the first steps.
 
-A walk begins at what the question names and at the passages most like it, and passes from a passage to the names in
-it and from a name to the passages that have it. Of its chance of being anywhere (T. Haveliwala, "Topic-sensitive
-PageRank", WWW 2002) the first steps are kept: what is further says little of a question, and need not be read. That
-passages and entities are one graph, entered by names and by passages, is HippoRAG's: B. Gutiérrez et al., NeurIPS 2024,
-and "From RAG to Memory", ICML 2025. Of a passage's names the rare one is followed: L. Adamic and E. Adar, 2003.
+The walk begins at the query's entities and the most similar passages, and alternates between passages and the entities
+that they mention (T. Haveliwala, "Topic-sensitive PageRank", WWW 2002). Later steps say little about the query and are
+not computed. Passages and entities form one graph, entered at both, as in HippoRAG: B. Gutiérrez et al., NeurIPS 2024,
+and "From RAG to Memory", ICML 2025. Rare entities are preferred: L. Adamic and E. Adar, 2003.
 
-A step reads a bounded number of rows, whatever hangs on an entity: of a hub its newest mentions.
+A step reads a bounded number of rows; of a hub only its newest mentions.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from adapters.triples.relations import ALSO_CALLED, strength
 from fusion.store.sqlite import Connection, tuples
 
 NAMED = 0.5
-"""of a walk's beginnings, the share of what the question names; the rest is of the passages most like it"""
+"""share of the start probability on the query's entities; the rest is on the most similar passages"""
 
 HEAD = 5
-"""passages that a walk begins at, the second half as likely as the first: HippoRAG 2 keeps 5 of what it found"""
+"""passages that the walk begins at, each half as likely as the one before; HippoRAG 2 keeps 5"""
 
 ONWARD = 16
-"""passages that a later step leaves from, the likeliest"""
+"""passages, the likeliest, that a later step starts from"""
 
 ENTITIES = 16
 """entities that a step passes through, those first that lead on most surely"""
@@ -50,11 +49,11 @@ ELSEWHERE = -1
 """stands for the memories of a hub that are not looked at: what comes to them is lost, for a hub says little"""
 
 Amounts = dict[int, float]
-"""by where it came from, how likely a walk is here"""
+"""the walk's probability here, by origin"""
 
 
 class Mention(NamedTuple):
-    """That a memory mentions an entity, which is mentioned ``mentions`` times in all."""
+    """A mention of an entity in a memory; ``mentions`` is the entity's total."""
 
     memory: int
     entity: int
@@ -63,7 +62,7 @@ class Mention(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """What a memory asserts."""
+    """A relation that a memory asserts."""
 
     memory: int
     subject: int
@@ -76,7 +75,7 @@ Holders = dict[int, float]
 
 
 class Walk:
-    """A walk under way: where it may be, and how it came there."""
+    """The state of a walk: its probabilities, and the paths that led there."""
 
     def __init__(self, named: Mapping[int, tuple[str, float]], heads: Sequence[int]) -> None:
         """``named`` are the question's entities, by id their name and how much it counts; ``heads`` the memories most

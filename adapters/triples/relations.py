@@ -1,7 +1,7 @@
 """The six relations that many predicates come down to, and which way each of them runs.
 
-A predicate is kept as it was told; its relation is a function of its words, so that telling more of them apart later
-needs nothing written again. What is none of the six is free: it is walked like others, and found by its words.
+A predicate is stored as it was written; its relation is computed from its words, so a later change of the rules needs
+no migration. A predicate of none of the six is walked like the others, and found by its words.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def _stemmed(predicate: str) -> tuple[str, ...]:
 
 
 _KNOWN = {
-    _stemmed(told): Relation(kind, inverse)
+    _stemmed(spelling): Relation(kind, inverse)
     for inverse, table in ((False, _OF), (True, _OF_INVERSE))
     for kind, spelt in table.items()
-    for told in spelt.split("|")
+    for spelling in spelt.split("|")
 }
 _AUXILIARY = frozenset(
     {"is", "are", "was", "were", "be", "been", "being", "has", "have", "had", "get", "got", "current"}

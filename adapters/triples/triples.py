@@ -1,8 +1,8 @@
-"""Answers with passages that the graph links, each with the chain that justifies it, and with facts.
+"""A backend of triples: returns passages that the graph links, each with the path that justifies it, and facts.
 
-A query's words and meaning are linked to passages and to edges (the shared index), its names to entities. From these
-entities and the ends of the edges that match well the graph is walked up to two hops. Passages found either way are
-merged by RRF; an edge that matches well is a hit of its own, derived from every visible memory that asserts it.
+The index finds passages and edges by the query's words and vector; its names give entities. The walk begins at these
+entities and the ends of matching edges. Passages found either way are merged; an edge that matches well is a hit of its
+own, derived from every visible memory that asserts it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OVERFETCH = 2
 """times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
 
 MOST_READ = 4096
-"""memories that are kept as they were read: of ordinary length, 4 MB"""
+"""memories in the cache: about 4 MB at ordinary length"""
 
 _TRUST = ("trusted", "unknown", "untrusted")
 """best first: a fact is as good as the best memory that asserts it"""
@@ -100,7 +100,7 @@ class Triples(GraphStore):
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
-        """Its options are right."""
+        """Check the options. Raises ``SettingsError``."""
         Options.of(Opening(NAME_PLACEHOLDER, Path(), options))
 
     @classmethod
@@ -133,12 +133,12 @@ class Triples(GraphStore):
         return event.kind in self.features.kinds
 
     async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        learnt = [_with_its_own_triples(captured) for captured in batch]
+        extracted = [_with_its_own_triples(captured) for captured in batch]
         ids = [captured.event.event_id for captured in batch]
 
         def insert(db: Connection) -> list[str]:
-            rows = self._insert(db, respelt(db, learnt))
-            _mark(db, {rows[c.event.event_id]: _titles(c.event) for c in learnt if c.event.event_id in rows})
+            rows = self._insert(db, respelt(db, extracted))
+            _mark(db, {rows[c.event.event_id]: _titles(c.event) for c in extracted if c.event.event_id in rows})
             return self._keys(db, ids)
 
         if batch:
@@ -147,7 +147,7 @@ class Triples(GraphStore):
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         gone = await self._delete([event_id])
-        # Another one, not this one emptied: whoever is still reading fills what nobody looks at any more.
+        # A new dict, not a cleared one: a read under way may still fill the old one with deleted memories.
         self._read = {}
         return "deleted" if gone else "absent"
 
@@ -164,7 +164,7 @@ class Triples(GraphStore):
         return ["deleted" if event_id in gone else "absent" for event_id, _ in items]
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        """Within the same document and the same scope, by place; superseded versions left out."""
+        """The hits' neighbours in the same document and scope, ordered by place, without superseded versions."""
 
         def near(db: Connection) -> list[list[Hit]]:
             return [[hit_of(row) for row in neighbours(db, hit.native_id, hit.scope, span)] for hit in hits]
@@ -181,7 +181,7 @@ class Triples(GraphStore):
         return Description(items, self._index.vectors, self._index.pending, (*notes, *faults), bool(faults))
 
     def _fields(self, db: Connection, memories: Collection[int]) -> dict[int, Kept]:
-        """What hits have of these memories. A memory never changes, so that what was read is kept."""
+        """The hit fields of these memories. Cached, as a memory never changes."""
         if len(self._read) > MOST_READ:
             self._read = {}  # another one, for another thread may be reading from this one
         kept = self._read
@@ -198,7 +198,7 @@ class Triples(GraphStore):
         return int(row[0])
 
     def _recall(self, db: Connection, query: Query, keys: Sequence[str]) -> list[Hit]:
-        """The hits, best first; ``keys`` is what the index found, not yet filtered by time."""
+        """The hits, best first; ``keys`` are the index's results, not yet filtered by time."""
         seen = visible(query)
         similar = visible_memories(db, seen, [found for found in keys if not found.startswith("fact:")])
         facts = self._facts(db, query, seen, [found for found in keys if found.startswith("fact:")])
@@ -212,17 +212,17 @@ class Triples(GraphStore):
         chosen = {memory for memory, _ in passages}
         why = paths(db, [found for found in linked if found.memory in chosen], reached)
         room, weight = query.limit * self.options.facts // 100, self.options.graph_weight
-        told = [(_best(asserted), asserted) for asserted in facts[:room]]
-        read = self._fields(db, chosen.union(best.memory for best, _ in told))
+        ranked_facts = [(_best(asserted), asserted) for asserted in facts[:room]]
+        read = self._fields(db, chosen.union(best.memory for best, _ in ranked_facts))
         hits = [hit_in(read[m], score, why.get(m, ()), saturating(strengths.get(m, 0.0))) for m, score in passages]
         hits += [
             _fact_hit(best, asserted, read[best.memory], reciprocal(rank, weight))
-            for rank, (best, asserted) in enumerate(told, start=1)
+            for rank, (best, asserted) in enumerate(ranked_facts, start=1)
         ]
         return sorted(hits, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
     def _facts(self, db: Connection, query: Query, view: Condition, keys: Sequence[str]) -> list[list[Asserted]]:
-        """Of the edges of these keys those that match well, in this order: each as the memories that assert it do."""
+        """The edges among these keys that match well, in this order, each as a list of its assertions."""
         words, wanted = set(stems(query.text)), asked(query.text) - {"", "RELATES_TO"}
         matching: dict[str, tuple[str, str, str]] = {}
         for fact, *said in tuples(
@@ -286,7 +286,7 @@ def _titles(event: Event) -> frozenset[str]:
 
 
 def _mark(db: Connection, titles: Mapping[int, Collection[str]]) -> None:
-    """Notes of each memory which of the entities that it mentions it has for its title; ``titles`` are their keys."""
+    """Mark the mentions of each memory that are its title; ``titles`` has the entity keys by memory."""
     pairs = [(memory, title) for memory, keys in titles.items() for title in keys]
     if pairs:
         db.execute(
@@ -297,7 +297,7 @@ def _mark(db: Connection, titles: Mapping[int, Collection[str]]) -> None:
 
 
 def _find_titles(db: Connection) -> int:
-    """Does for some memories of an older file what `remember` does for new ones; for how many."""
+    """Mark the titles of some memories that an older version stored. Returns how many."""
     rows = tuples(
         db,
         f"select m.id, substr(m.text, 1, {BEGINNING}), m.document from memory m join untitled u on u.memory = m.id "
@@ -309,25 +309,27 @@ def _find_titles(db: Connection) -> int:
 
 
 def _with_its_own_triples(captured: Captured) -> Captured:
-    """What capture found, and the triples that stand in the text itself."""
+    """An event with the extraction of capture and the triples written in its text."""
     event, known = captured.event, captured.extraction
     parsed = parse(event.text, event.place.document if event.place else event.source)
     facts = tuple(dict.fromkeys((*known.facts, *parsed.facts)))
     typed = [Entity(end, kind) for fact in facts for end, kind in types(fact)]
-    learnt = replace(known, facts=facts, entities=(*known.entities, *typed, *(Entity(name) for name in parsed.names)))
-    return Captured(event, learnt)
+    extracted = replace(
+        known, facts=facts, entities=(*known.entities, *typed, *(Entity(name) for name in parsed.names))
+    )
+    return Captured(event, extracted)
 
 
 _ENDS = "join entity s on s.id = r.subject join entity o on o.id = r.object"
 
 
 def _best(asserted: Sequence[Asserted]) -> Asserted:
-    """What tells a triple best: the most trusted of the memories that assert it, then the newest."""
+    """The best assertion of a triple: the most trusted, then the newest."""
     return min(asserted, key=lambda edge: (_TRUST.index(edge.trust), -edge.recorded_at))
 
 
 def _fact_hit(best: Asserted, asserted: Sequence[Asserted], read: Kept, score: float) -> Hit:
-    """One triple, as the best of the memories that assert it tells it; ``read`` is what was read of that memory."""
+    """The hit of one triple, with the fields ``read`` of the memory that asserts it best."""
     triple = (best.subject, best.predicate, best.object)
     hit = hit_in(read, score, triple, None)  # nobody else has it yet, so it may still be changed
     hit.native_id, hit.event_id, hit.text = best.fact, None, " ".join(triple)

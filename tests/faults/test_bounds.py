@@ -23,6 +23,7 @@ from fusion.journal import Journal
 from fusion.recall.receipt import Receipt, Receipts
 from fusion.settings import EmbedderSettings
 from fusion.store.sqlite import WAL_BYTES, connect
+from tests.adapters.embedders.helpers import token_bytes
 from tests.ingest.helpers import event
 
 MB = 1 << 20
@@ -125,7 +126,7 @@ def test_vectors_of_tokens_go_with_their_texts(tmp_path: Path) -> None:
     for first in range(0, len(texts), 50):
         store.put(dict.fromkeys(texts[first : first + 50], one))
     kept = store.tokens(texts)
-    assert store.token_bytes() == len(kept) * tokens.vectors.nbytes
+    assert token_bytes(file) == len(kept) * tokens.vectors.nbytes
     assert texts[0] not in kept
     assert texts[-1] in kept
     store.close()

@@ -19,6 +19,7 @@ from adapters.embedders.minilm import IDENTITY, MiniLM
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 from fusion.lib.words import content_hash
+from tests.adapters.embedders.helpers import token_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,7 +202,7 @@ async def test_the_store_on_disk_is_bounded_and_keeps_what_is_read(tmp_path: Pat
         assert None not in await model.tokens(texts[:4], 0)
         for text in texts[24:]:
             await model.embed([text])
-            assert model._store.token_bytes() <= 32 * size
+            assert token_bytes(model._store._path) <= 32 * size
         held = model._store.tokens(texts)
         assert {text for text in texts if text not in held} == set(texts[4:14])
         assert len(model._store.dense(texts)) == 40

@@ -406,12 +406,12 @@ async def test_texts_come_back_to_the_letter(home: Path, text: str) -> None:
     )
     async with opened(home) as backend:
         await backend.remember([make_captured(event)])
-        told = await first(backend, "kestrel")
+        reported = await first(backend, "kestrel")
     shutil.rmtree(home / "index")
     async with opened(home) as backend:
         read = await first(backend, "kestrel")
-    expected = Hit.of(event, told.native_id)
-    assert replace(told, score=None) == replace(read, score=None) == expected
+    expected = Hit.of(event, reported.native_id)
+    assert replace(reported, score=None) == replace(read, score=None) == expected
 
 
 async def test_remembering_twice_is_once(home: Path) -> None:
@@ -537,7 +537,7 @@ async def test_a_batch_is_one_write_a_file(home: Path) -> None:
             batch = [captured(n, f"note {n}", kind="turn", place=Place("s1", n, n)) for n in range(start, start + 200)]
             await backend.remember(batch)
             await backend.refresh()
-            (document,) = backend._sync.shelf.documents.values()
+            (document,) = backend._sync.table.documents.values()
             assert document.digest is None
             assert document.signature is not None
         assert (await backend.describe()).items == 600

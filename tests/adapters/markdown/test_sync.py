@@ -15,9 +15,9 @@ import pytest
 
 from adapters.index import Entry, Index
 from adapters.markdown import Markdown, Timing
-from adapters.markdown.catalogue import Document, Item, Shelf, keyed
+from adapters.markdown.catalogue import Document, Item, ItemTable, keyed
 from adapters.markdown.files import Root, Unreadable, read
-from adapters.markdown.sync import MOST_TOLD
+from adapters.markdown.sync import MAX_CHANGED_PATHS
 from fusion.contract import Hit, Opening, Scope
 from fusion.errors import StoreFull
 from tests.adapters.markdown.test_backend import Clock, ask, captured, forever, remarks, texts
@@ -25,17 +25,17 @@ from tests.fakes import FakeEmbedder
 
 
 class Ears:
-    """`Changes` that tell what a test says, folder by folder. ``deaf`` is why nothing can be heard."""
+    """`Changes` that tell what a test says, folder by folder. ``unwatched`` is why nothing can be heard."""
 
     def __init__(self) -> None:
-        self.told: dict[Path, asyncio.Queue[set[Path]]] = {}
+        self.reported: dict[Path, asyncio.Queue[set[Path]]] = {}
         self.listening = asyncio.Condition()
-        self.deaf: OSError | None = None
+        self.unwatched: OSError | None = None
 
     async def __call__(self, folder: Path, recursive: bool) -> AsyncGenerator[set[Path], None]:
-        if self.deaf is not None:
-            raise self.deaf
-        queue = self.told[folder] = asyncio.Queue()
+        if self.unwatched is not None:
+            raise self.unwatched
+        queue = self.reported[folder] = asyncio.Queue()
         yield set()
         while True:
             async with self.listening:
@@ -45,8 +45,8 @@ class Ears:
     async def hear(self, folder: Path, *paths: Path) -> None:
         """Returns when the notice has been taken in."""
         async with self.listening:
-            await self.listening.wait_for(lambda: folder in self.told)
-            self.told[folder].put_nowait(set(paths))
+            await self.listening.wait_for(lambda: folder in self.reported)
+            self.reported[folder].put_nowait(set(paths))
             await self.listening.wait()
 
 
@@ -103,7 +103,7 @@ def settle(folder: Path) -> None:
 
 
 async def until_items(backend: Markdown, count: int) -> None:
-    await until(lambda: len(backend._sync.shelf) == count)
+    await until(lambda: len(backend._sync.table) == count)
 
 
 async def texts_of(backend: Markdown, audience: Literal["private", "group"] = "group") -> set[str]:
@@ -196,9 +196,9 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
         await ask(backend, "kestrel")
         await ears.hear(vault, vault / name)
         assert not backend._sync._dirty
-        assert not backend._sync._told
+        assert not backend._sync._changed_paths
         await ears.hear(vault, vault / "a folder that is gone")
-        assert backend._sync._told == {"vault": {"a folder that is gone"}}
+        assert backend._sync._changed_paths == {"vault": {"a folder that is gone"}}
 
 
 @pytest.mark.feature(
@@ -263,9 +263,9 @@ async def test_what_was_told_of_a_folder_is_all_that_is_in_it(home: Path, vault:
         assert await texts_of(backend) == (both | {"A heron in the reeds."} if how == "a folder that came" else both)
 
 
-@pytest.mark.parametrize("told", ["MEMORY.md", "memory.md", "many"])
+@pytest.mark.parametrize("reported", ["MEMORY.md", "memory.md", "many"])
 async def test_where_what_was_told_does_not_tell_all_all_files_are_looked_at(
-    home: Path, vault: Path, told: str
+    home: Path, vault: Path, reported: str
 ) -> None:
     """One of two files that stand for each other; so many paths at once that the system may have lost some."""
     (vault / "memory.md").write_text("A finch.\n")
@@ -274,14 +274,14 @@ async def test_where_what_was_told_does_not_tell_all_all_files_are_looked_at(
         await ears.hear(vault)
         await ask(backend, "kestrel")
         (vault / "three.md").write_text("A heron in the reeds.\n")
-        if told == "many":
-            await ears.hear(vault, *(vault / f"gone {number}.md" for number in range(MOST_TOLD + 1)))
+        if reported == "many":
+            await ears.hear(vault, *(vault / f"gone {number}.md" for number in range(MAX_CHANGED_PATHS + 1)))
         else:
             (vault / "MEMORY.md").write_text("A wren.\n")
-            await ears.hear(vault, vault / told)
+            await ears.hear(vault, vault / reported)
         found = await texts_of(backend, "private")
         assert "A heron in the reeds." in found
-        assert ("A wren." in found, "A finch." in found) == ((False, True) if told == "many" else (True, False))
+        assert ("A wren." in found, "A finch." in found) == ((False, True) if reported == "many" else (True, False))
 
 
 async def test_a_file_that_was_refused_is_repaired(home: Path, vault: Path) -> None:
@@ -302,10 +302,10 @@ async def test_a_file_that_was_refused_is_repaired(home: Path, vault: Path) -> N
 async def test_where_nothing_can_be_heard_each_search_looks(home: Path, vault: Path) -> None:
     """The system has no more watches: it is said, and the look is as old as ``scan_interval_s`` at most."""
     ears, clock = Ears(), Clock()
-    ears.deaf = OSError("no more watches")
+    ears.unwatched = OSError("no more watches")
     async with watching(home, vault, ears=ears, clock=clock, scan_interval_s=2) as backend:
         await until(lambda: bool(backend._sync.remarks))
-        assert "vault: changes are not heard of, so each search looks: no more watches" in await remarks(backend)
+        assert "vault: change events do not arrive, so each search scans: no more watches" in await remarks(backend)
         (vault / "three.md").write_text("A heron in the reeds.\n")
         assert not await ask(backend, "heron")
         clock.now_s += 2
@@ -324,7 +324,7 @@ async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
     )
 
     async def found(*expected: str) -> None:
-        await until(lambda: {entry.text.splitlines()[-1] for entry in backend._sync.shelf} == set(expected))
+        await until(lambda: {entry.text.splitlines()[-1] for entry in backend._sync.table} == set(expected))
 
     one, two = "A kestrel on the roof.", "An osprey by the lake."
     try:
@@ -387,7 +387,7 @@ async def test_a_start_reads_only_what_changed(home: Path, vault: Path) -> None:
         pass
     opened: list[str] = []
 
-    class Watched(Shelf):
+    class Watched(ItemTable):
         async def change(self, put: Sequence[Document], drop: Iterable[str], stamp: str | None = None) -> None:
             drop = list(drop)
             opened.extend([*(document.name for document in put), *(f"-{name}" for name in drop)])
@@ -395,7 +395,7 @@ async def test_a_start_reads_only_what_changed(home: Path, vault: Path) -> None:
 
     settle(vault)
     async with watching(home, vault) as backend:
-        backend._sync.shelf.__class__ = Watched
+        backend._sync.table.__class__ = Watched
         await backend.refresh()
         assert opened == []
     (vault / "two.md").unlink()
@@ -448,7 +448,7 @@ async def test_a_folder_that_is_away_is_kept(home: Path, vault: Path, tmp_path: 
         assert description.degraded
         assert f"{vault} is away: what it held is kept, and shown again when it is back" in description.notes
         assert description.items == 2
-        ears.told.pop(vault)
+        ears.reported.pop(vault)
         (tmp_path / "elsewhere").rename(vault)
         await ears.hear(tmp_path, vault)
         await ears.hear(vault)
@@ -523,28 +523,28 @@ def page(*texts: str) -> Document:
 
 async def test_what_was_made_of_a_document_goes_with_it(tmp_path: Path) -> None:
     """Items that were found are kept as they were made; one that is replaced or taken away is not found again."""
-    shelf = await Shelf.open(tmp_path, "a reading")
+    table = await ItemTable.open(tmp_path, "a reading")
     one, two = (item.entries[0].key for item in page("Tea.", "Cups.").items)
 
     async def said(*keys: str) -> list[str | None]:
-        held = shelf.held(keys)
+        held = table.held(keys)
         return [item.hit.text if (item := held.get(key)) else None for key in keys]
 
-    await shelf.change([page("Tea.", "Cups.")], ())
+    await table.change([page("Tea.", "Cups.")], ())
     assert await said(one, two) == ["Tea.", "Cups."]
-    before = shelf.held([one])
-    assert before.get(one) is shelf.held([one]).get(one)
-    await shelf.change([page("Coffee.")], ())
+    before = table.held([one])
+    assert before.get(one) is table.held([one]).get(one)
+    await table.change([page("Coffee.")], ())
     (now,) = (item.entries[0].key for item in page("Coffee.").items)
     assert await said(one, now, two) == [None, "Coffee.", None]
-    await shelf.change((), ["notes/a.md"])
+    await table.change((), ["notes/a.md"])
     assert await said(one, now, two) == [None, None, None]
-    await shelf.close()
+    await table.close()
 
 
-def full(shelf: Shelf, pages: int) -> None:
+def full(table: ItemTable, pages: int) -> None:
     """SQLite's own page limit stands in for a full disk."""
-    writing = shelf._database._writing
+    writing = table._database._writing
     assert writing is not None
     writing.execute(f"pragma max_page_count = {pages}")
 
@@ -553,7 +553,7 @@ def full(shelf: Shelf, pages: int) -> None:
 async def test_a_full_disk_while_indexing(home: Path, vault: Path) -> None:
     """What was known is served, the description says why, no file is half there; with space again all is found."""
     async with watching(home, vault, watch=False, scan_interval_s=0) as backend:
-        full(backend._sync.shelf, 1)
+        full(backend._sync.table, 1)
         (vault / "one.md").write_text("A kestrel on the barn. " + "and more " * 20_000)
         (vault / "three.md").write_text("A heron in the reeds. " + "and more " * 20_000)
         assert {hit.text for hit in await ask(backend, "kestrel osprey heron")} == {
@@ -563,7 +563,7 @@ async def test_a_full_disk_while_indexing(home: Path, vault: Path) -> None:
         description = await backend.describe()
         assert description.degraded
         assert any("no space left" in note for note in description.notes)
-        full(backend._sync.shelf, 1_000_000)
+        full(backend._sync.table, 1_000_000)
         assert any("barn" in hit.text for hit in await ask(backend, "barn"))
         assert await ask(backend, "heron")
         assert not await ask(backend, "roof")
@@ -573,7 +573,7 @@ async def test_a_full_disk_while_indexing(home: Path, vault: Path) -> None:
 async def test_a_full_disk_at_the_start(home: Path, vault: Path) -> None:
     """The table opens with what it had; what cannot be written is followed later."""
 
-    class Full(Shelf):
+    class Full(ItemTable):
         async def change(self, put: Sequence[Document], drop: Iterable[str], stamp: str | None = None) -> None:
             raise StoreFull("no space left")
 
@@ -582,12 +582,12 @@ async def test_a_full_disk_at_the_start(home: Path, vault: Path) -> None:
     (vault / "three.md").write_text("A heron in the reeds.\n")
     async with watching(home, vault, watch=False, scan_interval_s=0) as backend:
         assert await ask(backend, "heron")
-        shelf = backend._sync.shelf
-        shelf.__class__ = Full
+        table = backend._sync.table
+        table.__class__ = Full
         (vault / "four.md").write_text("A stork on the chimney.\n")
         assert not await ask(backend, "stork")
         assert await ask(backend, "heron")
-        shelf.__class__ = Shelf
+        table.__class__ = ItemTable
         assert await ask(backend, "stork")
 
 
@@ -628,7 +628,7 @@ async def test_a_damaged_table_is_read_anew_from_the_files(home: Path, vault: Pa
         before = await ask(backend, "kestrel")
         assert await backend.check() is None
         for folder in ("index", "index/anew"):
-            await backend._sync.shelf._database.checkpoint()
+            await backend._sync.table._database.checkpoint()
             ruin(home / folder / "files.sqlite")
             assert "is damaged" in (await backend.check() or "")
             await backend.settle()
@@ -649,7 +649,7 @@ async def test_a_table_of_another_reading_is_not_trusted(home: Path, vault: Path
     async with watching(home, vault):
         pass
     async with watching(home, vault, bind={"user_id": "julien"}) as backend:
-        assert {entry.scope.user_id for entry in backend._sync.shelf} == {"julien"}
+        assert {entry.scope.user_id for entry in backend._sync.table} == {"julien"}
     async with watching(home) as backend:
         assert (await backend.describe()).items == 0
 
@@ -659,7 +659,7 @@ async def test_a_table_of_another_reading_is_not_trusted(home: Path, vault: Path
 async def test_killed_in_the_middle_of_following(home: Path, vault: Path, moment: str) -> None:
     """Between the index's commit and the table's, or after it: the next start has the files' state, and no other."""
 
-    class Dies(Shelf):
+    class Dies(ItemTable):
         async def change(self, put: Sequence[Document], drop: Iterable[str], stamp: str | None = None) -> None:
             if moment == "after":
                 await super().change(put, drop, stamp)
@@ -668,7 +668,7 @@ async def test_killed_in_the_middle_of_following(home: Path, vault: Path, moment
     async with watching(home, vault) as backend:
         (vault / "one.md").write_text("A kestrel on the barn.\n")
         (vault / "two.md").unlink()
-        backend._sync.shelf.__class__ = Dies
+        backend._sync.table.__class__ = Dies
         with pytest.raises(KeyError):
             await backend.refresh()
     async with watching(home, vault) as backend:

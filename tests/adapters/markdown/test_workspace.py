@@ -222,7 +222,7 @@ async def test_half_life_by_setting(tmp_path: Path, workspace: Path) -> None:
         (score,) = {hit.score for hit in await backend.search(Query("kestrel", PRIVATE, NOW))}
     assert score
     async with opened(tmp_path / "home", workspace, merge="weighted", half_life_days=30) as backend:
-        while not all(known.signature for known in backend._sync.shelf.documents.values()):
+        while not all(known.signature for known in backend._sync.table.documents.values()):
             await backend.refresh()  # what was written a moment ago may be written again within the same tick
         found = await backend.search(Query("kestrel", PRIVATE, NOW))
         shares = [(hit.score or 0) / score for hit in found]

@@ -46,8 +46,8 @@ async def line(_: str) -> None:
 
 async def history(fusion: Gateway, ref: str, scope: Scope) -> list[tuple[str, str, str | None]]:
     """The changes of a memory: mem0's word, what it says since, what it said before."""
-    told = cast("Any", await fusion.do("mem0", History(ref), scope, line, lambda *_: None))
-    return [(change["event"], change["memory"], change["was"]) for change in told["changes"]]
+    found = cast("Any", await fusion.do("mem0", History(ref), scope, line, lambda *_: None))
+    return [(change["event"], change["memory"], change["was"]) for change in found["changes"]]
 
 
 @pytest.mark.feature(
@@ -108,12 +108,12 @@ async def test_what_others_changed_on_the_server(tmp_path: Path) -> None:
             updated_at="2999-03-02T00:00:00+00:00",
         )
         for ref in ("m1", native_id):
-            told = cast("Any", await History(ref)(backend, call_of(ADA, m1=(native_id,))))
-            assert [(one["event"], one["memory"], one["was"]) for one in told["changes"]] == [
+            found = cast("Any", await History(ref)(backend, call_of(ADA, m1=(native_id,))))
+            assert [(one["event"], one["memory"], one["was"]) for one in found["changes"]] == [
                 ("ADD", "Tea at four", None),
                 ("UPDATE", "Tea at five", "Tea at four"),
             ]
-            shown = History(ref).render(told).splitlines()
+            shown = History(ref).render(found).splitlines()
             assert shown[1] == "2999-03-02T00:00:00+00:00  UPDATE  Tea at five   (was: Tea at four)"
         for ref, scope in (("m1", BEN), (native_id, BEN), (event_id(99), ADA), ("../search", ADA)):
             with pytest.raises(NotFound):
@@ -130,8 +130,8 @@ async def test_what_others_stored_on_qdrant(tmp_path: Path) -> None:
         payload = {"data": "Tea at five", "user_id": "ada", "created_at": "2026-01-01", "updated_at": "2026-02-01"}
         server.client.upsert("facts", [models.PointStruct(id=event_id(7), vector=vector, payload=payload)])
         backend = await on_qdrant(server.url, tmp_path, tenant="blue")
-        told = cast("Any", await History(event_id(7))(backend, call_of(Scope("blue", "ada"))))
-        assert [(one["event"], one["at"], one["memory"]) for one in told["changes"]] == [
+        found = cast("Any", await History(event_id(7))(backend, call_of(Scope("blue", "ada"))))
+        assert [(one["event"], one["at"], one["memory"]) for one in found["changes"]] == [
             ("ADD", "2026-01-01", None),
             ("UPDATE", "2026-02-01", "Tea at five"),
         ]

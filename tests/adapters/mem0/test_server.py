@@ -270,7 +270,7 @@ async def test_openclaws_preset(qdrant: Qdrant, tmp_path: Path) -> None:
         await Mem0.open(Opening("mem0", tmp_path, {"preset": "openclaw"}, FakeEmbedder()))
 
 
-async def told(backend: Mem0) -> str:
+async def found(backend: Mem0) -> str:
     """What a search raises, which the description tells as well."""
     with pytest.raises((HttpStatus, BackendUnreachable, Unauthorized)) as raised:
         await backend.search(make_query("greyhound"))
@@ -288,13 +288,13 @@ async def told(backend: Mem0) -> str:
 )
 async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path: Path) -> None:
     """Missing, of another size, compared by another metric: said with the fix, and nothing of it is changed."""
-    assert "is not there. Fix: collection = " in await told(await on_qdrant(qdrant.url, tmp_path))
+    assert "is not there. Fix: collection = " in await found(await on_qdrant(qdrant.url, tmp_path))
     assert not qdrant.client.collection_exists("facts")
     made(qdrant, size=1536)
-    assert "has vectors of 1,536 dimensions" in await told(await on_qdrant(qdrant.url, tmp_path))
+    assert "has vectors of 1,536 dimensions" in await found(await on_qdrant(qdrant.url, tmp_path))
     qdrant.client.delete_collection("facts")
     made(qdrant, distance="Euclid")
-    assert "compares by Euclid" in await told(await on_qdrant(qdrant.url, tmp_path))
+    assert "compares by Euclid" in await found(await on_qdrant(qdrant.url, tmp_path))
 
 
 @pytest.mark.feature("mem0, the library on a Qdrant server: a Qdrant of an older version", part="faults/adapters")
@@ -309,7 +309,7 @@ async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
         return True
 
     qdrant.before = older
-    assert "Fix: Qdrant 1.13 or newer" in await told(await on_qdrant(qdrant.url, tmp_path))
+    assert "Fix: Qdrant 1.13 or newer" in await found(await on_qdrant(qdrant.url, tmp_path))
 
 
 @pytest.mark.feature("mem0, the library on a Qdrant server: an expired key, a renewed one", part="faults/adapters")
@@ -319,7 +319,7 @@ async def test_an_expired_key_is_told(tmp_path: Path) -> None:
         made(server)
         os.environ["MEM0_TEST_KEY"] = "expired-secret"
         try:
-            told_of = await told(await on_qdrant(server.url, tmp_path, api_key_env="MEM0_TEST_KEY"))
+            told_of = await found(await on_qdrant(server.url, tmp_path, api_key_env="MEM0_TEST_KEY"))
             assert told_of.startswith("Unauthorized")
             assert "expired-secret" not in told_of
             backend = await on_qdrant(server.url, tmp_path, api_key_env="MEM0_TEST_KEY")

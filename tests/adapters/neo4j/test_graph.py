@@ -679,7 +679,7 @@ async def test_an_index_that_goes_is_noticed(opened: Opener) -> None:
             [*SCHEMA_ROWS, Failure("Memgraph.ClientError.MemgraphError.MemgraphError", "no such index")]
         )
         backend = await opened(Neo4j, scripted(stub))
-        with pytest.raises(InvalidAnswer, match="failed on a query of ours"):
+        with pytest.raises(InvalidAnswer, match="failed on the gateway"):
             await backend.search(make_query("Julien"))
         stub.schedule.extend([SCHEMA_ROWS[0], Said(["index type"], [["label_text (name: names)"]])])
         with pytest.raises(InvalidAnswer, match="has no index chunks"):
