@@ -150,7 +150,7 @@ async def test_a_history_in_another_shape_is_named(tmp_path: Path) -> None:
 
     async with Chaos(behaviour=behave) as server:
         backend = await Mem0Server.open(opening(tmp_path, server.url))
-        with pytest.raises(InvalidAnswer, match="history in another shape"):
+        with pytest.raises(InvalidAnswer, match="history in an unknown form"):
             await History("1")(backend, call_of(ADA))
         await backend.close()
 
