@@ -263,33 +263,33 @@ def validated(
     scores: Scores, base: Recipe, without: Mapping[str, Recipe], parts: Mapping[str, Sequence[int]]
 ) -> dict[str, Any]:
     """The scores of each fold under the recipe made ``without`` it and under the base, and the paired verdict."""
-    ours: list[float] = []
-    theirs: list[float] = []
-    ours_empty: list[bool] = []
-    theirs_empty: list[bool] = []
+    held_out_scores: list[float] = []
+    base_scores: list[float] = []
+    held_out_empty: list[bool] = []
+    base_empty: list[bool] = []
     by_fold: dict[str, dict[str, Any]] = {}
     for name, fold in parts.items():
         good = [i for i in fold if scores.cases[i].answerable]
         bad = [i for i in fold if not scores.cases[i].answerable]
         got, plain = scores.of(without[name], good), scores.of(base, good)
         by_fold[name] = {"questions": len(good), "base_eib": _mean(plain), "held_out_eib": _mean(got)}
-        ours += got
-        theirs += plain
-        ours_empty += scores.empty(without[name], bad)
-        theirs_empty += scores.empty(base, bad)
-    pair = paired(theirs, ours)
+        held_out_scores += got
+        base_scores += plain
+        held_out_empty += scores.empty(without[name], bad)
+        base_empty += scores.empty(base, bad)
+    pair = paired(base_scores, held_out_scores)
     return {
         "base": base.name,
         "base_hash": base.hash,
-        "questions": len(ours),
-        "unanswerable": len(ours_empty),
+        "questions": len(held_out_scores),
+        "unanswerable": len(held_out_empty),
         "folds": by_fold,
-        "base_eib": _mean(theirs),
-        "base_all": _mean(share > FULL_SHARE for share in theirs),
-        "base_left_empty": _mean(theirs_empty),
-        "cross_validated_eib": _mean(ours),
-        "cross_validated_all": _mean(share > FULL_SHARE for share in ours),
-        "cross_validated_left_empty": _mean(ours_empty),
+        "base_eib": _mean(base_scores),
+        "base_all": _mean(share > FULL_SHARE for share in base_scores),
+        "base_left_empty": _mean(base_empty),
+        "cross_validated_eib": _mean(held_out_scores),
+        "cross_validated_all": _mean(share > FULL_SHARE for share in held_out_scores),
+        "cross_validated_left_empty": _mean(held_out_empty),
         "verdict": {**asdict(pair), "better": {"a": "base", "b": "tuned", None: None}[pair.better]},
     }
 

@@ -19,7 +19,7 @@ from fusion.recall.io import JournalReads, Live
 from fusion.recall.receipt import Receipt, Receipts
 from fusion.recipe import PackSettings, Recipe, RerankSettings
 from tests.recall.helpers import NOW, StoredRecord
-from tests.recall.test_engine import Shelf
+from tests.recall.test_engine import MemoryJournal
 
 
 @pytest.mark.parametrize("decision", Decision)
@@ -37,12 +37,14 @@ def test_decisions_of_weak_scores_and_of_room_are_disjoint() -> None:
 @pytest.mark.feature("a receipt names each decision by a value that never changes, and says it in words")
 async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None:
     """Two memories, room for one: packed and excerpts_full, as JSON has them; the words stand next to them."""
-    shelf, store = Shelf(), await InMemory.open(Opening("one", tmp_path))
+    memory_journal, store = MemoryJournal(), await InMemory.open(Opening("one", tmp_path))
     for n, text in enumerate(("the pump is green", "the pump was sold")):
         said = Event(f"e{n}", text, NOW)
-        shelf.kept[said.event_id] = StoredRecord(f"m{n}", said)
+        memory_journal.kept[said.event_id] = StoredRecord(f"m{n}", said)
         await store.remember([Captured(said)])
-    journal = JournalReads(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
+    journal = JournalReads(
+        memory_journal.records, memory_journal.neighbours, memory_journal.frequencies, lambda backend, hits: hits
+    )
     live = Live({"one": Source("one", store)}, journal, lexical=True)
     recipe = Recipe(rerank=RerankSettings(judge="never"), pack=PackSettings(max_results=1, excerpts=False))
     outcome = await fuse(FuseRequest("is the pump green?"), recipe, live)

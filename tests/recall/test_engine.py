@@ -74,7 +74,7 @@ class Tens:
 
 
 @dataclass
-class Shelf:
+class MemoryJournal:
     """A journal in memory: the events in their order."""
 
     kept: dict[str, StoredRecord] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def event(position: int, speaker: str, text: str, **more: object) -> Event:
 @dataclass
 class FakeGateway:
     live: Live
-    shelf: Shelf
+    memory_journal: MemoryJournal
 
     def without_judge(self) -> Live:
         return replace(self.live, judge=None)
@@ -112,17 +112,19 @@ class FakeGateway:
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     """Two stores that know the whole talk, and one that is down."""
-    shelf = Shelf()
+    memory_journal = MemoryJournal()
     stores = {n: await InMemory.open(Opening(n, tmp_path / n)) for n in ("one", "two")}
     for position, (speaker, text) in enumerate(TALK):
         said = event(position, speaker, text)
-        shelf.kept[said.event_id] = StoredRecord(f"m{position}", said)
+        memory_journal.kept[said.event_id] = StoredRecord(f"m{position}", said)
         for store in stores.values():
             await store.remember([Captured(said)])
     sources = {name: Source(name, store) for name, store in stores.items()}
     sources["down"] = Source("down", Down())
-    journal = JournalReads(shelf.records, shelf.neighbours, shelf.frequencies, lambda backend, hits: hits)
-    yield FakeGateway(Live(sources, journal, FakeEmbedder(), Tens("Postgres")), shelf)
+    journal = JournalReads(
+        memory_journal.records, memory_journal.neighbours, memory_journal.frequencies, lambda backend, hits: hits
+    )
+    yield FakeGateway(Live(sources, journal, FakeEmbedder(), Tens("Postgres")), memory_journal)
     for store in stores.values():
         await store.close()
 
@@ -325,7 +327,7 @@ async def test_a_failing_model_costs_its_signals_only(gateway: FakeGateway) -> N
 
 async def test_what_was_forgotten_is_in_no_answer(gateway: FakeGateway) -> None:
     """A store that still returns it does not bring it back, neither as a hit nor as a neighbour."""
-    gateway.shelf.kept["e2"] = replace(gateway.shelf.kept["e2"], forgotten=True)
+    gateway.memory_journal.kept["e2"] = replace(gateway.memory_journal.kept["e2"], forgotten=True)
     outcome = await fuse(ASK, RECIPE, gateway.live)
     assert "load tests" not in outcome.fused.block
     assert "m2" not in {row["ref"] for row in outcome.receipt.body["candidates"]}
@@ -347,7 +349,7 @@ async def test_neighbour_of_two_hits_joins_the_better_one(gateway: FakeGateway, 
     store = await Copies.open(Opening("copies", tmp_path))
     for position, (speaker, text) in enumerate(TALK):
         await store.remember([Captured(event(position, speaker, text))])
-    journal = replace(gateway.live.journal, records=Shelf().records, neighbours=Shelf().neighbours)
+    journal = replace(gateway.live.journal, records=MemoryJournal().records, neighbours=MemoryJournal().neighbours)
     live = Live({"copies": Source("copies", store)}, journal, lexical=True)
     recipe = replace(RECIPE, expand=ExpandSettings(span=1))
     outcome = await fuse(FuseRequest("the load tests say Postgres, or pizza?"), recipe, live)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.recall.paraphrase import Difference, Kind, difference
-from fusion.recall.word_forms import misspelt, opposed, same_word
+from fusion.recall.word_forms import misspelt
 from tests.fire.lies import Pair, copies, lies
 
 MODEL_NEEDED = {("typo", "databse")}
@@ -51,21 +51,6 @@ def test_difference_disputes_statements_but_not_dates() -> None:
     assert difference("the gateway is up", "the gateway is not up").disputes
     assert not difference("the gateway was restarted on monday", "the gateway was restarted on friday").disputes
     assert not difference("we met in the big hall", "we met in the big hall with Ada").disputes
-
-
-@pytest.mark.parametrize(
-    "pair", ["hired/fired", "filing/filling", "diner/dinner", "united/untied", "police/policy", "new/news"]
-)
-def test_same_word_excludes_lookalikes(pair: str) -> None:
-    """No slip of the fingers and no inflection makes one of the other."""
-    assert not same_word(*pair.split("/"))
-
-
-def test_opposed_words_differ_by_a_prefix() -> None:
-    """ "lock" and "unlock" are no spellings of each other, and no model may say so."""
-    assert opposed("lock", "unlock")
-    assert opposed("illegal", "legal")
-    assert not same_word("lock", "unlock")
 
 
 said = st.sampled_from("the a cat dog Ada Bo not 7 5kg on off house houses monday".split())

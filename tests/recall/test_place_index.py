@@ -1,0 +1,44 @@
+"""Places of hits: one document, and overlapping spans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fusion.contract import Hit, Place
+from fusion.recall.place_index import PlaceIndex, document_of, in_one_document
+from tests.recall.helpers import standalone, turn
+
+
+def lines(start: int, end: int, text: str, document: str = "a.md") -> Hit:
+    return standalone(f"{document}:{start}", text, place=Place(document, start, end, "line"))
+
+
+def test_document_of_tells_documents_units_and_senders_apart() -> None:
+    """`in_one_document` agrees with the keys."""
+    one = turn(1, "tea")
+    others = [turn(2, "tea"), turn(1, "tea", document="b"), replace(one, stated_by="file:x"), standalone("s", "tea")]
+    assert [in_one_document(one, other) for other in others] == [True, False, False, False]
+    assert [document_of(one) == document_of(other) for other in others] == [True, False, False, False]
+
+
+def test_place_index_finds_a_nested_span_with_the_same_words() -> None:
+    """Line 2 is within lines 1 to 3; line 4 is not, nor is a changed text or another document."""
+    hits = [
+        lines(1, 3, "tea is at four\nbring a cup\nand a spoon"),
+        lines(2, 2, "bring a cup"),
+        lines(4, 4, "bring a cup"),
+        lines(2, 2, "bring a mug"),
+        lines(2, 2, "bring a cup", document="b.md"),
+        standalone("s", "bring a cup"),
+    ]
+    index = PlaceIndex(hits)
+    index.add(0)
+    assert [index.find(i) for i in range(1, 6)] == [0, None, None, None, None]
+
+
+def test_place_index_finds_a_wider_span() -> None:
+    """The position was added first, and the span that contains it is looked up."""
+    hits = [turn(2, "bring a cup"), replace(turn(1, "tea is at four bring a cup"), place=Place("talk", 1, 3))]
+    index = PlaceIndex(hits)
+    index.add(0)
+    assert index.find(1) == 0
