@@ -72,7 +72,7 @@ class Rules:
         threshold = window_tokens - self.reserve_floor_tokens - self.soft_threshold_tokens
         if threshold <= 0:
             raise BadInput(
-                f"a context window of {window_tokens:,} tokens leaves nothing beside reserve_floor_tokens "
+                f"a context window of {window_tokens:,} tokens leaves nothing after reserve_floor_tokens "
                 f"({self.reserve_floor_tokens:,}) and soft_threshold_tokens ({self.soft_threshold_tokens:,}): "
                 "lower these two, or disable the flush"
             )

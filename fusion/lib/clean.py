@@ -2,7 +2,7 @@
 
 After Unicode TR 36 and TR 39 (security) and DerivedCoreProperties' Default_Ignorable_Code_Point. Two kinds of invisible
 characters have honest uses and stay where they have them: a joiner between two letters or emoji of other scripts
-(Persian, Devanagari, families of emoji), and one variation selector behind the character that it varies.
+(Persian, Devanagari, families of emoji), and one variation selector after its character.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _earned(run: re.Match[str]) -> str:
     after = text[run.end() : run.end() + 1]
     keycap = before in "0123456789#*" and characters == "\ufe0f" and after == "\u20e3"
     if not before or (before.isascii() and not keycap):
-        return ""  # keycaps (1️⃣) are the one use behind ASCII
+        return ""  # keycaps (1️⃣) are the only use after ASCII
     selector = characters[0] if characters[0] not in JOINERS else ""
     joiner = characters[len(selector) : len(selector) + 1]
     joins = joiner in JOINERS and after and not after.isascii() and not before.isspace() and not after.isspace()

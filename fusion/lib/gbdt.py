@@ -49,12 +49,12 @@ class Trees:
     def parse(cls, text: str) -> Trees:
         """Parse a model. Raises ValueError, which names the fault."""
         head, *parts = text.partition("end of trees")[0].split("\nTree=")
-        told = _fields(head)
-        names = tuple(told.get("feature_names", "").split())
+        header = _fields(head)
+        names = tuple(header.get("feature_names", "").split())
         if not head.startswith("tree\n") or not names or not parts:
             raise ValueError("it is no text of a LightGBM model")
         try:
-            slope, intercept = map(_finite, told.get("calibration", "1 0").split())
+            slope, intercept = map(_finite, header.get("calibration", "1 0").split())
             return cls._joined(names, slope, intercept, [_tree(_fields(part), len(names)) for part in parts])
         except KeyError as error:
             raise ValueError(f"a tree lacks {error}") from None

@@ -42,8 +42,8 @@ def rank_fusion(
     """The scores of all items, in the order in which the lists first name them.
 
     Each list has an item at most once, with its rank; `ranked` gives ranks to a list in order. Without ``weights`` each
-    list weighs 1. Items that a list cannot
-    tell apart may share a rank. The caller sorts, because what decides between equal scores is the caller's.
+    list weighs 1. Items that a list does not distinguish may share a rank. The caller sorts the result, since the order
+    of equal scores is the caller's decision.
     """
     scores: dict[T, float] = {}
     for ranks, weight in zip(lists, repeat(1.0) if weights is None else weights, strict=False):

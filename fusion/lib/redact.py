@@ -436,23 +436,23 @@ def _name(match: re.Match[str]) -> str:
 
 
 def _secret(match: re.Match[str], group: str) -> bool:
-    """Whether a value that stands beside a secret's name is one."""
+    """Whether a value next to a secret's name is a secret."""
     value, name, sign = match[group], _name(match), match["sign"].strip()
     core = value.rstrip(_STOPS)
-    telling = bool(_DIGIT_OR_SIGN.search(core))
+    has_digit_or_sign = bool(_DIGIT_OR_SIGN.search(core))
     password = bool(_PASSWORD.search(name))
-    if _PLACEHOLDER.match(value) or _is_path(value) or len(core) < 4 or (name == "pass" and not telling):
+    if _PLACEHOLDER.match(value) or _is_path(value) or len(core) < 4 or (name == "pass" and not has_digit_or_sign):
         return False
     if name == "pin":
         return core.isdigit()
     if group != "bare":
-        return telling or (core.lower() not in _ABOUT if " " not in core else "phrase" in name)
+        return has_digit_or_sign or (core.lower() not in _ABOUT if " " not in core else "phrase" in name)
     if "(" in value or "[" in value or "{" in value or _is_code(core):
         return False
     shell = match.groupdict().get("shell")
     if sign == "=" and match.end("sign") - 1 == match.end("shell" if shell else _group(match)):
-        return telling or bool(shell) or password
-    if telling:
+        return has_digit_or_sign or bool(shell) or password
+    if has_digit_or_sign:
         return len(core) >= 8 or password
     # A bare word that ends its clause, and is not one of those that passwords are said to be.
     end = match.string[match.end() : match.end() + 1]
