@@ -8,7 +8,7 @@ over, and the receipt says so. The order does not depend on the budget: a larger
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -129,14 +129,8 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
             decisions[scored.ref] = Decision.NO_ROOM
             continue
         excerpt = excerpt or _OpenExcerpt(_header(hit))
-        limit = MEMBER_CHARS
-        line = _line(scored, limit)
-        size = excerpt.size_with(line)
-        while not excerpts and size > room and limit > 0:
-            # The block is empty, so a part of the best memory is better than none.
-            limit -= max(1, min(limit, len(line.text)) - max(0, room - (size - len(line.text))))
-            line = _line(scored, limit)
-            size = excerpt.size_with(line)
+        # In an empty block a part of the best memory is better than none.
+        line, size = _fitted(scored, excerpt, room, cut=not excerpts)
         new = [dispute(packed[ref], scored, kind) for ref, kind in rivals.get(scored.ref, {}).items() if ref in packed]
         said = sum(len(one.line) for one in new)
         if size - excerpt.size + said > room:
@@ -154,13 +148,33 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
         decisions[scored.ref] = Decision.PACKED
     if not excerpts:
         return Block("", (), decisions)
-    # An excerpt without a heading would be read under the one before it, so it comes first. `memories` stay in the
-    # order of their scores; in the text a current statement is before the one it replaced.
-    headed = [excerpt for excerpt in excerpts.values() if excerpt.header]
-    bare = [excerpt for excerpt in excerpts.values() if not excerpt.header]
-    as_read = [excerpt for group in (bare, headed) for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
-    body = "".join([*(one.line for one in disputes), *(_render(e.header, e.lines) for e in as_read)])
+    body = "".join(
+        [*(one.line for one in disputes), *(_render(e.header, e.lines) for e in _as_read(excerpts.values()))]
+    )
     return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
+
+
+def _fitted(scored: Scored, excerpt: _OpenExcerpt, room: int, *, cut: bool) -> tuple[_Line, int]:
+    """The memory's line and the excerpt's size with it; with ``cut`` the line is shortened to the room."""
+    limit = MEMBER_CHARS
+    line = _line(scored, limit)
+    size = excerpt.size_with(line)
+    while cut and size > room and limit > 0:
+        limit -= max(1, min(limit, len(line.text)) - max(0, room - (size - len(line.text))))
+        line = _line(scored, limit)
+        size = excerpt.size_with(line)
+    return line, size
+
+
+def _as_read(excerpts: Iterable[_OpenExcerpt]) -> list[_OpenExcerpt]:
+    """The excerpts in reading order: without a heading first, current statements before those they replaced.
+
+    An excerpt without a heading would otherwise be read under the heading before it.
+    """
+    groups: tuple[list[_OpenExcerpt], list[_OpenExcerpt]] = [], []
+    for excerpt in excerpts:
+        groups[bool(excerpt.header)].append(excerpt)
+    return [excerpt for group in groups for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
 
 
 def _excerpt_text(excerpt: _OpenExcerpt) -> str:
