@@ -1,4 +1,4 @@
-"""The contract of replies: each has the members and types that its route declares, no more and no fewer."""
+"""Compares each reply with the declaration of its route: the same members and types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fusion.doors.http.routes import router
 
 
 class Checked(httpx.ASGITransport):
-    """A gateway in this process, each of whose replies is compared with the declaration of its route."""
+    """A transport to a gateway in this process that compares each reply with the declaration of its route."""
 
     def __init__(self, app: Gate, **options: Any) -> None:
         super().__init__(app, **options)
@@ -30,7 +30,7 @@ class Checked(httpx.ASGITransport):
 
 
 def check(method: str, path: str, status: int, body: bytes) -> None:
-    """Raises AssertionError, or pydantic's ValidationError, for a reply that is not as declared."""
+    """Raise AssertionError, or pydantic's ValidationError, if a reply differs from its declaration."""
     scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b""}
     route = next((r for r in router.routes if isinstance(r, APIRoute) and r.matches(scope)[0] is Match.FULL), None)
     if route is None:
@@ -44,7 +44,7 @@ def check(method: str, path: str, status: int, body: bytes) -> None:
 
 
 def differing(declared: Any, sent: Any, at: str = "") -> Iterator[str]:
-    """The places at which a reply has something else than its declaration, which drops what it does not know."""
+    """The paths at which a reply differs from its parsed form, which drops undeclared members."""
     if isinstance(declared, dict) and isinstance(sent, dict):
         for name in declared.keys() | sent.keys():
             yield from differing(declared.get(name, "(not declared)"), sent.get(name), f"{at}.{name}")

@@ -54,9 +54,10 @@ class Kept:
 
 
 class FakeFusion:
-    """Behind the doors: remembers what it was told in a list, answers with what it was given.
+    """A gateway for tests of the doors: it records calls in lists, and answers with fixed replies.
 
-    ``hold`` makes every question wait until the event is set; ``asked`` and ``cancelled`` say what came of it.
+    ``hold`` makes every question wait until the event is set; ``asked`` and ``cancelled`` are set when one begins and
+    when one is cancelled.
     """
 
     def __init__(self, *, error: Exception | None = None, hold: asyncio.Event | None = None) -> None:
@@ -290,6 +291,6 @@ async def serving_home(home: Path, fusion: FakeFusion) -> AsyncIterator[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Lets other tasks run until they have brought about ``condition``; the test's own timeout bounds it."""
-    while not condition():  # noqa: ASYNC110 — the state of an object of ours, which has no event
+    """Let other tasks run until ``condition`` holds; the test's own timeout bounds it."""
+    while not condition():  # noqa: ASYNC110 — the object has no event
         await asyncio.sleep(0)

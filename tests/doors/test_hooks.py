@@ -41,10 +41,10 @@ def command(event: str, *options: object) -> list[str]:
 
 
 def hook(
-    event: str, told: object, *options: object, environment: Mapping[str, str] | None = None
+    event: str, payload: object, *options: object, environment: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], str]:
-    """What a hook printed, and what it said on stderr; its exit code must be 0 and its output one JSON object."""
-    data = told if isinstance(told, bytes) else json.dumps(told).encode()
+    """The JSON object that a hook prints, and its stderr. Its exit code must be 0."""
+    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     if environment is None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CLAUDE_")}
     done = subprocess.run(
@@ -76,7 +76,7 @@ def is_silent(event: str, printed: dict[str, Any]) -> bool:
 
 @pytest.fixture
 async def memory(home: Path) -> AsyncIterator[FakeFusion]:
-    """Behind the server of ``home``, which runs in this process."""
+    """The fake gateway of the server of ``home``, which runs in this process."""
     fusion = FakeFusion()
     async with serving_home(home, fusion):
         yield fusion
@@ -84,7 +84,7 @@ async def memory(home: Path) -> AsyncIterator[FakeFusion]:
 
 @pytest.fixture
 def real(home: Path) -> Iterator[Path]:
-    """A real home with one small backend and no server yet; whatever server it then has is stopped."""
+    """A real home with one small backend and no server yet; its server is stopped at the end."""
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(SMALL)
     yield home
@@ -102,8 +102,8 @@ class TestRecall:
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
         """The block goes into additionalContext as it is; the question names the project and filters by nothing."""
-        told = {"prompt": "where do chains come from?", "session_id": "s1", "cwd": str(tmp_path / "hjul")}
-        printed, notice = await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home)
+        payload = {"prompt": "where do chains come from?", "session_id": "s1", "cwd": str(tmp_path / "hjul")}
+        printed, notice = await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
         assert context("user-prompt-submit", printed) == "<memory>[m1z] We move to Postgres in April.</memory>"
         assert notice == ""
         [asked] = memory.requests
@@ -112,9 +112,9 @@ class TestRecall:
         assert asked.scope.named() == {}  # a session that filtered would hide what all other sessions know
 
     async def test_prompt_hook_filters_by_user_option(self, memory: FakeFusion, home: Path) -> None:
-        """--user filters: whoever is not named sees nobody's memories but their own."""
-        told = {"prompt": "where do chains come from?"}
-        await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home, "--user", "ada")
+        """--user filters by that user."""
+        payload = {"prompt": "where do chains come from?"}
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home, "--user", "ada")
         assert memory.requests[0].scope.named() == {"user_id": "ada"}
 
     @pytest.mark.row(
@@ -147,8 +147,8 @@ class TestRecall:
 
     async def test_prompt_hook_ignores_subagents(self, memory: FakeFusion, home: Path) -> None:
         """The agent that wrote it has recalled already."""
-        told = {"prompt": "where do chains come from?", "agent_id": "a1", "agent_type": "Explore"}
-        printed, _ = await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home)
+        payload = {"prompt": "where do chains come from?", "agent_id": "a1", "agent_type": "Explore"}
+        printed, _ = await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
         assert is_silent("user-prompt-submit", printed)
         assert memory.requests == []
 
@@ -183,8 +183,8 @@ class TestRecall:
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
         """By the project's name; small, because nobody asked."""
-        told = {"source": "startup", "cwd": str(tmp_path / "hjul")}
-        printed, _ = await asyncio.to_thread(hook, "session-start", told, "--home", home)
+        payload = {"source": "startup", "cwd": str(tmp_path / "hjul")}
+        printed, _ = await asyncio.to_thread(hook, "session-start", payload, "--home", home)
         assert context("session-start", printed) == "<memory>[m1z] We move to Postgres in April.</memory>"
         [asked] = memory.requests
         assert asked.query.startswith("hjul: ")
@@ -197,9 +197,9 @@ class TestRecall:
 
     async def test_prompt_hook_keeps_project_after_cd(self, memory: FakeFusion, home: Path) -> None:
         """cwd follows `cd`; CLAUDE_PROJECT_DIR does not."""
-        told = {"prompt": "where do chains come from?", "cwd": "/srv/elsewhere"}
+        payload = {"prompt": "where do chains come from?", "cwd": "/srv/elsewhere"}
         environment = {**os.environ, "CLAUDE_PROJECT_DIR": "/srv/hjul"}
-        await asyncio.to_thread(hook, "user-prompt-submit", told, "--home", home, environment=environment)
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home, environment=environment)
         assert memory.requests[0].scope.project == "hjul"
 
 
@@ -211,7 +211,7 @@ class TestFailOpen:
     )
     @pytest.mark.parametrize("event", EVENTS)
     @pytest.mark.parametrize(
-        "told",
+        "payload",
         [
             b"",
             b"\xff\xfe\x00",
@@ -228,11 +228,11 @@ class TestFailOpen:
         ids=range(11),
     )
     async def test_hook_answers_garbage_in_documented_shape(
-        self, memory: FakeFusion, home: Path, event: str, told: bytes
+        self, memory: FakeFusion, home: Path, event: str, payload: bytes
     ) -> None:
         """Whatever stands on stdin: exit 0, one object of the event's shape, at most one line on stderr."""
         memory.text = ""
-        printed, notice = await asyncio.to_thread(hook, event, told, "--home", home)
+        printed, notice = await asyncio.to_thread(hook, event, payload, "--home", home)
         printed.pop("systemMessage", None)
         assert set(printed) <= {"hookSpecificOutput"}
         assert bool(printed) == (event in SPEAKING)
@@ -320,8 +320,8 @@ class TestFailOpen:
     @pytest.mark.parametrize("event", EVENTS)
     def test_hook_survives_impossible_paths(self, event: str) -> None:
         """A home below a file, a path that no system takes: errors that are none of ours hold nothing up either."""
-        told = {"prompt": "where do chains come from?", "transcript_path": "/" + "x" * 5000}
-        printed, notice = hook(event, told, "--home", "/dev/null/home")
+        payload = {"prompt": "where do chains come from?", "transcript_path": "/" + "x" * 5000}
+        printed, notice = hook(event, payload, "--home", "/dev/null/home")
         printed.pop("systemMessage", None)
         assert is_silent(event, printed)
         assert len(notice.splitlines()) == 1
@@ -399,7 +399,7 @@ class Talk:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
-    def told(self, **more: object) -> dict[str, object]:
+    def payload(self, **more: object) -> dict[str, object]:
         """What Claude Code tells a hook of this session."""
         return {"session_id": SESSION, "transcript_path": str(self.path), "cwd": "/srv/hjul", **more}
 
@@ -433,20 +433,20 @@ class TestCapture:
         talk.add("user", "<private>what does a chain cost?</private>")
         talk.add("user", "[NOMEM] the price of chains is a secret")
         expected = [("user", "where do our chains come from?"), ("assistant", "Chains come from Kedjan.")]
-        told = talk.told(stop_hook_active=False, last_assistant_message="Chains come from Kedjan.")
-        assert hook("stop", told, "--home", real) == ({}, "")
+        payload = talk.payload(stop_hook_active=False, last_assistant_message="Chains come from Kedjan.")
+        assert hook("stop", payload, "--home", real) == ({}, "")
         assert kept(real) == expected
-        assert hook("stop", told, "--home", real) == ({}, "")
-        assert hook("pre-compact", talk.told(trigger="auto"), "--home", real) == ({}, "")
+        assert hook("stop", payload, "--home", real) == ({}, "")
+        assert hook("pre-compact", talk.payload(trigger="auto"), "--home", real) == ({}, "")
         assert kept(real) == expected
 
     @pytest.mark.feature("a hook and `fusion ingest` of the same transcript keep nothing twice")
     def test_capture_adds_the_next_turn(self, real: Path, talk: Talk) -> None:
         """Each hook goes on where the last one stopped; what `fusion ingest` then reads is known already."""
         talk.add("user", "where do our chains come from?")
-        hook("stop", talk.told(last_assistant_message=""), "--home", real)
+        hook("stop", talk.payload(last_assistant_message=""), "--home", real)
         talk.add("assistant", "Chains come from Kedjan.")
-        hook("stop", talk.told(last_assistant_message="Chains come from Kedjan."), "--home", real)
+        hook("stop", talk.payload(last_assistant_message="Chains come from Kedjan."), "--home", real)
         assert [speaker for speaker, _ in kept(real)] == ["user", "assistant"]
         command = [sys.executable, "-m", "fusion", "ingest", str(talk.path), "--home", str(real), "--json"]
         summary = json.loads(subprocess.check_output(command, timeout=60))
@@ -456,16 +456,16 @@ class TestCapture:
     def test_capture_waits_while_a_stop_hook_continues(self, real: Path, talk: Talk) -> None:
         """stop_hook_active: another hook made the assistant continue; nothing is asked of a server."""
         talk.add("user", "where do our chains come from?")
-        told = talk.told(stop_hook_active=True, last_assistant_message="Chains come from Kedjan.")
-        assert hook("stop", told, "--home", real) == ({}, "")
+        payload = talk.payload(stop_hook_active=True, last_assistant_message="Chains come from Kedjan.")
+        assert hook("stop", payload, "--home", real) == ({}, "")
         assert owner(real) is None
 
     @pytest.mark.feature("a reply that no transcript has is kept once")
     def test_capture_keeps_a_reply_without_transcript_once(self, real: Path, talk: Talk) -> None:
         """last_assistant_message is all there is; its session, speaker and words make a retry a no-op."""
-        told = talk.told(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
+        payload = talk.payload(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
         for _ in range(2):
-            assert hook("stop", told, "--home", real) == ({}, "")
+            assert hook("stop", payload, "--home", real) == ({}, "")
         assert kept(real) == [("assistant", "Chains come from Kedjan.")]
 
     @pytest.mark.parametrize(
@@ -480,14 +480,14 @@ class TestCapture:
     def test_capture_keeps_a_reply_in_the_transcript_once(self, real: Path, talk: Talk, parts: list[str]) -> None:
         """However the reply is cleaned, and in however many parts it was written: it is recognised by its end."""
         talk.add("assistant", [{"type": "text", "text": part} for part in parts])
-        hook("stop", talk.told(last_assistant_message="".join(parts)), "--home", real)
+        hook("stop", talk.payload(last_assistant_message="".join(parts)), "--home", real)
         assert len(kept(real)) == 1
 
     def test_capture_keeps_a_reply_before_it_is_in_the_transcript(self, real: Path, talk: Talk) -> None:
         """The transcript is written behind: what it lacks after two seconds is taken from the hook's own input."""
         talk.add("user", "where do our chains come from?")
-        told = talk.told(last_assistant_message="Chains come from Kedjan.")
-        assert hook("stop", told, "--home", real) == ({}, "")
+        payload = talk.payload(last_assistant_message="Chains come from Kedjan.")
+        assert hook("stop", payload, "--home", real) == ({}, "")
         assert sorted(kept(real)) == [
             ("assistant", "Chains come from Kedjan."),
             ("user", "where do our chains come from?"),
@@ -499,7 +499,7 @@ class TestCapture:
         for number in range(250):
             talk.add("user" if number % 2 == 0 else "assistant", f"chain number {number}")
         for _ in range(2):
-            assert hook("pre-compact", talk.told(trigger="manual"), "--home", real) == ({}, "")
+            assert hook("pre-compact", talk.payload(trigger="manual"), "--home", real) == ({}, "")
             with Client.of_home(real, start=False) as client:
                 assert client.settle(30)["settled"]
                 assert client.backends()["backends"][0]["items"] == 250
@@ -508,7 +508,7 @@ class TestCapture:
     def test_session_end_hook_answers_at_once_and_keeps_in_background(self, real: Path, talk: Talk) -> None:
         """Claude Code leaves after 1.5 s: the hook's caller sees its pipes closed, and a process of its own goes on."""
         talk.add("user", "where do our chains come from?")
-        assert hook("session-end", talk.told(reason="other"), "--home", real) == ({}, "")
+        assert hook("session-end", talk.payload(reason="other"), "--home", real) == ({}, "")
         ensure_server(real)
         while not kept(real):  # the test's own timeout bounds it
             pass
@@ -518,10 +518,10 @@ class TestCapture:
     def test_capture_is_recalled_in_another_session(self, real: Path, talk: Talk) -> None:
         """The point of it all: said in one session, found before a prompt of another."""
         talk.add("user", "Our chains come from Kedjan in Uppsala.")
-        hook("stop", talk.told(), "--home", real)
+        hook("stop", talk.payload(), "--home", real)
         kept(real)
-        told = {"session_id": "another", "cwd": "/srv/hjul", "prompt": "where do our chains come from?"}
-        printed, notice = hook("user-prompt-submit", told, "--home", real)
+        payload = {"session_id": "another", "cwd": "/srv/hjul", "prompt": "where do our chains come from?"}
+        printed, notice = hook("user-prompt-submit", payload, "--home", real)
         assert notice == ""
         assert "Our chains come from Kedjan in Uppsala." in context("user-prompt-submit", printed)
 
@@ -544,14 +544,14 @@ class TestServer:
     def test_prompt_hook_starts_the_server(self, real: Path) -> None:
         """With no time to wait at all, this prompt goes on without; the server comes, and answers the next."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 0\n")
-        told = {"prompt": "where do chains come from?"}
-        printed, notice = hook("user-prompt-submit", told, "--home", real)
+        payload = {"prompt": "where do chains come from?"}
+        printed, notice = hook("user-prompt-submit", payload, "--home", real)
         assert is_silent("user-prompt-submit", printed)
         assert len(notice.splitlines()) == 1
         holder = owner(real)
         assert holder is None or holder.serves
         record = ensure_server(real)
-        assert hook("user-prompt-submit", told, "--home", real)[1] == ""
+        assert hook("user-prompt-submit", payload, "--home", real)[1] == ""
         assert running_server(real) == record
 
     def test_session_start_hook_starts_the_server(self, real: Path) -> None:
@@ -599,11 +599,11 @@ class TestServer:
             agent(),
             asyncio.to_thread(program),
             asyncio.to_thread(listing),
-            asyncio.to_thread(hook, "session-start", talk.told(source="startup"), "--home", real),
+            asyncio.to_thread(hook, "session-start", talk.payload(source="startup"), "--home", real),
             asyncio.to_thread(
-                hook, "user-prompt-submit", talk.told(prompt="where do chains come from?"), "--home", real
+                hook, "user-prompt-submit", talk.payload(prompt="where do chains come from?"), "--home", real
             ),
-            asyncio.to_thread(hook, "stop", talk.told(), "--home", real),
+            asyncio.to_thread(hook, "stop", talk.payload(), "--home", real),
         )
         assert (one, two) == (True, True)
         assert [backend["name"] for backend in listed["backends"]] == ["memory"]

@@ -1,4 +1,4 @@
-"""What other users of this computer try: every route by every method on every port, and every file of a home."""
+"""Attempts of other users of this computer: every route, method and port of a server, and every file of a home."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Served(NamedTuple):
     ports: Sequence[int]
 
 
-class Tried(NamedTuple):
-    """How many attempts there were, and those that read something."""
+class Attempts(NamedTuple):
+    """The number of attempts, and those that read something."""
 
     attempts: int
     reads: Sequence[str]
@@ -109,8 +109,8 @@ def served(*arguments: str) -> Iterator[Served]:
                 process.wait(60)
 
 
-def attempt(there: Served, uid: int | None, *, full: bool = True) -> Tried:
-    """What can be read without the token by the user ``uid``; None: by our own, who may read the files."""
+def attempt(there: Served, uid: int | None, *, full: bool = True) -> Attempts:
+    """Try every route without the token, and as another user ``uid`` every file. None is this user, the owner."""
     requests: list[tuple[int, str, str, Mapping[str, str], str]] = []
     for port in there.ports:
         for path in paths():
@@ -124,16 +124,16 @@ def attempt(there: Served, uid: int | None, *, full: bool = True) -> Tried:
     done = subprocess.run(probe, check=False, input=json.dumps(tried), capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(done.stderr)
-    found = json.loads(done.stdout)
-    reads = [f"{path} was opened" for path in found["read"]]
-    for (port, method, path, credential, _), (status, body) in zip(requests, found["replies"], strict=True):
+    results = json.loads(done.stdout)
+    reads = [f"{path} was opened" for path in results["read"]]
+    for (port, method, path, credential, _), (status, body) in zip(requests, results["replies"], strict=True):
         if not refused(there, path, status, body):
             reads.append(f"{method} {path} on port {port} with {dict(credential)}: {status} {body[:200]}")
-    return Tried(len(requests) + len(files), reads)
+    return Attempts(len(requests) + len(files), reads)
 
 
 def refused(there: Served, path: str, status: int, body: str) -> bool:
-    """Whether a reply gave nothing away: a 401, or one of the public routes without a word of the home."""
+    """Whether a reply reveals nothing: a 401, or a public route without a word of the home."""
     words = [SECRET + " is", BACKEND, str(there.home)]
     if path != "/docs":  # the page on the API is the same for every home, and names fields such as vectors_pending
         words += ["pending", "sqlite"]

@@ -256,9 +256,9 @@ async def open_home(home: Path, tenants: Sequence[str], **more: Any) -> AsyncIte
 async def compared(
     folder: Path, who: tuple[str, str], mine: Sequence[Act], theirs: Sequence[Act], words: Sequence[str], **more: Any
 ) -> tuple[list[str], int]:
-    """The fields that differ in what the first tenant is told when the second does ``theirs``; and how many replies
+    """The fields that differ of the replies to the first tenant when the second does ``theirs``; and how many replies
     were compared."""
-    told = []
+    reply_sets = []
     for crowded in (False, True):
         async with open_home(folder / ("crowded" if crowded else "alone"), who, **more) as (me, other):
             queue = list(theirs) if crowded else []
@@ -270,8 +270,8 @@ async def compared(
                 await me.act(act)
             for their in queue:
                 await other.act(their)
-            told.append(await me.replies(words))
-    alone, crowd = told
+            reply_sets.append(await me.replies(words))
+    alone, crowd = reply_sets
     return list(differing(alone, crowd)), len(alone)
 
 
@@ -287,7 +287,7 @@ async def oracle(folder: Path, who: tuple[str, str], words: Sequence[str] = PLAN
     The attacker writes a memory of each word in the same sentence and asks for it by every route that ranks. It is also
     given all replies of a home in which nobody else works: no attacker has more to tell by.
     """
-    told = []
+    reply_sets = []
     for crowded in (False, True):
         async with open_home(folder / f"oracle-{crowded}", who, **more) as (me, other):
             if crowded:
@@ -306,5 +306,5 @@ async def oracle(folder: Path, who: tuple[str, str], words: Sequence[str] = PLAN
                     await me.settle()
                 asked += [await me.post("/v1/search", {"backend": s, "query": word[:-1], "limit": 100}) for s in STORES]
                 found[word] = [plain(reply.json()) for reply in asked]
-            told.append(found)
-    return [word for word in words if any(differing(told[0][word], told[1][word]))]
+            reply_sets.append(found)
+    return [word for word in words if any(differing(reply_sets[0][word], reply_sets[1][word]))]

@@ -13,7 +13,7 @@ BY_NAME = {door.name: door for door in DOORS}
 
 
 @pytest.mark.parametrize("home", HOMES)
-def test_no_hostile_home_is_opened(home: str) -> None:
+def test_hostile_home_is_not_opened(home: str) -> None:
     """Neither found by its folder nor named; all that it needs is looked at in this process."""
     with world() as (made, listener):
         HOMES[home](made)
@@ -49,7 +49,7 @@ def test_no_hostile_home_is_opened(home: str) -> None:
         ("the_folder_itself_a_link", "allow"),
     ],
 )
-def test_nothing_escapes_by_a_door(home: str, door: str) -> None:
+def test_hostile_home_reaches_nothing_through_any_door(home: str, door: str) -> None:
     """A real process of a user with an empty home folder; the figure has every home and door."""
     assert attack(home, BY_NAME[door]) == []
 
@@ -67,18 +67,18 @@ def test_nothing_escapes_by_a_door(home: str, door: str) -> None:
         ("a_process_to_stop", "stop"),
     ],
 )
-def test_some_attacks_fail_even_where_the_home_is_allowed(home: str, door: str) -> None:
+def test_attacks_that_fail_in_an_allowed_home(home: str, door: str) -> None:
     """Somebody agreed without looking: no link is followed, no key of another program sent, no stranger asked."""
     assert attack_allowed(home, next(one for one in AFTER_ALLOWING if one.name == door)) == []
 
 
-def test_every_command_is_attacked() -> None:
+def test_attacks_cover_every_command() -> None:
     """A new command is a new door."""
     commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group's
     assert commands <= {door.arguments[0] for door in DOORS if door.arguments}
 
 
-def test_the_attacks_see_what_an_allowed_home_does() -> None:
+def test_attacks_find_what_an_allowed_home_does() -> None:
     """The canaries work: a module of the repository runs where the user has allowed it."""
     door = Door("fuse", ["fuse", "what is it?", "--direct"])
     assert "ran code" in attack_allowed("a_module_in_the_repository", door)

@@ -10,7 +10,7 @@ from tests.fire.others import BACKEND, NOBODY, SECRET, attempt, can_be_another, 
 @pytest.mark.feature(
     "other users of the computer can read nothing, over any route, method and port, and no file of a home"
 )
-def test_nothing_is_read_without_the_token_by_any_route_method_or_port() -> None:
+def test_other_users_read_nothing_by_any_route_method_or_port() -> None:
     """By our own user over HTTP, and, where this process may become another user, by that one: files, too."""
     with served() as there:
         users = [None, NOBODY] if can_be_another() else [None]
@@ -20,7 +20,7 @@ def test_nothing_is_read_without_the_token_by_any_route_method_or_port() -> None
             assert tried.attempts > 500
 
 
-def test_the_attempts_find_what_an_open_server_shows() -> None:
+def test_attempts_find_what_an_open_server_shows() -> None:
     """With --no-token the same attempts read the memory and the backend's name: they do look."""
     with served("--no-token") as there:
         reads = attempt(there, None, full=False).reads
@@ -29,6 +29,6 @@ def test_the_attempts_find_what_an_open_server_shows() -> None:
 
 
 @pytest.mark.parametrize("path", ["/fuse", "/mcp", "/v1/memories", "/v1/settle", f"/compat/{BACKEND}/healthz"])
-def test_the_attempts_cover_this_route(path: str) -> None:
+def test_attempts_cover_the_route(path: str) -> None:
     """One of each kind: a question, MCP, a listing, what waits, another system's."""
     assert path in paths()

@@ -30,18 +30,16 @@ pairs = st.sampled_from([("acme", "globex"), ("default", "globex"), ("acme", "de
 )
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(who=pairs, mine=st.lists(acts, min_size=2, max_size=6), theirs=st.lists(rare, min_size=1, max_size=6))
-def test_no_reply_to_one_tenant_depends_on_what_another_does(
-    who: tuple[str, str], mine: list[Act], theirs: list[Act]
-) -> None:
-    """Two homes in which one tenant does the same, in one of them beside another: every reply of every route is equal
-    but for durations, the time of day, sizes of files and random ids."""
+def test_replies_do_not_depend_on_another_tenant(who: tuple[str, str], mine: list[Act], theirs: list[Act]) -> None:
+    """Two homes in which one tenant does the same; another works in one of them. All replies of all routes are equal
+    except for durations, the time of day, sizes of files and random ids."""
     with TemporaryDirectory() as folder:
         different, replies = asyncio.run(compared(Path(folder), who, mine, theirs, TOPICS[:2], **WORDS_ONLY))
     assert different == []
     assert replies > 40
 
 
-async def test_no_reply_depends_on_it_with_vectors_either(tmp_path: Path) -> None:
+async def test_replies_with_vectors_do_not_depend_on_another_tenant(tmp_path: Path) -> None:
     """The same with the local model, a flood and a forgotten memory."""
     mine = [Act("remember", "harbour", 1), Act("remember", "bees", 30), Act("ask", "bees")]
     theirs = [Act("flood", "harbour"), Act("remember", "quillon", 2), Act("forget", "harbour", 3)]
@@ -50,12 +48,12 @@ async def test_no_reply_depends_on_it_with_vectors_either(tmp_path: Path) -> Non
 
 
 @pytest.mark.feature("… no reply says how common another tenant's words are", of="each tenant has a journal")
-async def test_no_word_of_another_tenant_can_be_told(tmp_path: Path) -> None:
-    """Of forty words that another tenant uses: no score, count or expansion of a query shows one. Before, each one."""
+async def test_replies_do_not_reveal_words_of_another_tenant(tmp_path: Path) -> None:
+    """Of forty words that another tenant uses: no score, count or expansion of a query shows one."""
     assert await oracle(tmp_path, ("acme", "globex"), **WORDS_ONLY) == []
 
 
-async def test_the_comparison_asks_every_route(tmp_path: Path) -> None:
+async def test_tenant_comparison_calls_every_route(tmp_path: Path) -> None:
     """A route that is added later must be compared, too."""
     async with open_home(tmp_path / "home", ("acme",), **WORDS_ONLY) as (me,):
         await me.act(Act("remember", "harbour", 0))
@@ -75,7 +73,7 @@ async def test_the_comparison_asks_every_route(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["score", "ref", "items"])
-def test_the_comparison_sees_a_difference(field: str) -> None:
+def test_tenant_comparison_finds_a_difference(field: str) -> None:
     """One number or ref that moved is a difference; a duration, an id that is random and the clock are none."""
     one = {"took_ms": 1.0, "at": "2026-11-22T10:00:00Z", "rows": [{"score": 0.5, "ref": "m1", "items": 3}], "id": ID_A}
     two = {"took_ms": 2.0, "at": "2026-11-22T10:00:09Z", "rows": [{"score": 0.5, "ref": "m1", "items": 3}], "id": ID_B}
