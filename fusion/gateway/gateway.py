@@ -48,7 +48,7 @@ from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
-from fusion.journal.retire import SourceCount, Whole
+from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.words import spoken
@@ -483,7 +483,7 @@ class Gateway(TenantParts):
         return Call(scope, datetime.now(UTC), caller, line, progress)
 
     @in_tenant
-    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+    async def retire(self, scope: Scope, files: Sequence[CompleteFile], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retire the memories that their files no longer contain; returns their number by source."""
         return await self.intake.retire(scope, files, dry_run=dry_run)
 

@@ -18,7 +18,7 @@ from fusion.ingest.distil import Distiller
 from fusion.journal import Journal
 from fusion.journal.append import Stored
 from fusion.journal.idempotency import reused
-from fusion.journal.retire import SourceCount, Whole
+from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7
@@ -166,7 +166,7 @@ class Intake:
             return Replayed(Acknowledged(**one) for one in orjson.loads(outcome))
         return _acknowledge(prepared, outcome)
 
-    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+    async def retire(self, scope: Scope, files: Sequence[CompleteFile], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retire the memories that files no longer contain; counts by source."""
         retired = await self._journal.retire(scope, files, dry_run=dry_run)
         if retired and not dry_run:

@@ -49,7 +49,7 @@ from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import Vote, VotePage
 from fusion.journal.listing import Counts, Criteria, Page
 from fusion.journal.outbox import Deliveries, Outbox
-from fusion.journal.retire import CURRENT, SourceCount, Whole
+from fusion.journal.retire import CURRENT, CompleteFile, SourceCount
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
 from fusion.journal.tombstones import Tombstones, Withheld
@@ -502,7 +502,7 @@ class Journal:
 
     # Files
 
-    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool = False) -> Mapping[str, int]:
+    async def retire(self, scope: Scope, files: Sequence[CompleteFile], *, dry_run: bool = False) -> Mapping[str, int]:
         """Retire the memories of exactly this owner that their files no longer contain; counts by source.
 
         When the same text is in the file again, its memory is current again.
@@ -520,7 +520,7 @@ class Journal:
         return await self._read(retire.sources, scope, prefix, after, limit)
 
 
-def _retire_missing(db: Connection, scope: Scope, files: Sequence[Whole]) -> list[Any]:
+def _retire_missing(db: Connection, scope: Scope, files: Sequence[CompleteFile]) -> list[Any]:
     gone = retire.missing_from(db, scope, files)
     retire.retire(db, gone)
     return gone

@@ -7,11 +7,11 @@ says whether it was forgotten and whose it is, so an event without a readable ro
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from fusion.contract import Event, Scope
 from fusion.errors import StoreDamaged
@@ -22,6 +22,7 @@ from fusion.journal.rows import Record, record_of
 from fusion.lib.bm25 import Frequencies
 from fusion.store.sqlite import Connection, Database
 
+T = TypeVar("T")
 _UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,34 +52,27 @@ class ReadOnlyJournal(Journal):
         return await self._database.read(work)
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
-        try:
-            return await super().neighbours(event_ids, span)
-        except StoreDamaged:
-            return {}
+        return await _or(super().neighbours(event_ids, span), {})
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
-        try:
-            return await super().frequencies(scope, asked)
-        except StoreDamaged:
-            return Frequencies()
+        return await _or(super().frequencies(scope, asked), Frequencies())
 
     async def backlog(self) -> Mapping[str, int]:
-        try:
-            return await super().backlog()
-        except StoreDamaged:
-            return {}
+        return await _or(super().backlog(), {})
 
     async def deliveries(self) -> Mapping[str, Deliveries]:
-        try:
-            return await super().deliveries()
-        except StoreDamaged:
-            return {}
+        return await _or(super().deliveries(), {})
 
     async def counts(self, tenant: str) -> Counts:
-        try:
-            return await super().counts(tenant)
-        except StoreDamaged:
-            return Counts()
+        return await _or(super().counts(tenant), Counts())
+
+
+async def _or(found: Awaitable[T], unreadable: T) -> T:
+    """The result of a query, or ``unreadable`` if it meets a damaged page."""
+    try:
+        return await found
+    except StoreDamaged:
+        return unreadable
 
 
 def _record(db: Connection, event_id: str) -> Record:

@@ -42,17 +42,5 @@ def _same(there: Event, event: Event, stated: str) -> bool:
     """Whether two explicit memories of the same words agree in all other fields."""
     if event.stated or stated != "[]":
         return False
-    names = (
-        "scope",
-        "kind",
-        "raw_kind",
-        "speaker",
-        "at",
-        "place",
-        "source",
-        "trust",
-        "origin",
-        "valid_from",
-        "valid_to",
-    )
+    names = "scope kind raw_kind speaker at place source trust origin valid_from valid_to".split()
     return all(getattr(there, name) == getattr(event, name) for name in names) and not there.derived_from

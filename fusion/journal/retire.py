@@ -29,7 +29,7 @@ MANY = "select value from json_each(?)"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class CompleteFile:
     """A file that was read completely: of its pieces exactly the revisions ``keep`` are current.
 
     ``part`` restricts that to revisions with this prefix, for a file with more pieces than one request takes.
@@ -48,12 +48,12 @@ class SourceCount:
     memories: int
 
 
-def missing_from(db: Connection, scope: Scope, files: Sequence[Whole]) -> list[Any]:
+def missing_from(db: Connection, scope: Scope, files: Sequence[CompleteFile]) -> list[Any]:
     """The rows of current pieces that are no longer in their files, of exactly this owner."""
     return [row for file in files for row in _missing_from(db, scope, file)]
 
 
-def _missing_from(db: Connection, scope: Scope, file: Whole) -> list[Any]:
+def _missing_from(db: Connection, scope: Scope, file: CompleteFile) -> list[Any]:
     same = " and ".join(f"{dimension} is ?" for dimension in DIMENSIONS)
     # Without the hint SQLite takes an index of the user and reads all memories of that user for each file.
     return db.execute(

@@ -26,7 +26,7 @@ from typing import Protocol
 from fusion.contract import Scope
 from fusion.errors import FusionError, StoreBusy
 from fusion.ingest.intake import NewMemory
-from fusion.journal.retire import SourceCount, Whole
+from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.ignore import ALWAYS, matcher
 from fusion.lib.watch import changes, watch
 from fusion.sources.files import (
@@ -77,7 +77,7 @@ class NoteStore(Protocol):
     @property
     def remember(self) -> Remember: ...
 
-    async def retire(self, scope: Scope, files: Sequence[Whole]) -> Mapping[str, int]: ...
+    async def retire(self, scope: Scope, files: Sequence[CompleteFile]) -> Mapping[str, int]: ...
 
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]: ...
 
@@ -88,11 +88,11 @@ class _Read:
 
     files: int = 0
     memories: list[NewMemory] = field(default_factory=list)
-    whole: list[Whole] = field(default_factory=list)
+    whole: list[CompleteFile] = field(default_factory=list)
     marks: dict[str, ReadOffset] = field(default_factory=dict)
 
     def add_complete(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
-        self.whole.append(Whole(source, tuple(revisions)))
+        self.whole.append(CompleteFile(source, tuple(revisions)))
         if mark is not None:
             self.marks[source] = mark
 
@@ -202,7 +202,7 @@ class NoteWatcher:
                 await asyncio.sleep(time.monotonic() - began)  # leaves half of the time for questions
             if gone:
                 with lock_for_server(self.home):
-                    still = [Whole(source) for source in gone if is_gone(Path(source[5:]))]
+                    still = [CompleteFile(source) for source in gone if is_gone(Path(source[5:]))]
                     await self.store.retire(self.owner, still)
                 self._sources.difference_update(gone)
             return count

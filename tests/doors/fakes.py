@@ -21,7 +21,7 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
-from fusion.journal.retire import Whole
+from fusion.journal.retire import CompleteFile
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
@@ -76,7 +76,7 @@ class FakeFusion:
         self.kept_sources: set[str] = set()
         self.batches_kept: list[str] = []
         """the Ingest-Batch of each request that had one"""
-        self.retired: list[tuple[Whole, bool]] = []
+        self.retired: list[tuple[CompleteFile, bool]] = []
         self.gone: HomeGone | None = None
         self.text = "We move to Postgres in April."
 
@@ -208,7 +208,7 @@ class FakeFusion:
     async def origins(self, scope: Scope, prefix: str, after: str, limit: int) -> list[dict[str, Any]]:
         return [{"source": source, "memories": 1} for source in sorted(self.kept_sources) if source.startswith(prefix)]
 
-    async def retire(self, scope: Scope, files: Sequence[Whole], *, dry_run: bool) -> dict[str, int]:
+    async def retire(self, scope: Scope, files: Sequence[CompleteFile], *, dry_run: bool) -> dict[str, int]:
         self.retired.extend((file, dry_run) for file in files)
         return {file.source: 1 for file in files if file.source in self.kept_sources}
 

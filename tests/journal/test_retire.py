@@ -10,7 +10,7 @@ import pytest
 from fusion.contract import Place, Scope
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal
-from fusion.journal.retire import SourceCount, Whole
+from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.bm25 import terms
 from tests.ingest.helpers import ME, START, FakeStore, event
 
@@ -40,7 +40,7 @@ async def test_retire_retires_pieces_that_a_complete_reading_lacks(journal):
             event("a turn", 3, source=FILE),
         ]
     )
-    file = Whole(FILE, ("old heading", "new text"))
+    file = CompleteFile(FILE, ("old heading", "new text"))
     assert await journal.retire(ANA, [file], dry_run=True) == {FILE: 1}
     assert await journal.retire(ANA, [file]) == {FILE: 1}
     assert await journal.retire(ANA, [file]) == {}
@@ -59,7 +59,7 @@ async def test_retired_pieces_are_deleted_in_backends_and_delivered_again_when_t
     await deliverer.start()
     await deliverer.settle()
     assert shelf.texts == ["the harbour office"]
-    await journal.retire(ANA, [Whole(FILE)])
+    await journal.retire(ANA, [CompleteFile(FILE)])
     deliverer.wake()
     await deliverer.settle()
     assert shelf.kept == {}
@@ -78,7 +78,7 @@ async def test_a_piece_retired_before_its_delivery_is_not_delivered(journal):
     await journal.outbox.register(["first"])
     await journal.append([section("gone", 1), section("kept", 2)])
     [gone, kept] = await journal.outbox.due("first", START, 9)
-    await journal.retire(ANA, [Whole(FILE, ("kept",))])
+    await journal.retire(ANA, [CompleteFile(FILE, ("kept",))])
     await journal.outbox.mark_delivered("first", [(gone.seq, ["n1"]), (kept.seq, ["n2"])])
     assert [d.seq for d in await journal.outbox.due_deletions("first", START, 9)] == [gone.seq]
     await journal.outbox.register(["first", "later"])
@@ -94,18 +94,18 @@ async def test_a_piece_retired_before_its_delivery_is_not_delivered(journal):
 async def test_retire_takes_a_file_of_many_pieces_in_parts(journal):
     """Each part speaks for the revisions that begin with it, and for no others."""
     await journal.append([section(text, n) for n, text in enumerate(("a1", "a2", "b1", "b2"), start=1)])
-    assert await journal.retire(ANA, [Whole(FILE, ("a1",), "a")]) == {FILE: 1}
-    assert await journal.retire(ANA, [Whole(FILE, (), "b")]) == {FILE: 2}
+    assert await journal.retire(ANA, [CompleteFile(FILE, ("a1",), "a")]) == {FILE: 1}
+    assert await journal.retire(ANA, [CompleteFile(FILE, (), "b")]) == {FILE: 2}
     assert [r.event.text for r in (await journal.page(ME, 9)).records] == ["a1"]
 
 
 async def test_a_retired_piece_can_be_forgotten_and_stays_forgotten(journal):
     """Retired is kept, as earlier versions are; a tombstone outlives every reading."""
     one, two = await journal.append([section("one of the old sections", 1), section("another old section of it", 2)])
-    await journal.retire(ANA, [Whole(FILE, ("another old section of it",))])
+    await journal.retire(ANA, [CompleteFile(FILE, ("another old section of it",))])
     await journal.forget([one.ref], ME)
     await journal.forget([two.ref], ME)
-    assert await journal.retire(ANA, [Whole(FILE)]) == {}
+    assert await journal.retire(ANA, [CompleteFile(FILE)]) == {}
     again = await journal.append([section("one of the old sections", 1), section("another old section of it", 2)])
     assert [s.state for s in again] == ["blocked", "blocked"]
 
@@ -121,7 +121,7 @@ async def test_sources_are_listed_by_name_in_pages(journal):
             event("no source"),
         ]
     )
-    await journal.retire(ANA, [Whole(FILE, ("1",))])
+    await journal.retire(ANA, [CompleteFile(FILE, ("1",))])
     a, b, c = (SourceCount(f"file:/{name}.md", 1) for name in ("notes/a", "notes/b", "other/c"))
     assert await journal.sources(Scope(), "", "", 9) == [a, b, c]
     assert await journal.sources(Scope(), "", "", 1) == [a]

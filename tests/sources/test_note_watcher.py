@@ -416,7 +416,7 @@ async def test_what_others_did_to_a_notes_memories_is_made_up_for(home, keeps, f
     hand comes back, and what was forgotten does not."""
     follow = follower(home, keeps, folder)
     await follow.round()
-    await keeps.journal.retire(Scope(user_id="ada"), [note_watcher.Whole(f"file:{folder / 'bike.md'}")])
+    await keeps.journal.retire(Scope(user_id="ada"), [note_watcher.CompleteFile(f"file:{folder / 'bike.md'}")])
     assert await keeps.texts() == {"The shed is dry."}
     assert (await look(follow), await look(follow)) == (1, 0)
     assert await keeps.texts() == {"The bike is blue.", "The shed is dry."}

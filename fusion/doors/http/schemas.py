@@ -36,7 +36,7 @@ from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.journal.listing import Criteria
-from fusion.journal.retire import MAX_KEPT, Whole
+from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 from fusion.sources.readers import moment
@@ -451,8 +451,8 @@ class RetireBody(Scoped):
     files: Annotated[list[WholeBody], Field(min_length=1, max_length=MAX_KEPT)]
     dry_run: bool = Field(default=False, description="only count")
 
-    def whole(self) -> list[Whole]:
-        return [Whole(file.source, tuple(file.keep), file.part) for file in self.files]
+    def whole(self) -> list[CompleteFile]:
+        return [CompleteFile(file.source, tuple(file.keep), file.part) for file in self.files]
 
 
 class FlushBody(_Body):

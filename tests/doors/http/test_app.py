@@ -26,7 +26,7 @@ from fusion.errors import (
 )
 from fusion.ingest.intake import Acknowledged, Replayed
 from fusion.journal.listing import Criteria
-from fusion.journal.retire import Whole
+from fusion.journal.retire import CompleteFile
 from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
 from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
@@ -745,5 +745,5 @@ class TestForgetting:
         body = {"files": [{"source": "file:/a.md", "keep": ["r1"]}], "dry_run": True}
         reply = await client.post("/v1/retire", json=body)
         assert reply.json() == {"retired": 1, "sources": {"file:/a.md": 1}, "dry_run": True}
-        assert fusion.retired == [(Whole("file:/a.md", ("r1",)), True)]
+        assert fusion.retired == [(CompleteFile("file:/a.md", ("r1",)), True)]
         assert (await client.post("/v1/retire", json={"files": []})).status_code == 422
