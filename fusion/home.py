@@ -1,9 +1,9 @@
-"""One process owns a home.
+"""Finds a home, and makes one process its owner.
 
-A home is a folder with everything that the gateway keeps. Its stores have one opener each (local Qdrant, SQLite
-writers, the indexes), so whoever opens them holds a lock on ``home/lock`` for as long; everybody else is a client and
-finds the owner's server by ``home/server.json``. The lock is the truth: it dies with its process, so nothing that a
-killed server leaves behind can be mistaken for a running one.
+A home is the folder of everything that the gateway keeps. Each of its stores (local Qdrant, SQLite writers, the
+indexes) allows one opener, so the process that opens them holds a lock on ``home/lock``. All others are clients, and
+find the owner's server by ``home/server.json``. The lock ends with its process, so the files of a killed server are
+never taken for a running one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ATTEMPTS = 6
 
 
 class Located(NamedTuple):
-    """A home's path, and whether the user ``named`` it; else it was found by the folder that somebody stands in."""
+    """A home's path, and whether the user ``named`` it; otherwise it was found from the current folder upwards."""
 
     path: Path
     named: bool = False
@@ -45,7 +45,7 @@ class Located(NamedTuple):
 def find_home(
     explicit: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Path:
-    """Which home is meant: the one named → FUSION_HOME → the nearest ``.fusion`` folder upwards → the user's own.
+    """Finds the home: the one named → FUSION_HOME → the nearest ``.fusion`` folder upwards → the user's own.
 
     The last is ``$XDG_DATA_HOME/memory-fusion``, or ``~/.local/share/memory-fusion``. Absolute; it may not exist yet.
     Before anything in it is opened, `fusion.trust.require` decides whether it may be.
@@ -56,7 +56,7 @@ def find_home(
 def locate_home(
     explicit: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Located:
-    """As `find_home`, with how it was found."""
+    """As `find_home`, and says whether the user named it."""
     environ = os.environ if environ is None else environ
     cwd = (cwd or Path.cwd()).absolute()
     named = explicit or environ.get("FUSION_HOME")
@@ -77,13 +77,13 @@ def missing_home(home: Path, hint: str = ".") -> SettingsError:
 
 
 def config_root() -> Path:
-    """The shipped `config/`: beside the packages in a checkout, inside `fusion` in a wheel."""
+    """The shipped `config/`: next to the packages in a checkout, inside `fusion` in a wheel."""
     inside = Path(__file__).parent / "config"
     return inside if inside.is_dir() else Path(__file__).parent.parent / "config"
 
 
 class Owner(NamedTuple):
-    """Who holds a home; ``what`` is its command line, "fusion serve --home …"."""
+    """The process that holds a home; ``what`` is its command line, "fusion serve --home …"."""
 
     pid: int
     what: str
@@ -103,9 +103,9 @@ class HomeLock:
 
     @classmethod
     def take(cls, home: Path, what: str | None = None) -> Self:
-        """Makes the home if need be. Raises HomeLocked, which names the owner and what to do, and HomeNotAllowed."""
+        """Takes the lock; makes a missing home. Raises HomeLocked with owner and fix, and HomeNotAllowed."""
         home = make_home(home)
-        refuse_traps(home)
+        refuse_links(home)
         descriptor = _open_lock(home)
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -121,7 +121,7 @@ class HomeLock:
         return cls(home, descriptor)
 
     def release(self) -> None:
-        """Gives the home up; may be called twice. The file stays: removing it would let two own the home."""
+        """Releases the lock; may be called twice. The file stays: without it, two processes could own the home."""
         if self._descriptor is not None:
             with suppress(OSError):  # a full disk must not keep a home locked
                 os.ftruncate(self._descriptor, 0)
@@ -137,8 +137,8 @@ class HomeLock:
         self.release()
 
 
-def refuse_traps(home: Path) -> None:
-    """Raises HomeNotAllowed where a link or a special file in a home would lead what is written elsewhere."""
+def refuse_links(home: Path) -> None:
+    """Raises HomeNotAllowed for a link or a special file in a home, through which data could be written elsewhere."""
     from fusion.trust.survey import find_links
 
     if links := find_links(home):
@@ -150,7 +150,7 @@ def refuse_traps(home: Path) -> None:
 
 
 def owner(home: Path) -> Owner | None:
-    """Who owns the home now; None: nobody. ``pid`` is 0 in the instant before a new owner has signed."""
+    """The owner of a home; None without one. ``pid`` is 0 for the moment before a new owner has written its own."""
     try:
         descriptor = _open_lock(home, make=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -164,7 +164,7 @@ def owner(home: Path) -> Owner | None:
 
 
 def holds_lock(home: Path, pid: int) -> bool:
-    """Whether the system itself says that a process holds a home's lock; False where it does not say (macOS).
+    """Whether a process holds a home's lock according to the kernel; False where the kernel does not show it (macOS).
 
     Linux lists locks by process and inode. The device is left out: some file systems show another one there.
     """
@@ -182,7 +182,7 @@ def holds_lock(home: Path, pid: int) -> bool:
 
 
 def explain_lock(home: Path, holder: Owner, talk: str = "Talk to it (leave out --direct), or stop it") -> str:
-    """One sentence that says who has the home, and one that says what to do about it; ``talk`` if it is a server."""
+    """Two sentences: which process has the home, and what to do about it; ``talk`` is the advice for a server."""
     who = f"{'this process' if holder.pid == os.getpid() else f'process {holder.pid}'} ({holder.what})"
     fix = (
         f"{talk}: fusion stop --home {home}"
@@ -207,7 +207,7 @@ def sizes(home: Path) -> dict[str, int]:
 
 
 def _part(inside: tuple[str, ...]) -> str:
-    """Which part of a home a file belongs to, by its path inside."""
+    """The part of a home that a file belongs to, by its path in the home."""
     if inside[0] == "backends":
         return "/".join(inside[:2])
     if len(inside) > 1:
@@ -219,25 +219,25 @@ def _part(inside: tuple[str, ...]) -> str:
 
 
 TENANTS = "tenants"
-"""the folder of a home that has the folders of its tenants but the owner's own"""
+"""the folder of a home that holds the tenants, except the default one"""
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def tenant_folder(home: Path, tenant: str) -> Path:
-    """Where a home keeps everything of one tenant: a name that people can read, and a hash that no two share."""
+    """The folder of one tenant in a home: a readable name and a hash that no two tenants share."""
     readable = _NO_NAME.sub("-", tenant.lower()).strip("-")[:32] or "tenant"
     return home / TENANTS / f"{readable}-{sha256(tenant.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def command_line() -> str:
-    """This process as a user would have typed it; ``python -m fusion serve`` reads "fusion serve"."""
+    """The command line of this process as a user types it: "fusion serve" for ``python -m fusion serve``."""
     program = Path(sys.argv[0] or "python")
     name = program.parent.name if program.name == "__main__.py" else program.name
     return " ".join([name, *sys.argv[1:]])[:500]
 
 
 class ServerRecord(NamedTuple):
-    """What ``home/server.json`` says of a running server; ``started`` is ISO 8601, UTC.
+    """The content of ``home/server.json`` about a running server; ``started`` is ISO 8601, UTC.
 
     ``token`` opens the server where it wants API keys: who can read this file (0600) can read the home anyway.
     """
@@ -249,7 +249,7 @@ class ServerRecord(NamedTuple):
 
 
 def write_record(home: Path, record: ServerRecord) -> None:
-    """Whole or not at all, readable by its owner only. Call when the socket already listens."""
+    """Writes the record atomically, readable by its owner only. Call it when the socket already listens."""
     import tempfile  # a hook imports this module, and writes nothing
 
     descriptor, name = tempfile.mkstemp(dir=home, prefix=".server-")  # mkstemp makes files 0600
@@ -263,7 +263,7 @@ def write_record(home: Path, record: ServerRecord) -> None:
 
 
 def read_record(home: Path) -> ServerRecord | None:
-    """What the last server wrote; whether it still runs is for the lock and its ``/healthz`` to say."""
+    """The record that the last server wrote; the lock and ``/healthz`` show whether it still runs."""
     try:
         found = json.loads(read_regular(home / "server.json", MAX_RECORD, ours=True))
         return ServerRecord(int(found["pid"]), str(found["url"]), str(found["started"]), found.get("token"))
@@ -272,14 +272,14 @@ def read_record(home: Path) -> ServerRecord | None:
 
 
 def remove_record(home: Path) -> None:
-    """Removes our own record, and no one else's."""
+    """Removes the record if this process wrote it."""
     record = read_record(home)
     if record is not None and record.pid == os.getpid():
         (home / "server.json").unlink(missing_ok=True)
 
 
 def _open_lock(home: Path, *, make: bool = True) -> int:
-    """The lock's file. Raises FileNotFoundError, and HomeNotAllowed for one that would lead to another file."""
+    """Opens the lock's file. Raises FileNotFoundError, and HomeNotAllowed for a link."""
     flags = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
     try:
         descriptor = os.open(home / "lock", flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)

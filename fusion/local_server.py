@@ -1,7 +1,7 @@
-"""The server of a home on this computer: find it, make it prove itself, and send one request over the same connection.
+"""Finds the server of a home on this computer, verifies its proof, and sends one request over the same connection.
 
 A hook does this before every prompt of an agent, in a process of its own. So this module imports neither an HTTP
-library nor the client, which together take longer than the question.
+library nor the client, which take longer than the request.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fusion.trust.token import CHALLENGE, PROOF, proof, read_token
 
 CONNECT_S = 2.0
 MAX_PROOF = 1 << 16
-"""bytes of a server's proof"""
+"""the most bytes of a server's proof"""
 MAX_REPLY = 64 << 20
-"""bytes of a reply to `ask`"""
+"""the most bytes of a reply to `ask`"""
 NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
 _CHUNK = 1 << 16
-_END = b"\r\n\r\n"
+_HEAD_END = b"\r\n\r\n"
 
 
 class Unsent(Exception):
-    """No proven connection came about, so the request has not reached any program."""
+    """There is no proven connection, so the request was not sent to any program."""
 
 
 class Unproven(Unsent):
@@ -79,7 +79,7 @@ def check_proof(token: str, nonce: str, address: Sequence[object], head: Head) -
 
 
 class Proven:
-    """An open connection to a server that has proved on it that it knows the home's token."""
+    """An open connection on which the server has proved that it knows the home's token."""
 
     def __init__(self, sock: socket.socket, record: ServerRecord, token: str) -> None:
         self.record = record
@@ -88,7 +88,7 @@ class Proven:
 
     @classmethod
     def open(cls, record: ServerRecord, token: str, timeout_s: float) -> Self:
-        """Raises Unproven, Unsent, and TimeoutError where the proof takes too long."""
+        """Connects and verifies the proof. Raises Unproven, Unsent, and TimeoutError where the proof takes too long."""
         deadline = time.monotonic() + timeout_s
         parts = urlsplit(record.url)
         try:
@@ -100,7 +100,7 @@ class Proven:
         try:
             nonce = os.urandom(16).hex()
             sock.sendall(challenge(parts.netloc.encode(), nonce))
-            head, body = _received(sock, deadline, MAX_PROOF)
+            head, body = _read_reply(sock, deadline, MAX_PROOF)
             check_proof(token, nonce, sock.getpeername(), head)
             if head.closes:
                 raise Unsent("the server is stopping")
@@ -109,14 +109,14 @@ class Proven:
             return cls(sock, record, token)
         except BaseException as error:
             sock.close()
-            if isinstance(error, ValueError | KeyError | TypeError):  # it does not answer as a server of ours does
+            if isinstance(error, ValueError | KeyError | TypeError):  # the reply is not that of the gateway's server
                 raise Unproven(NOT_OURS) from error
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
                 raise Unsent(str(error)) from error
             raise
 
     def post(self, path: str, content: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Sends one request, the last on this connection; status and body of the reply.
+        """Sends one request, the last on this connection; returns the status and body of the reply.
 
         Raises TimeoutError and other OSErrors, and ValueError for a reply that is not HTTP.
         """
@@ -128,11 +128,11 @@ class Proven:
         )
         self._socket.settimeout(timeout_s)
         self._socket.sendall(head.encode() + content)
-        answer, body = _received(self._socket, deadline, MAX_REPLY)
+        answer, body = _read_reply(self._socket, deadline, MAX_REPLY)
         return answer.status, body
 
     def detach(self) -> socket.socket:
-        """The socket, for an HTTP library to go on with; it is the caller's to close."""
+        """The socket, for use by an HTTP library; the caller closes it."""
         return self._socket
 
     def close(self) -> None:
@@ -158,11 +158,11 @@ def connect(home: Path, timeout_s: float) -> Proven | None:
 
 
 def connect_to(home: Path, record: ServerRecord, timeout_s: float) -> Proven | None:
-    """A proven connection to the server of a record; None where nothing answers, or the record is not to be believed.
+    """A proven connection to the server of a record; None where nothing answers, or the record cannot be trusted.
 
-    It is believed when its URL is on this computer, its process holds the home's lock, and the server proves that it
-    knows the home's token and is that process. Raises Unproven where another program answers, and SettingsError for a
-    token that cannot be believed.
+    The record is trusted when its URL is on this computer, its process holds the home's lock, and the server proves
+    that it knows the home's token and is that process. Raises Unproven where another program answers, and SettingsError
+    for a token that cannot be trusted.
     """
     holder = owner(home)
     if holder is None or holder.pid != record.pid or not is_here(record.url):
@@ -179,7 +179,7 @@ def connect_to(home: Path, record: ServerRecord, timeout_s: float) -> Proven | N
 
 
 def ask(home: Path, path: str, body: Mapping[str, object], *, look_s: float, answer_s: float) -> dict[str, Any] | None:
-    """The reply of a home's server to one request. None where no server runs that proves itself: nothing was sent.
+    """Sends one request to a home's server; returns the reply, or None where no proven server runs: nothing was sent.
 
     Raises the error that the server replied with, and ServerUnreachable.
     """
@@ -203,7 +203,7 @@ def ask(home: Path, path: str, body: Mapping[str, object], *, look_s: float, ans
 
 
 def is_here(url: str) -> bool:
-    """Whether a URL leads to this computer: to loopback, or to an address that is its own."""
+    """Whether the host of a URL is this computer: loopback, or one of its own addresses."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -224,7 +224,7 @@ def is_here(url: str) -> bool:
 
 
 def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
-    """A socket to an address of this computer. `socket.create_connection` imports tables of Unicode for a name."""
+    """A socket to an address of this computer; `socket.create_connection` would import Unicode tables for a name."""
     if host == "localhost":
         return socket.create_connection((host, port), timeout_s)
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
@@ -238,30 +238,31 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
     return sock
 
 
-def _received(sock: socket.socket, deadline: float, most: int) -> tuple[Head, bytes]:
-    """One whole reply. The deadline bounds the sum of all waits: a socket's own timeout bounds each one alone.
+def _read_reply(sock: socket.socket, deadline: float, most: int) -> tuple[Head, bytes]:
+    """Reads one whole reply. The deadline limits the sum of all waits; a socket's own timeout limits each wait.
 
     Raises TimeoutError and other OSErrors, and ValueError for a reply that is not HTTP, gives no length or is longer
     than ``most``.
     """
     received = bytearray()
-    while (end := received.find(_END)) < 0:
-        received += _some(sock, deadline)
+    while (end := received.find(_HEAD_END)) < 0:
+        received += _read_chunk(sock, deadline)
         if len(received) > MAX_PROOF + _CHUNK:
             raise ValueError("the head of the reply is too long")
     head = Head.parse(bytes(received[:end]))
-    whole = end + len(_END) + head.length
+    whole = end + len(_HEAD_END) + head.length
     if not 0 <= head.length <= most:
         raise ValueError("the reply is too long")
     while len(received) < whole:
-        received += _some(sock, deadline)
-    return head, bytes(received[end + len(_END) : whole])
+        received += _read_chunk(sock, deadline)
+    return head, bytes(received[end + len(_HEAD_END) : whole])
 
 
-def _some(sock: socket.socket, deadline: float) -> bytes:
+def _read_chunk(sock: socket.socket, deadline: float) -> bytes:
+    """Reads some bytes of a reply. Raises TimeoutError after the deadline, and ConnectionError at its end."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
-        raise TimeoutError("the reply trickles")
+        raise TimeoutError("the reply is too slow")
     sock.settimeout(left_s)
     chunk = sock.recv(_CHUNK)
     if not chunk:

@@ -1,8 +1,8 @@
-"""config/ and the environment, read once into frozen settings; nothing else reads either.
+"""Reads the settings and recipes from config/, a home and the environment into frozen values.
 
-Later wins: the defaults here (`config/fusion.toml` shows each with its unit and reason, and a test keeps the
-two in agreement) → `fusion.toml` in the home, or the file named → environment variables, `FUSION_SERVER__PORT=9000`
-for `[server] port` → what a caller passes. Relative paths in a file are relative to that file.
+Each source overrides the one before: the defaults here (`config/fusion.toml` shows each with its unit and reason) →
+`fusion.toml` in the home, or the named file → environment variables, `FUSION_SERVER__PORT=9000` for `[server] port` →
+arguments. Relative paths in a file are relative to that file. Nothing else reads the file or these variables.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ServerSettings(_Part):
 
 
 class NextEmbedderSettings(_Part):
-    """Where `fusion <backend> reindex` moves to; none where it names no provider."""
+    """The embedder that `fusion <backend> reindex` moves to; none without a provider."""
 
     provider: str = ""
     model: str = ""
@@ -103,12 +103,12 @@ class EmbedderSettings(_Part):
 
     @property
     def options(self) -> dict[str, object]:
-        """What the adapter is opened with."""
+        """The options of the adapter."""
         return self.model_dump(exclude={"adapter", "next"})
 
     @property
     def none(self) -> bool:
-        """Whether everything is to be found by its words only."""
+        """Whether search is by words only."""
         return not self.adapter or self.provider == "none"
 
 
@@ -160,7 +160,7 @@ class FlushSettings(_Part):
             try:
                 ZoneInfo(zone)
             except (ZoneInfoNotFoundError, ValueError, OSError):
-                raise ValueError("there is no such time zone; write an IANA name, Europe/Berlin") from None
+                raise ValueError("there is no such time zone; write an IANA name such as Europe/Berlin") from None
         return zone
 
 
@@ -182,7 +182,7 @@ class NoteSettings(_Part):
         try:
             matcher(ignore)
         except re.error as error:
-            raise ValueError(f"a pattern makes no sense: {error}") from None
+            raise ValueError(f"a pattern is not valid: {error}") from None
         return ignore
 
     @property
@@ -216,7 +216,7 @@ class ChecksSettings(_Part):
 
 
 class BackendSettings(BaseModel):
-    """Our own few settings of a backend; every other key of its table goes to the adapter as an option."""
+    """The gateway's settings of a backend; every other key of its table is an option of the adapter."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -232,7 +232,7 @@ class BackendSettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-def _four() -> dict[str, BackendSettings]:
+def _built_in_backends() -> dict[str, BackendSettings]:
     return {
         "markdown": BackendSettings.model_validate(
             {
@@ -254,7 +254,7 @@ def _four() -> dict[str, BackendSettings]:
 
 
 class Settings(BaseSettings):
-    """Everything that can be configured, checked."""
+    """All settings, validated."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="FUSION_", env_nested_delimiter="__")
 
@@ -274,7 +274,7 @@ class Settings(BaseSettings):
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
-    backends: dict[str, BackendSettings] = Field(default_factory=_four)
+    backends: dict[str, BackendSettings] = Field(default_factory=_built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -282,7 +282,7 @@ class Settings(BaseSettings):
 
     @property
     def asked_for(self) -> frozenset[str]:
-        """The backends of which somebody set something; the others are on because we ship them so."""
+        """The backends that the user configured; the others are on by default."""
         return self._asked_for
 
     @classmethod
@@ -294,7 +294,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """`load` puts file, environment and caller in order; built directly, settings are what they are given."""
+        """Takes only the arguments: `load` merges file, environment and caller."""
         return (init_settings,)
 
     @model_validator(mode="after")
@@ -310,12 +310,12 @@ class Settings(BaseSettings):
             for other in backend.fallback_for:
                 if other not in self.backends:
                     raise ValueError(f"backends.{name}.fallback_for = {other!r}: there is no such backend")
-            if name in self._behind(name):
-                raise ValueError(f"backends.{name}.fallback_for: it would stand in for itself")
+            if name in self._fallbacks_of(name):
+                raise ValueError(f"backends.{name}.fallback_for: it would be a fallback for itself")
         return self
 
-    def _behind(self, name: str) -> set[str]:
-        """The backends that one stands in for, and those that they do."""
+    def _fallbacks_of(self, name: str) -> set[str]:
+        """The backends that one is a fallback for, directly or through others."""
         found: set[str] = set()
         left = [name]
         while left:
@@ -326,7 +326,7 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> tuple[KeySettings, ...]:
-        """Every API key that opens the server, those of the file and the environment's one."""
+        """All API keys of the server: those of the file and that of the environment."""
         if self.api_key is None:
             return self.server.keys
         digest = sha256(self.api_key.get_secret_value().encode()).hexdigest()
@@ -334,10 +334,10 @@ class Settings(BaseSettings):
 
 
 def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:
-    """Settings of a home: the one named here, by FUSION_HOME or by the file, else as `find_home` finds it.
+    """Loads the settings of a home: the one named here, by FUSION_HOME or by the file, else as `find_home` finds it.
 
-    ``config`` is a file; without it `fusion.toml` in the home is read where there is one. That names no other home: it
-    would take effect there without having been allowed.
+    ``config`` is a file; without it, `fusion.toml` in the home is read if it exists. A `home` in that file is ignored:
+    its settings would take effect in a home where nobody allowed them.
     Raises SettingsError, which names the key and the file or the variable.
     """
     chosen = find_home(home) if home or os.environ.get("FUSION_HOME") else None
@@ -359,7 +359,7 @@ def load(config: Path | None = None, *, home: Path | None = None, **overrides: A
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One setting of a new file: ``table`` is "" for the top, ``toml`` its value as TOML, ``reason`` one line."""
+    """A setting of a new file: ``table`` is "" for the top level, ``toml`` the value as TOML, ``reason`` one line."""
 
     table: str
     name: str
@@ -368,9 +368,9 @@ class Chosen:
 
 
 def new_file(chosen: Sequence[Chosen], opening: str) -> str:
-    """A `fusion.toml`: the shipped file with every default as a comment, and what was ``chosen`` in its place.
+    """The text of a new `fusion.toml`: the shipped file with every default as a comment, and the ``chosen`` settings.
 
-    Made from `config/fusion.toml` itself, so that it explains every setting there is. ``opening`` is its first comment.
+    It is made from `config/fusion.toml`, so it explains every setting. ``opening`` is its first comment.
     """
     shipped = (config_root() / "fusion.toml").read_text(encoding="utf-8").split("\n\n", 1)[1]
     wanted = {(one.table, one.name): one for one in chosen}
@@ -393,7 +393,7 @@ _SETTING = re.compile(r"\w+ = ")
 
 
 def toml_text(text: str) -> str:
-    """A text as TOML writes it; JSON's strings are TOML's, but for one character."""
+    """A text as a TOML string; JSON's form is valid TOML except for one character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -418,22 +418,22 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 _YES = frozenset({"true", "yes", "on", "1", "t", "y"})
-"""what pydantic takes for true in a variable"""
+"""the texts that pydantic reads as true"""
 
 
 def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
-    """Who sets one option of `[backends.markdown]` keeps its other defaults, and the other backends."""
+    """Adds the default backends and their default options, so that one option can be set alone."""
     backends = table.get("backends", {})
     if not isinstance(backends, dict) or str(table.get("backends_only")).lower() in _YES:
         return {**table, "backends": backends}
-    merged: dict[str, Any] = {name: value.model_dump() for name, value in _four().items()}
+    merged: dict[str, Any] = {name: value.model_dump() for name, value in _built_in_backends().items()}
     for name, options in backends.items():
         merged[name] = {**merged.get(name, {}), **options} if isinstance(options, dict) else options
     return {**table, "backends": merged}
 
 
 def _rooted(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths of a file, made absolute from where the file stands: keys `home`, `paths`, `*_folder` and `*_file`."""
+    """Makes the paths of a file absolute, relative to its folder: keys `home`, `paths`, `*_folder` and `*_file`."""
 
     def rooted(key: str, value: Any) -> Any:
         if isinstance(value, dict):
@@ -464,11 +464,11 @@ def _explain(error: ValidationError, file: Path | None) -> str:
 
 
 def _no_adapter(error: Mapping[str, object]) -> str:
-    """Of a backend that is none of ours and names no adapter, what was meant: most likely one of ours; else ''."""
+    """The error for a backend that is not built in and names no adapter, with the nearest built-in name; else ''."""
     match error:
         case {"type": "missing", "loc": ("backends", str(name), "adapter")}:
-            near = nearest(name, _four())
-            fix = f"is {near} meant?" if near else f"ours are {', '.join(_four())}."
+            near = nearest(name, _built_in_backends())
+            fix = f"did you mean {near}?" if near else f"the built-in backends are {', '.join(_built_in_backends())}."
             return f"{fix} A backend of your own names its adapter, package.module:Class"
     return ""
 
@@ -477,7 +477,7 @@ _WORDS = {"extra_forbidden": "there is no such setting", "unexpected_keyword_arg
 
 
 def _near(error: Any) -> str:
-    """For a key that does not exist: the one in the same table that is most like it, or the table that has it."""
+    """A hint for a key that does not exist: the most similar one of its table, or the table that has it."""
     if error["type"] not in _WORDS:
         return ""
     *path, key = error["loc"]
@@ -505,7 +505,7 @@ def _table(kind: Any, path: Sequence[int | str]) -> Any:
 
 
 def _where(loc: Sequence[int | str], file: Path | None) -> str:
-    """The variable that a key came from, else the key with its file."""
+    """The variable that a key comes from, or the key with its file."""
     variable = "FUSION_" + "__".join(map(str, loc)).upper()
     if loc and variable in {name.upper() for name in os.environ}:
         return variable
@@ -534,7 +534,7 @@ def shipped_recipes() -> tuple[str, ...]:
 
 
 def read_recipe(file: Path) -> Recipe:
-    """One recipe file; what it leaves out is as in `Recipe`. Raises SettingsError, which names the number."""
+    """Reads a recipe file; missing keys have the defaults of `Recipe`. Raises SettingsError, which names the key."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         table = with_current_names(table)
@@ -553,19 +553,19 @@ def read_recipe(file: Path) -> Recipe:
 
 
 def _model(table: dict[str, Any], file: Path) -> tuple[dict[str, Any], Learned | None]:
-    """A recipe's table without its model, and the model. One that cannot be had costs no answer: the weights do it."""
+    """A recipe's table without its model, and the model. If it cannot be loaded, the weights score instead."""
     part = table.get("rerank")
     if not isinstance(part, dict) or not {"model", "model_hash"} & part.keys():
         return table, None
     rest = {key: value for key, value in part.items() if key not in ("model", "model_hash")}
     name, wanted = part.get("model"), part.get("model_hash")
     if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name or not name:
-        raise SettingsError(f"{file}: rerank.model is the name of a file beside it, and model_hash is that file's")
+        raise SettingsError(f"{file}: rerank.model names a file in the same folder, and model_hash is its hash")
     model = Learned(name, wanted, None)
     try:
         text = _small(file.with_name(name))
         if digest(text) != wanted:
-            raise ValueError("it is not the one that the recipe was made with")
+            raise ValueError("its hash is not model_hash")
         trees = Trees.parse(text)
         trees = replace(trees, names=tuple(EARLIER_SIGNALS.get(signal, signal) for signal in trees.names))
         model = Learned(name, wanted, trees)

@@ -200,10 +200,13 @@ class TestMistakes:
         ("table", "wrong"),
         [
             ('markdown = {fallback_for = "qmd"}', "backends.markdown.fallback_for = 'qmd': there is no such backend"),
-            ('markdown = {fallback_for = "markdown"}', "backends.markdown.fallback_for: it would stand in for itself"),
+            (
+                'markdown = {fallback_for = "markdown"}',
+                "backends.markdown.fallback_for: it would be a fallback for itself",
+            ),
             (
                 'markdown = {fallback_for = "cortex"}\ncortex = {fallback_for = ["mem0", "markdown"]}',
-                "backends.markdown.fallback_for: it would stand in for itself",
+                "backends.markdown.fallback_for: it would be a fallback for itself",
             ),
         ],
     )
@@ -214,7 +217,7 @@ class TestMistakes:
 
     def test_a_pattern_that_makes_no_sense(self, tmp_path: Path) -> None:
         """Said when the file is read, not when the first note is looked at."""
-        with pytest.raises(SettingsError, match=r"notes.ignore: a pattern makes no sense: bad character range"):
+        with pytest.raises(SettingsError, match=r"notes.ignore: a pattern is not valid: bad character range"):
             load(written(tmp_path, '[notes]\nignore = ["[z-a].md"]\n'))
 
     def test_a_time_zone_that_is_none(self, tmp_path: Path) -> None:
@@ -234,8 +237,11 @@ class TestMistakes:
             ("server = 5", "server: "),
             ("backends = 5", "backends: "),
             ("[backends]\nmarkdown = 5", "backends.markdown: "),
-            ("[backends.markdwn]\nenabled = true", "backends.markdwn.adapter: is markdown meant?"),
-            ("[backends.extra]\nenabled = true", "backends.extra.adapter: ours are markdown, cortex, mem0, triples."),
+            ("[backends.markdwn]\nenabled = true", "backends.markdwn.adapter: did you mean markdown?"),
+            (
+                "[backends.extra]\nenabled = true",
+                "backends.extra.adapter: the built-in backends are markdown, cortex, mem0",
+            ),
             ("[backends.extra]\nadapter = 5", "backends.extra.adapter: Input should be a valid string"),
             ("[backends.markdown]\ndeadline_ms = 0", "backends.markdown.deadline_ms: "),
             ("log_level = 'loud'", "log_level: "),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusion.errors import HomeLocked, StoreFull
-from fusion.home import explain_lock, owner, refuse_traps
+from fusion.home import explain_lock, owner, refuse_links
 from fusion.settings import Settings
 from fusion.store.writable import unwritable
 
@@ -48,7 +48,7 @@ async def writable_home(settings: Settings) -> AsyncIterator[WritableHome]:
         return
     if (holder := owner(home)) is not None:
         raise HomeLocked(explain_lock(home, holder))
-    refuse_traps(home)
+    refuse_links(home)
     copy = await asyncio.to_thread(_copy, home, why)
     reason = (
         f"the home {home} cannot be written to ({why}), so it is only read, from a copy: nothing is remembered or "

@@ -1,5 +1,6 @@
-"""Finding and opening the files that are meant, safely: no link is followed, no pipe waited for, no line held whole
-that is too long, no archive unpacked without an end.
+"""Finds and opens the files to read in, safely.
+
+No link is followed, no pipe blocks, no overlong line is held in memory, and archives are unpacked only up to a limit.
 """
 
 from __future__ import annotations
@@ -29,37 +30,37 @@ MARKDOWN = (".md", ".markdown")
 JSONL = (".jsonl", ".ndjson")
 SQLITE = (".sqlite", ".sqlite3", ".db")
 DATABASE = "openclaw-agent.sqlite"
-"""the one database that is looked for in folders; another is read where it is named"""
+"""the one database that is found in folders; another must be named"""
 _ARCHIVE = re.compile(r"\.(?:jsonl|ndjson)(?:\.(?:deleted|reset)\.[^/]+|\.zst)", re.IGNORECASE)
 _COLD = re.compile(r"[0-9a-f]{64}\.jsonl\.zst")
-"""what an agent's database has put beside it; it is read by way of the database"""
+"""a cold archive next to an agent's database, which is read through the database"""
 _COPY = re.compile(r"\.(?:checkpoint|trajectory)\b", re.IGNORECASE)
 NO_SUCH_FILE = "there is no such file or folder"
 NOT_TAKEN = "neither Markdown (.md) nor JSONL (.jsonl)"
-"""of a file that was named; in a folder such files are passed over"""
+"""the reason for a named file; in a folder such files are only counted"""
 LINKED = "linked "
-"""what the kind of a link begins with"""
+"""the beginning of a link's kind"""
 LEADS_OUT = "a link that leads out of its folder"
-"""a link within the folder leads to what is read in its own place"""
+"""the reason for such a link; the target of a link inside the folder is read in its own place"""
 EMPTY = "empty"
 MAX_UNPACKED_BYTES = 1 << 29
-"""of an archive: far beyond any conversation; what has more is refused, be it a bomb or not"""
+"""of an archive: far beyond any conversation, so more is refused as a zip bomb"""
 NEVER_READ = matcher(ALWAYS)
-"""of a path below a folder, whether it is left out whatever the user sets: hidden files, node_modules, __pycache__"""
+"""matches what is left out below a folder by default: hidden files, node_modules, __pycache__"""
 MAX_REF_CHARS = 512
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 Progress = Callable[[int], None]
-"""called with how many bytes more were read"""
+"""called with the number of bytes read since the last call"""
 Cutting = Callable[["File", float], None]
-"""called while a large note is cut into sections, with the share that is done, from 0 to 1"""
+"""called while a large note is cut into sections, with the finished share from 0 to 1"""
 Form = Literal["markdown", "lines", "database"]
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Something that was not remembered. ``where`` is a path, or ``path:line``; reasons are few, to be counted."""
+    """A file or line that was not remembered. ``where`` is a path, or ``path:line``; few different reasons exist."""
 
     where: str
     reason: str
@@ -67,7 +68,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to read: where it is, what it is called as a document, and its size when it was found."""
+    """A file to read: its path, the name of its document, its size when it was found, and its form."""
 
     path: Path
     document: str
@@ -76,15 +77,15 @@ class File:
 
 
 def no_report(file: File, share: float) -> None:
-    """Says nothing of how far a note is cut."""
+    """Ignores how far a note is cut."""
 
 
 class Unreadable(Exception):
-    """``str`` is the reason."""
+    """A file cannot be read; ``str`` is the reason."""
 
 
 class HasLimit(Protocol):
-    """A table of the settings that bounds files."""
+    """A table of the settings that limits the size of files."""
 
     @property
     def max_file_mb(self) -> float: ...
@@ -92,19 +93,19 @@ class HasLimit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a file may be, in megabytes; what is larger is not read."""
+    """The largest size of a file in megabytes, by its form; larger ones are not read."""
 
     note_mb: float = 16.0
     log_mb: float = 1024.0
-    """of a transcript, a file of JSONL or a database: these are not held whole"""
+    """of a transcript, a file of JSONL or a database, which are not held in memory as a whole"""
 
     @classmethod
     def of(cls, ingest: HasLimit, sessions: HasLimit) -> Limits:
-        """Those of the tables [ingest] and [sessions] of the settings."""
+        """The limits of the tables [ingest] and [sessions] of the settings."""
         return cls(ingest.max_file_mb, sessions.max_file_mb)
 
     def too_large(self, file: File) -> str | None:
-        """Why a file is not read, with the setting; None for one that may be."""
+        """Why a file is too large, with the setting to change; None if it is not."""
         note = file.form == "markdown"
         most, setting = (self.note_mb, "[ingest]") if note else (self.log_mb, "[sessions]")
         return None if file.bytes <= most * 1_000_000 else f"larger than {most:g} MB ({setting} max_file_mb)"
@@ -114,24 +115,24 @@ DEFAULT_LIMITS = Limits()
 
 
 def sized(file: File) -> str:
-    """A file that is too large, for a report."""
+    """A file with its size in megabytes, for a report."""
     return f"{file.path} ({file.bytes / 1_000_000:,.1f} MB)"
 
 
 def form_of(path: Path, *, named: bool = False) -> Form | None:
-    """How a file is read, by its name; None: it is left out, unless it is ``named`` and one that can be read."""
+    """The form in which a file is read, by its name; None for other files. ``named`` by the user, more are accepted."""
     suffix = path.suffix.lower()
     if suffix in MARKDOWN:
         return "markdown"
     if suffix in JSONL or _ARCHIVE.search(path.name):
-        return "lines" if named or not (_is_copy(path.name) or _COLD.fullmatch(path.name)) else None
+        return "lines" if named or not (_is_checkpoint(path.name) or _COLD.fullmatch(path.name)) else None
     if path.name == DATABASE or (named and suffix in SQLITE):
         return "database"
     return None
 
 
 def kind_of(path: Path) -> str:
-    """What a file that is not read is counted as: its ending."""
+    """The kind under which a file that is not read is counted: its suffix."""
     return path.suffix.lower() or "without an ending"
 
 
@@ -139,14 +140,14 @@ def _kind_of_link(path: Path) -> str:
     return LINKED + ("folder" if is_folder(path) else kind_of(path))
 
 
-def _is_copy(name: str) -> bool:
+def _is_checkpoint(name: str) -> bool:
     return name.lower().endswith(".jsonl") and _COPY.search(name) is not None
 
 
 def files(
     paths: Sequence[Path], passed: Counter[str] | None = None, ignored: Ignored = NEVER_READ
 ) -> Iterator[File | Skip]:
-    """Every file to read at or below ``paths``, each once however often it was named.
+    """Yields every file to read at or below ``paths``, each once.
 
     ``passed`` counts by kind the files and links that are not read. ``ignored`` holds for what is below a folder.
     """
@@ -171,7 +172,7 @@ def _below(root: Path, passed: Counter[str] | None, ignored: Ignored) -> Iterato
     for entry in walk(root, ignored):
         path = root / entry.path
         if isinstance(entry, Unlisted):
-            yield Skip(shown(path), told(entry.error))
+            yield Skip(shown(path), reason_of(entry.error))
             continue
         wanted = form_of(path) is not None
         if entry.listed.is_symlink():
@@ -186,7 +187,7 @@ def _below(root: Path, passed: Counter[str] | None, ignored: Ignored) -> Iterato
 
 
 def linked(found: Iterable[File | Skip], passed: Mapping[str, int]) -> dict[str, int]:
-    """How many links there are by kind, of what `files` found and counted as ``passed``."""
+    """The number of links by kind, from what `files` yielded and counted as ``passed``."""
     counts = Counter({kind: count for kind, count in passed.items() if kind.startswith(LINKED)})
     out = [Path(one.where) for one in found if isinstance(one, Skip) and one.reason == LEADS_OUT]
     counts.update(_kind_of_link(path) for path in out)
@@ -208,13 +209,13 @@ def _one(path: Path, root: Path, *, named: bool = False) -> Iterator[File | Skip
         try:
             about = path.lstat()
         except OSError as error:
-            yield Skip(shown(path), told(error))
+            yield Skip(shown(path), reason_of(error))
             return
         yield File(path, document, about.st_size if stat.S_ISREG(about.st_mode) else 0, form)
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is something, or one may not look."""
+    """Whether a path exists, or cannot be checked."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -225,12 +226,12 @@ def is_there(path: Path) -> bool:
 
 
 def is_gone(path: Path) -> bool:
-    """Whether nothing is there any more, or only what links lead to, which are not followed."""
+    """Whether a path does not exist, or leads through a link, which is not followed."""
     return not is_there(path) or os.path.realpath(path) != str(path)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is there, as far as one may look: `Path.is_dir` raises below what is closed to us."""
+    """Whether a path is a folder; False without permission, where `Path.is_dir` raises."""
     try:
         return path.is_dir()
     except OSError:
@@ -238,7 +239,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there, as far as one may look."""
+    """Whether a path is a file; False without permission."""
     try:
         return path.is_file()
     except OSError:
@@ -253,8 +254,8 @@ def is_below(path: Path, folder: Path, ignored: Ignored = NEVER_READ) -> bool:
 
 
 def file_at(path: Path, paths: Sequence[Path], ignored: Ignored = NEVER_READ) -> File | None:
-    """The file at a path, if `files` of these ``paths`` finds it there."""
-    if os.path.realpath(path) != str(path):  # by way of a link
+    """The file at a path, if `files` of these ``paths`` finds it."""
+    if os.path.realpath(path) != str(path):  # through a link
         return None
     for root in (one.resolve() for one in paths):
         if path == root or is_below(path, root, ignored):
@@ -265,7 +266,7 @@ def file_at(path: Path, paths: Sequence[Path], ignored: Ignored = NEVER_READ) ->
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file with something in it, open for reading. Raises Unreadable."""
+    """Opens a regular file that is not empty. Raises Unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
@@ -276,12 +277,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
                 raise Unreadable(EMPTY)
             yield file
     except OSError as error:
-        raise Unreadable(told(error)) from error
+        raise Unreadable(reason_of(error)) from error
 
 
 @contextmanager
 def unchanged(file: BinaryIO) -> Iterator[None]:
-    """Raises Unreadable when the file is another one at the end than at the beginning."""
+    """Raises Unreadable at the end if the file changed meanwhile."""
     before = os.fstat(file.fileno())
     yield
     after = os.fstat(file.fileno())
@@ -290,12 +291,12 @@ def unchanged(file: BinaryIO) -> Iterator[None]:
 
 
 def is_packed(file: BinaryIO) -> bool:
-    """Whether a file is zstandard, whatever its name says."""
+    """Whether a file is zstandard, by its first bytes."""
     return os.pread(file.fileno(), 4, 0) == ZSTD_MAGIC
 
 
 def unpacked(file: BinaryIO) -> BinaryIO:
-    """What is in a zstandard archive, from its beginning; a window of at most 128 MB is held."""
+    """The content of a zstandard archive from its beginning; the window takes at most 128 MB of memory."""
     import zstandard
 
     file.seek(0)
@@ -304,7 +305,7 @@ def unpacked(file: BinaryIO) -> BinaryIO:
 
 
 class _Raw(io.RawIOBase):
-    """A decompressor as a raw stream; damage is told as every other."""
+    """A decompressor as a raw stream; raises Unreadable for a damaged archive."""
 
     def __init__(self, reader: ZstdDecompressionReader) -> None:
         self._reader = reader
@@ -322,10 +323,10 @@ class _Raw(io.RawIOBase):
 
 
 class Lines:
-    """The lines of a stream, each with its end; None for one that is too long, which is passed over without being held.
+    """Iterates over the lines of a stream, each with its line break; None for a line that is longer than ``longest``.
 
-    ``offset`` is where the next whole line begins and ``number`` the last one's, counted from 1. A last line without
-    its end moves neither: it may be half written. Raises Unreadable beyond ``most`` bytes.
+    ``offset`` is the position after the last complete line, ``number`` the number of that line from 1. A last line
+    without a line break moves neither, because it may be incomplete. Raises Unreadable beyond ``most`` bytes.
     """
 
     def __init__(
@@ -366,7 +367,7 @@ class Lines:
 
 
 def is_json(line: bytes) -> bool:
-    """Whether a line is whole: no half of an object is one."""
+    """Whether a line is valid JSON, so that it is complete."""
     try:
         orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -374,13 +375,13 @@ def is_json(line: bytes) -> bool:
     return True
 
 
-def told(error: OSError) -> str:
-    """What an error of the file system says, as a reason."""
+def reason_of(error: OSError) -> str:
+    """The reason of an error of the file system."""
     if isinstance(error, FileNotFoundError):
         return "gone before it could be read"
     return (error.strerror or type(error).__name__).lower()
 
 
 def shown(path: Path) -> str:
-    """A path as text that can be printed and sent, whatever bytes it has."""
+    """A path as text that can be printed and sent; bytes that are not UTF-8 are replaced."""
     return str(path).encode("utf-8", "replace").decode()

@@ -74,7 +74,7 @@ CASES = [
     Case("serve --home @", ["server.port: Input should be a valid integer"], 1, '[server]\nport = "a"'),
     Case("serve --home @", ["@/fusion.toml is not TOML", "at line 2, column"], 1, "[server]\nport = \n"),
     Case("serve --home @", ["recipe = 'depe'", "did you mean deep?"], 1, f'recipe = "depe"\n{SMALL}'),
-    Case("backends --home @ --direct", ["is markdown meant?"], 1, "[backends.markdwon]\npaths = []"),
+    Case("backends --home @ --direct", ["did you mean markdown?"], 1, "[backends.markdwon]\npaths = []"),
     Case("backends --home @ --direct", ["'pahts'", "did you mean paths?"], 1, "[backends.markdown]\npahts = []"),
     Case(ASK, ["FUSION_SREVER__PORT", "did you mean server?"], 1, SMALL, {"FUSION_SREVER__PORT": "1"}),
     Case(ASK, ["FUSION_SERVER__PORT: Input should"], 1, SMALL, {"FUSION_SERVER__PORT": "a"}),

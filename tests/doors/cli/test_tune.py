@@ -71,7 +71,7 @@ def test_a_recipe_and_its_model_are_one(tmp_path: Path) -> None:
     changed = read_recipe(file)
     assert changed.rerank.model is not None
     assert (changed.rerank.model.trees, changed.hash) == (None, plain.hash)
-    assert changed.rerank.model.fault.endswith("it is not the one that the recipe was made with")
+    assert changed.rerank.model.fault.endswith("its hash is not model_hash")
     (tmp_path / "learned.txt").unlink()
     gone = read_recipe(file).rerank.model
     assert gone is not None
