@@ -133,7 +133,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def request_of(text: str, limit: int, options: Options) -> dict[str, Any]:
-    """The body of a question. QMD has a language of its own (quotes, ``-word``); whatever was asked is only words."""
+    """The body of a question. QMD has a language of its own (quotes, ``-word``); a query is sent as plain words."""
     words = [word for word in dict.fromkeys(word_list(text)) if word not in STOP_WORDS]
     whole = " ".join(_NEGATION.sub(" ", text.replace("\0", " ")).split())
     searches = [{"type": kind, "query": said} for kind, said in (("lex", " ".join(words)), ("vec", whole)) if said]

@@ -11,7 +11,7 @@ dimensions), so that it still answers when servers and indexes do not. Vectors a
 for some ten thousand memories (1,536 dimensions take 6 kB each, in the file and in memory), slow beyond; the other
 backends are for more.
 
-Words are found at once; vectors fill in behind. Vectors of another model are never compared: they are made again.
+Words are found at once; vectors follow in the background. Vectors of another model are never compared, but made again.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@
     bound = { user_id = "ada" }         # whose it all is: Cognee cannot filter
     tenant = "default"
 
-Nothing of it costs a language model but remembering: Cognee reads its graph out of what was added behind, and what was
-added is found once it has. The server of one embedded graph must be the only process that has it open.
+Only remembering costs calls of a language model: Cognee builds its graph from added documents in the background, and
+a document is found once that is done. The server of one embedded graph must be the only process that has it open.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _STATUS = re.compile(r" \[((?:current|superseded|disputed|contested|as of)\b[^\[
 def document(captured: Captured) -> tuple[str, dict[str, Any]]:
     """An event as a document for Cognee: its text, and its metadata.
 
-    The last line tells whose memory it is, for a chunk of it carries nothing else that survives every version; without
+    The last line names the memory's owner, for a chunk of it carries nothing else that survives every version; without
     it, two events of one text would be one document. Who spoke, and when, is there for the model that reads the graph
     out of it.
     """
@@ -49,7 +49,7 @@ def document(captured: Captured) -> tuple[str, dict[str, Any]]:
 
 
 def results(reply: object) -> list[Any]:
-    """What each dataset found: a list of passages, a prompt, or whatever it is. Raises TypeError for no list.
+    """What each dataset found: a list of passages, a prompt, or another form. Raises TypeError for no list.
 
     An entry that says why its dataset could not be searched found nothing.
     """

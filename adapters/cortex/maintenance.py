@@ -143,10 +143,10 @@ class Reindexed(Reembed):
 class Migrate:
     """Bring every memory into another store, and verify it by counts and a checksum.
 
-    Where a database is, and as whom to log on, the table backends.cortex.migrate_to of fusion.toml says. What is there
-    already stays, so broken off it goes on where it stopped; what was forgotten since goes from there too. Run it once
-    more after you have named the store in fusion.toml and before you start the server again, if something was
-    remembered or forgotten meanwhile.
+    The table backends.cortex.migrate_to of fusion.toml has the database's address and login. Memories that are there
+    already stay, so an interrupted run continues; memories forgotten since an earlier run are deleted there. If
+    something was remembered or forgotten meanwhile, run it once more after you have named the store in fusion.toml and
+    before you start the server again.
     """
 
     operates: ClassVar[Literal[True]] = True

@@ -49,7 +49,7 @@ _MOST_NOTED = 100_000
 # Reads remembered until the next write; then they become the order of eviction.
 _PAGE_BYTES = 16384
 _ROW_BYTES = 200
-# What a row takes besides its vector: the hash, the hash in its index, and numbers.
+# The size of a row without its vector: the hash, the hash in its index, and numbers.
 
 
 class ByteLru(Generic[Value]):

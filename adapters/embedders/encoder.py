@@ -142,8 +142,8 @@ def _check(path: Path, digest: str, fix: str) -> None:
 
 
 def _session(model: Path) -> Any:
-    # Its builds from PyPI tell Microsoft of the process, and keep an id of the device in the user's home, unless they
-    # are told not to before they are loaded.
+    # Its builds from PyPI send telemetry to Microsoft, and keep a device id in the user's home, unless that is
+    # switched off before they are loaded.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime

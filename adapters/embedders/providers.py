@@ -4,7 +4,7 @@
     provider = "local"   # local, openai, gemini, voyage, mistral, ollama, lmstudio, compatible, auto or none
 
 Texts leave this machine only where the configuration says so. A key in the environment alone sends nobody's memories
-out, for the default is ``local``. Whoever writes ``auto`` has agreed to what it does: the first that can be had of
+out, for the default is ``local``. ``auto`` is the user's consent to that: the first that can be had of
 local, openai, gemini, voyage, mistral (seed 001), where a provider can be had when its key is in its usual variable.
 Ollama is never chosen by itself. A provider that is named and cannot be had is an error at the start, and no other
 stands in for it; one that does not answer later costs the vectors, which wait for it, and words are searched.

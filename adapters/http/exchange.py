@@ -147,8 +147,8 @@ class Http:
             raise BackendUnreachable(f"{self.server}: the connection was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # No limit here: the gather's bulkhead bounds a backend, and whoever waited for a connection of the
-                # pool would be cut by the time-out that is meant for the network.
+                # No limit here: the gather's bulkhead bounds a backend, and waiting for a
+                # connection of the pool must not count for the network's time-out.
                 connector=self._connector() if self._connector else aiohttp.TCPConnector(limit=0, limit_per_host=0),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -73,7 +73,7 @@ class Backfill:
             try:
                 self._wanted = await self._fill_some() or self._wanted
                 self.error, pauses = None, 0
-            except Exception as error:  # noqa: BLE001 - whatever keeps vectors from coming, words are searched on
+            except Exception as error:  # noqa: BLE001 - words are still searched without vectors
                 if str(error) != str(self.error):
                     log.warning("%s: vectors are not filled in: %s", self._name, error)
                 self.error, self._wanted = error, True

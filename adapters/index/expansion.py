@@ -6,7 +6,7 @@ for a port or "Go" may be what is asked for, and BM25 weighs a word by how rare 
 | language | how |
 |---|---|
 | English, Spanish, Portuguese | stop words, of the one language that has the most of the question's |
-| Arabic | stop words, also behind "and" and "so", which are written as one with what follows |
+| Arabic | stop words, also after "and" and "so", which are written as one with what follows |
 | Korean | stop words, and the particles at a word's end |
 | Japanese | cut between scripts, and at particles and verb endings |
 | Chinese | cut at words of question and grammar; what is left is looked for in pairs of characters |

@@ -113,7 +113,7 @@ class Lexical:
             if not (self._folder / "meta.json").exists():
                 raise StoreDamaged(f"{self._folder} has no meta.json")
             _check_files(self._folder)
-            # Opened once more, for a file that is gone is still there for whoever had it open.
+            # Opened again: a process that has a deleted file open still reads it.
             if tantivy.Index(_schema(), path=str(self._folder), reuse=True).searcher().num_docs != self.size:
                 raise StoreDamaged(f"{self._folder} is not what was written")
 
@@ -122,7 +122,7 @@ class Lexical:
     def change(self, put: Iterable[tuple[str, int, str]], drop: Iterable[str]) -> None:
         """Puts (key, tag, text), replacing what the key had, and drops keys; on disk and to be found when it returns.
 
-        All or nothing: whatever goes wrong, the index is as it was.
+        All or nothing: after an error the index is unchanged.
         """
 
         def write() -> None:
@@ -245,7 +245,7 @@ def _document(key: str, tag: int, text: str) -> Document:
 
 
 def _rounded(score: float) -> float:
-    """So that the same score is the same number, whatever order it was summed in."""
+    """Round, so that equal scores are equal numbers in every order of summation."""
     return round(score, 5)
 
 

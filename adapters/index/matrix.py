@@ -55,7 +55,7 @@ def _weights(dimensions: int) -> NDArray[np.float64]:
 def checksums(rows: Small) -> Numbers:
     """Of each row the sum of its components, each times an odd number of its own below 2^32.
 
-    Every step is a whole number below 2^53, so the sums are exact in whatever order they are made, and one component
+    Every step is a whole number below 2^53, so the sums are exact in any order, and one component
     that changed is never missed. A tenth of what a CRC-32 of each row costs from Python.
     """
     return (rows.astype(np.float64) @ _weights(rows.shape[1])).astype(np.int64)
@@ -95,7 +95,7 @@ class Matrix:
         return slots[~sound].tolist()  # type: ignore[no-any-return]
 
     def damaged(self, slots: Numbers, sums: Numbers) -> list[int]:
-        """Which of these rows, in ascending order, are not on disk as they were written, whatever lies in memory."""
+        """Those of these rows, in ascending order, whose bytes on disk are not what was written."""
         sound = np.zeros(len(slots), np.bool_)
         for low, high, rows in self._on_disk(slots):
             sound[low:high] = checksums(rows) == sums[low:high]
@@ -243,7 +243,7 @@ class Matrix:
     def _on_disk(self, slots: Numbers) -> Iterator[tuple[int, int, Small]]:
         """Portions of slots, from one place to another in their list, with the rows that the file has for them.
 
-        None for slots that lie behind its end.
+        None for slots beyond its end.
         """
         size = self._dimensions
         with self._path.open("rb") as file:

@@ -97,7 +97,7 @@ def convex(
     S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023: it keeps how much
     better a hit is than the next, which ranks forget. What the hundredth has everything has, so a list whose best is
     hardly better, as the vectors' are for a rare code, gives little, and the words decide; what is not the best of a
-    long list has nothing to do with how long it is. A score says how good a hit is beside the others of its answer.
+    long list has nothing to do with how long it is. A score compares a hit with the others of its answer.
     """
     if not by_vectors:
         vector, text = 0.0, 1.0

@@ -1,7 +1,7 @@
-"""Vectors of another model, built beside those that answer, until they can take their place in one step.
+"""Build the vectors of another model next to those in use, until they can replace them in one step.
 
 They lie in a `Matrix` of their own, on the same slots; the record has the hash of the text that each is of, so that one
-whose text changed meanwhile does not count. All of it survives a kill: whoever begins again goes on where it stopped.
+whose text changed meanwhile does not count. All of it survives a kill: the next run continues.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Moving:
         """Slot, key and hash of some that are still to come; none when they all are there, or cannot be had now."""
         found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
         if not found and self._added:
-            # What changed behind us meanwhile.
+            # Entries that changed meanwhile.
             self._slot, self._added = -1, 0
             found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
         if found:

@@ -54,7 +54,7 @@ _BRACKETS = str.maketrans(dict.fromkeys("{[("))
 
 @dataclass(slots=True)
 class Call:
-    """One call of the last minute. ``tokens`` are estimated until the answer tells; ``took_s`` is None meanwhile."""
+    """One call of the last minute. ``tokens`` are estimated until the answer has them; ``took_s`` is None meanwhile."""
 
     at: float
     tokens: int

@@ -221,7 +221,7 @@ class ItemTable:
         """The items of index keys, from one snapshot. Blocks: call it in a thread."""
         if len(self._made) > _MADE:
             self._made = {}
-        made = self._made  # before the look: whatever has changed by then, this one is not kept
+        made = self._made  # read before the look: if it changes meanwhile, nothing is cached
         natives = [native for native in dict.fromkeys(map(native_of, keys)) if native not in made]
 
         def look(db: Connection) -> dict[str, bytes]:
@@ -404,7 +404,7 @@ def _marks(items: Sequence[object]) -> str:
     return ",".join("?" * len(items))
 
 
-# An item as JSON: what is as by default is left out, and a text that ends as the hit's does is told by its beginning
+# An item as JSON: defaults are left out, and a text that ends like the hit's is stored as its beginning
 
 
 def _body(item: Item) -> bytes:

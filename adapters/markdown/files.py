@@ -93,7 +93,7 @@ def roots(own: Path, paths: Sequence[Path], more: Sequence[str] = ()) -> list[Ro
     """The gateway's own folder and the user's, each under a name of its own.
 
     A path inside another one is part of it. Names are the folders' own; a second folder of the same
-    name carries a hash of its path. ``more`` are suffixes that count in the user's folders beside Markdown's.
+    name carries a hash of its path. ``more`` are suffixes that are read in the user's folders, besides Markdown's.
     """
     folders: list[Path] = []
     files: list[Path] = []
@@ -117,7 +117,7 @@ def roots(own: Path, paths: Sequence[Path], more: Sequence[str] = ()) -> list[Ro
 def scan(root: Root, ignore: Sequence[str], hidden: Path) -> tuple[list[Seen], list[Skip]]:
     """Every Markdown file below a root, by metadata alone. ``hidden`` is a folder that is never entered.
 
-    Where MEMORY.md stands beside memory.md it alone counts.
+    If there are both MEMORY.md and memory.md, only MEMORY.md counts.
     """
     patterns = matcher(ignore)
 
@@ -202,7 +202,7 @@ def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | Non
 
 
 def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:
-    """Without each memory.md that has a MEMORY.md beside it."""
+    """Without each memory.md whose folder also has a MEMORY.md."""
     paths = {file.path for file in seen}
     beaten = [
         file
@@ -211,7 +211,7 @@ def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:
     ]
     if not beaten:
         return seen, []
-    skips = [Skip(file.document, "skipped: MEMORY.md stands beside it and counts instead") for file in beaten]
+    skips = [Skip(file.document, "skipped: MEMORY.md in the same folder is read instead") for file in beaten]
     return [file for file in seen if file not in beaten], skips
 
 
@@ -251,7 +251,7 @@ def _steady(fd: int, max_bytes: int, setting: str) -> Content:
 
 def _all(fd: int, size: int) -> bytes:
     parts: list[bytes] = []
-    wanted = size + 1  # one more than announced tells that it grew
+    wanted = size + 1  # one more than announced shows that it grew
     while wanted > 0 and (part := os.read(fd, wanted)):
         parts.append(part)
         wanted -= len(part)

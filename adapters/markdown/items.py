@@ -63,7 +63,7 @@ def _media_document(file: Seen, content: Content, mime: str, options: Options) -
 
 
 def text_of(root: Root, data: bytes) -> str:
-    """What a file says beside the gateway's own entries, whose lines are left blank: each of them is its owner's."""
+    """A file's text outside of the gateway's entries, whose lines are left blank: it is its owner's."""
     text = data.decode("utf-8-sig", "replace")
     return parse(text).rest if root.own else text
 

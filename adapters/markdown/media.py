@@ -1,4 +1,4 @@
-"""Pictures and recordings beside the texts, found by what a multimodal model sees and hears in them.
+"""Pictures and recordings in the folders, found by what a multimodal model sees and hears in them.
 
 To the index such a file is an entry whose text is a handle: it begins with a NUL, which no text of a user's file has,
 so that it has no words, and its vector is that of the file's bytes, which `Beholder` reads when it is to be embedded.

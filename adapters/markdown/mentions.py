@@ -34,7 +34,7 @@ _NAME = re.compile(rf"(?<!\w){_CAPITALISED}(?: (?:{_SMALL} ){{0,2}}{_CAPITALISED
 _SHORTEST = 4
 """letters of a name in ASCII, half as many of another: of shorter ones too many are the first words of sentences"""
 _TOGETHER = "\u0e00"
-"""where the scripts begin that write words together, or particles behind them: Thai, kana, Han, hangul"""
+"""where the scripts begin that write words together, or particles after them: Thai, kana, Han, hangul"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Note:
 
     @property
     def title(self) -> str:
-        """What the file is called by whoever links to it: its name without folders and ending."""
+        """The file's name in links: without folders and suffix."""
         return self.document.rpartition("/")[2].rpartition(".")[0]
 
     @property
     def intro(self) -> str:
-        """All that can name something."""
+        """The text in which names are looked for."""
         return f"{self.title}: {self.text}"
 
     @property
@@ -107,7 +107,7 @@ def links(note: Note) -> list[str]:
 
 
 def names(note: Note) -> list[str]:
-    """What a note names, each once, at most ``NAMES``: with it, its own title, for whoever names that one.
+    """What a note names, each once, at most ``NAMES``: with it, its own title, for notes that name it.
 
     A line's end parts two names, or stands within one; nobody else has the one that is none.
     """
@@ -140,7 +140,7 @@ def _bare(name: str) -> str:
 
 
 def _is_name(title: str) -> bool:
-    """Whether a title that stands in a text is likely meant as one: "water" is not, "Water" and "water pump" may be."""
+    """Whether a title in a text is likely a name: "water" is not, "Water" and "water pump" may be."""
     return _long_enough(title) and not (title.isascii() and title.isalpha() and title.islower())
 
 

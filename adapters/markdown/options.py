@@ -35,9 +35,9 @@ class Options:
     ``media``: pictures and recordings in ``paths`` are found too, by what a multimodal embedder sees and hears in them;
     they are sent to its server. ``media_max_mb``: larger ones are skipped; at most 14, for what a request may have.
     ``watch``: hear of changes by the system's notices, and follow them ``debounce_s`` seconds after the first.
-    ``scan_interval_s``: how long a search trusts its last look at the files where nothing is heard, in seconds.
+    ``scan_interval_s``: seconds for which a search trusts the last scan, where no change events arrive.
     ``interval_s``: seconds between two looks at all files that nobody asked for; 0 is never. ``ranking``: the keys of
-    `Ranking`, which stand beside the others.
+    `Ranking`, in the same table.
     """
 
     paths: tuple[Path, ...] = ()

@@ -6,7 +6,7 @@
 
 `merge`, `decay`, `mentions` and `mmr` are formulas of their own (`adapters.index.merge`, `decay.py`, `mentions.py`,
 `mmr.py`). Decay and MMR are off unless set; mentions are ours, and the seed's pipeline is without them. The best k are
-the first k of the best k + 1: each step works on the same candidates whatever k is.
+the first k of the best k + 1: each step works on the same candidates for every k.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What mem0 answers, from its library or its server, in the shapes of 1.x and 2.x.
 
 2.x     {"results": [{"id": "…", "memory": "…", "score": 0.8, "user_id": "…", "created_at": "…", "metadata": {…}}]}
-1.x     the same, "relations" beside it; its earliest form is the list alone
+1.x     the same, with "relations" next to it; its earliest form is the list alone
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     api_key_env = "MEM0_API_KEY"
 
 It gives each memory an id of its own; the event's id stands in the metadata, so that a delivery that is retried stores
-nothing twice. A server of 1.x takes whose memories are asked for beside the question, one of 2.x in ``filters``: which
+nothing twice. A server of 1.x takes the user next to the query, one of 2.x in ``filters``: which
 it is, is found out at the first question, and again when the server was upgraded.
 """
 

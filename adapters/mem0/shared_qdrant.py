@@ -228,7 +228,7 @@ class Plain:
 
 
 def asked_of(memory: Any, text: str, where: dict[str, str], limit: int) -> Any:
-    """mem0's own search, called as 2.x wants it, or as 1.x did: whose memories beside the question, and ``limit``."""
+    """mem0's own search, called in the form of 2.x or of 1.x, which takes the user as an argument, and ``limit``."""
     if isinstance(memory.vector_store, Frugal):
         memory.vector_store.depth = limit
     if "top_k" in inspect.signature(memory.search).parameters:

@@ -148,7 +148,7 @@ def point_of(value: object) -> shapes.PointStruct:
         found = _Restricted(io.BytesIO(value)).load()
     except Refused:
         raise
-    except Exception as error:  # noqa: BLE001 — a pickle may raise whatever its opcodes lead to
+    except Exception as error:  # noqa: BLE001 — a pickle may raise any exception
         raise Refused(f"a point's pickle is damaged ({type(error).__name__})") from None
     if type(found) is not shapes.PointStruct:
         raise Refused("a pickle is no point")

@@ -1,7 +1,7 @@
 """Which entities of a graph a question names. Pure.
 
 A full-text index proposes entities, and those that are named to the letter come first, by the rules of
-`adapters.graph.names`: the longest name, whatever its case, accents and punctuation. Without an index names are looked
+`adapters.graph.names`: the longest name, regardless of case, accents and punctuation. Without an index names are looked
 up as they may be written, for a database compares them by the letter.
 """
 
@@ -70,7 +70,7 @@ def linked(text: str, candidates: Sequence[tuple[Node, Sequence[str]]]) -> list[
             continue
         if places := [meant[name] for name in mine if name in meant]:
             found[node.native_id] = 1.0, min(places), node
-        elif mine.isdisjoint(there):  # a name within a longer one is not meant
+        elif mine.isdisjoint(there):  # a name within a longer one does not count
             share = max((_share(name, asked) for name in mine), default=0.0)
             if share >= AT_LEAST:
                 found[node.native_id] = share / 2, rank, node

@@ -2,7 +2,7 @@
 
 Activation starts at the entities that the question names and spreads along relationships: half of it is left with each
 hop (seed 000's graph proximity), and of a node with many relationships each gets less of it. A relationship between two
-things that the question names gets it from both. What it says counts besides: words of the question that are in it.
+things that the question names gets it from both. Its text counts too: words of the query that are in it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Collection:
         return self._known
 
     async def _explained(self, error: HttpStatus) -> BackendError:
-        """Why it was refused, if a look at the collection tells."""
+        """Why it was refused, if the collection's configuration shows that."""
         if error.status not in (400, 404):
             return error
         try:
@@ -168,7 +168,7 @@ def checked(info: Mapping[str, Any] | None, options: Theirs, embedder: Embedder 
 
 
 def note(error: BackendError, url: str) -> str:
-    """A failure as a description tells it, with the fix."""
+    """The text of a failure for a description, with the fix."""
     if f":{GRPC}" in url and isinstance(error, BackendUnreachable | InvalidAnswer):
         return f"{error}. Fix: url = that of REST, usually port 6333; {GRPC} is usually gRPC's"
     return str(error) if "Fix:" in str(error) else f"{error}. Fix: {_fix(error)}"

@@ -161,7 +161,7 @@ class Qdrant:
         placed = [hit for hit in hits if hit.place is not None]
         if not placed or span < 1:
             return [[] for _ in hits]
-        bodies = [side for hit in placed for side in beside(hit, span)]
+        bodies = [side for hit in placed for side in neighbour_filters(hit, span)]
         found = await self._client.query_each(self._name, bodies, BESIDE_S)
         near = iter([before + after for before, after in zip(found[::2], found[1::2], strict=True)])
         return [nearest(hit, next(near), span) if hit.place is not None else [] for hit in hits]
@@ -348,7 +348,7 @@ class Qdrant:
 
 def of_tenant(options: Ours, tenant: str) -> Ours:
     """The options for a tenant: its memories are in a collection of their own, for Qdrant counts how rare a word is
-    over the whole of a collection, whatever filter a question has."""
+    over the whole of a collection, regardless of a query's filter."""
     if tenant == Scope().tenant:
         return options
     prefix = options.collection[:40]
@@ -388,7 +388,7 @@ def where(query: Query) -> list[Mapping[str, Any]]:
     return found
 
 
-def beside(hit: Hit, span: int) -> list[Mapping[str, Any]]:
+def neighbour_filters(hit: Hit, span: int) -> list[Mapping[str, Any]]:
     """What asks for the memories before a hit in its document, and for those after it, the nearest first.
 
     Those that begin where it does may be on either side, so both questions have them.

@@ -54,7 +54,7 @@ class Shape:
             if dense.distance != distance:
                 return (
                     f"compares by {dense.distance}, not by {distance}. "
-                    f'Fix: distance = "{dense.distance}", if its vectors are meant so'
+                    f'Fix: distance = "{dense.distance}", if its vectors were made for that'
                 )
         if sparse and sparse not in self.sparse:
             return f"has no sparse vector {sparse!r}, only {_names(self.sparse)}. Fix: sparse = one of them, or empty"

@@ -89,7 +89,7 @@ ENTITY_LOOSE = f"tenant, {LOOSE}, owner"
 
 
 def resolve(db: Connection, text: str, scope: Scope) -> dict[int, tuple[str, float]]:
-    """The entities that a text names, of whom ``scope`` asks for, rarest first: by id, name and how much it tells."""
+    """The entities of the owners in ``scope`` that a text names, rarest first: by id, the name and its rarity."""
     spelt = list(dict.fromkeys(span for _, _, span in spans(text)))
     if not spelt:
         return {}

@@ -97,7 +97,7 @@ class Walk:
     def leave(self, mentions: Sequence[Mention], edges: Sequence[Edge], cap: int) -> dict[int, Amounts]:
         """The entities that a step passes through, with what comes to each from where, most promising first.
 
-        From a passage to a name in it by how much the name tells; neither to a hub, nor to what the question itself
+        From a passage to a name in it, weighted by rarity; neither to a hub, nor to what the question itself
         names, nor to a name that stands nowhere else.
         """
         leaving: dict[int, Amounts] = {} if self._step else {e: {START: r.activation} for e, r in self.reached.items()}
@@ -160,7 +160,7 @@ class Walk:
 
     def found(self) -> list[LinkedMemory]:
         """Every memory that was come to, likeliest first, then newest."""
-        # Rounded, so that equals are equal whatever the last bit of their sums.
+        # Rounded, so that floating-point errors do not order equals.
         found = [LinkedMemory(m, step, round(self._likely[m], 9), entity) for m, (step, entity) in self._found.items()]
         return sorted(found, key=lambda f: (-f.strength, -f.memory))
 

@@ -115,16 +115,16 @@ def lead(text: str) -> str | None:
     """
     match = _LEAD.match(text[:BEGINNING])
     title = match[1].strip() if match else ""
-    named, told_apart, _ = title.partition(" (")
+    named, is_qualified, _ = title.partition(" (")
     words = [word for part in named.split() if (word := part.strip("()\"'“”‘’,–—-"))]
-    telling = [word for word in words if word.lower() not in _SMALL]
-    if not telling or len(words) > 12 or not all(word[0].isupper() or word[0].isdigit() for word in telling):
+    significant = [word for word in words if word.lower() not in _SMALL]
+    if not significant or len(words) > 12 or not all(word[0].isupper() or word[0].isdigit() for word in significant):
         return None
-    return title if len(telling) > 1 or told_apart or text.count(telling[0], 0, BEGINNING) > 1 else None
+    return title if len(significant) > 1 or is_qualified or text.count(significant[0], 0, BEGINNING) > 1 else None
 
 
 def bare(title: str) -> str | None:
-    """A title without what tells it from others of the same name: "Green (album)", "Paris, Texas"."""
+    """A title without its qualifier: "Green (album)", "Paris, Texas"."""
     match = _BARE.fullmatch(title)
     return match[1].strip() if match else None
 

@@ -70,7 +70,7 @@ _AUXILIARY = frozenset(
 
 @lru_cache(maxsize=4096)
 def relation(predicate: str) -> Relation:
-    """What a predicate comes down to, whatever its tense, case and auxiliaries: "is currently blocked_by"."""
+    """The relation of a predicate, independent of tense, case and auxiliaries: "is currently blocked_by"."""
     parts = _stemmed(predicate)
     if parts in _KNOWN:
         return _KNOWN[parts]

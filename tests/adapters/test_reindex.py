@@ -158,7 +158,7 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
     "`reindex`: a text that the model makes no vector of is reported, found by its words and waited for; the "
     "others move"
 )
-async def test_a_text_without_a_vector_is_told_of(home: Path) -> None:
+async def test_a_text_without_a_vector_is_reported(home: Path) -> None:
     """The others move; the one that the model makes no vector of is counted, with the reason, and waits for it."""
     async with Gateway.open(chosen(home)) as fusion:
         await filled(fusion)
@@ -199,7 +199,7 @@ async def test_what_does_not_pass_is_raised(home: Path) -> None:
 @pytest.mark.feature(
     "… one that cannot be reached is an error at once, with what starts it", of="`reindex`: a provider"
 )
-async def test_a_server_where_nobody_listens_is_told_at_once(home: Path) -> None:
+async def test_an_unreachable_server_is_reported_at_once(home: Path) -> None:
     """Refused before anything was answered: raised without a wait, and the next call finds the server that is up."""
     Providers.failing = [BackendUnreachable("http://127.0.0.1:11434: connection refused: ollama serve")]
     Hasty.waited.clear()

@@ -53,7 +53,7 @@ class TestRemote(RemoteBackendContract):
         await self.store.remember(batch)
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:
-        """What the other server says of its backend; test_what_it_holds_is_told_by_its_server shows that."""
+        """See test_describe_returns_the_counts_of_the_remote_server."""
         pytest.skip("the stand-in of this suite knows the search alone")
 
 
@@ -292,7 +292,7 @@ ROWS = [
         ([5, {"name": 3}], {}, 0, "Fix: backend = one of none"),
     ],
 )
-async def test_what_it_holds_is_told_by_its_server(
+async def test_describe_returns_the_counts_of_the_remote_server(
     rows: list[object], options: dict[str, object], items: int, said: str | None
 ) -> None:
     """Counts of the backend that is asked there; what keeps it from answering, with how to fix it."""
@@ -304,7 +304,7 @@ async def test_what_it_holds_is_told_by_its_server(
     assert said is None or said in told.notes[0]
 
 
-async def test_what_is_wrong_with_the_server_is_told_with_its_fix() -> None:
+async def test_describe_reports_the_faults_of_the_remote_server_with_the_fix() -> None:
     """Nobody there, a key that is refused, something else that answers. A server without that route is well."""
     found = {}
     async with Chaos() as server:

@@ -184,7 +184,7 @@ async def test_it_is_one_small_file(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
-async def test_a_damaged_file_is_told_with_its_fix(tmp_path: Path) -> None:
+async def test_a_damaged_file_is_reported_with_the_fix(tmp_path: Path) -> None:
     """It is never replaced by an empty one; moved away, the journal fills another."""
     (tmp_path / "vectors.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(StoreDamaged, match="journal"):

@@ -223,7 +223,7 @@ class TestNeo4j(RealDatabase):
         return Server(neo4j_url, connect_ms=CONNECT_MS)
 
     @pytest.mark.row("A080", "Bolt: an index of another size is an error; vectors of two models are never mixed")
-    async def test_an_index_of_another_size_is_told(self, bolt: Bolt) -> None:
+    async def test_an_index_of_another_size_is_reported(self, bolt: Bolt) -> None:
         """Vectors of two models are never mixed."""
         other = Schema(vectors=[replace(VECTORS, dimensions=3)])
         with pytest.raises(SettingsError, match="thing_vector holds 2 dimensions"):

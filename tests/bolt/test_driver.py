@@ -274,7 +274,7 @@ async def test_no_such_host_is_unreachable() -> None:
     ],
     ids=repr,
 )
-async def test_who_speaks_no_bolt_is_told_from_a_database(stub: Stub, bolt: Bolt, greeting: bytes) -> None:
+async def test_a_server_without_bolt_is_distinguished_from_a_database(stub: Stub, bolt: Bolt, greeting: bytes) -> None:
     """Another server on that port costs only this backend's answer."""
     stub.greeting = Garbage(greeting)
     with pytest.raises((BackendUnreachable, InvalidAnswer)):
@@ -353,7 +353,7 @@ async def test_memgraphs_indexes_are_made_once(stub: Stub, bolt: Bolt) -> None:
     assert not [s for s in stub.statements if s.startswith(("CREATE VECTOR", "CREATE TEXT"))]
 
 
-async def test_an_index_of_another_size_is_told(stub: Stub, bolt: Bolt) -> None:
+async def test_an_index_of_another_size_is_reported(stub: Stub, bolt: Bolt) -> None:
     """Vectors of two models are never mixed: the error says what to do."""
     stub.answers["SHOW VECTOR INDEX INFO"] = Rows(["index_name", "dimension"], [["memory_vector", 768]])
     with pytest.raises(SettingsError, match=r"memory_vector holds 768 dimensions.*has 384.*drop the index"):

@@ -593,7 +593,7 @@ class StoreContract(ABC):
 
     # Beside
 
-    async def test_beside(self, graph: Graph) -> None:
+    async def test_neighbours_are_of_the_same_document_and_scope(self, graph: Graph) -> None:
         """What stands before and after it in its document, in order, of the same user, current only."""
         turns = [memory(n, f"turn {n}", place=Place("talk", n, n)) for n in range(1, 8)]
         others = [memory(9, "ben", scope=BEN, place=Place("talk", 4, 4)), memory(10, "new", supersedes=event_id(5))]

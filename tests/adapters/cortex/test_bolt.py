@@ -275,7 +275,7 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
 
 
 @pytest.mark.feature("Cortex: a database that is down is degraded, and doctor says what fixes it")
-async def test_a_server_that_is_down_is_told_with_its_fix(home: Path) -> None:
+async def test_describe_reports_an_unreachable_server_with_the_fix(home: Path) -> None:
     """To `status`, doctor and every answer: degraded, and the fix is said last."""
     with chaos.refusing() as url:
         table = {"adapter": "adapters.cortex:Cortex", "store": "neo4j", "url": url.replace("http", "bolt")}
@@ -305,7 +305,7 @@ async def test_a_reset_in_mid_result_leaves_no_half() -> None:
 @pytest.mark.feature(
     "Cortex: what a deadline cut off is asked once more in the background, so that a cold database has its plans"
 )
-async def test_what_was_cut_off_is_asked_once_more_behind() -> None:
+async def test_a_cancelled_query_runs_again_in_the_background() -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
     are, one is asked again, and the next one finds its plan."""
     async with Stub() as stub:

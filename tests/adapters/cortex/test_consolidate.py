@@ -305,7 +305,7 @@ async def test_without_a_working_embedder_all_is_kept(tmp_path: Path) -> None:
         await cortex.close()
 
 
-async def test_remembering_merges_what_capture_learnt(cortex: Cortex) -> None:
+async def test_remember_merges_what_capture_extracted(cortex: Cortex) -> None:
     """Through the backend's own port: as sure as capture was; native ids are the events' own, merged or not."""
     events = [make_event(n, DARK, ADA, kind="note") for n in (1, 2)]
     batch = [Captured(event, Extraction("preference", confidence=0.6)) for event in events]
@@ -360,7 +360,7 @@ async def test_a_third_joins_the_conflict(cortex: Cortex) -> None:
     assert await recalled(cortex, "where does Ada live?") == ["Ada lives in Rome"]
 
 
-async def test_told_again_after_a_crash_it_is_the_same_conflict(cortex: Cortex) -> None:
+async def test_a_repeated_delivery_after_a_crash_gives_the_same_conflict(cortex: Cortex) -> None:
     """A retried delivery finds the memory known, and changes neither side."""
     await told(cortex, ROME, OSLO)
     before = [await state(cortex, n) for n in (1, 2)]

@@ -395,7 +395,7 @@ class TestTend:
         "… above 50,000 memories a note says that twins far apart were not compared",
         of="Cortex: upkeep in the seed's order",
     )
-    async def test_twins_too_far_apart_to_be_compared_are_told_of(self, graph: Graph) -> None:
+    async def test_report_notes_near_duplicates_beyond_the_window(self, graph: Graph) -> None:
         """A window of two: the fourth meets nothing of the first, and the notes say so; of ten, they are one."""
         texts = ["Tea is ready.", "Falcon forbids pushes.", "The stall is open.", "Tea is ready."]
         await graph.add([memory(n, text) for n, text in enumerate(texts, 1)])

@@ -210,7 +210,7 @@ async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
     "… in the background of each turn the session's last question is answered again",
     of="Cortex: what a session asked",
 )
-async def test_behind_a_turn_its_sessions_question_is_made_ready(talk: Talk) -> None:
+async def test_a_stored_turn_refreshes_the_last_query_of_its_session(talk: Talk) -> None:
     """What the turn said is in the answer, which was looked for before anybody asked; another session's is not."""
     question, other = "How long is a slot held?", replace(TALK, session_id="other")
     await talk.ask(question)

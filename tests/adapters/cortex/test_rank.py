@@ -202,7 +202,7 @@ def test_what_only_the_graph_found_has_the_blended_score() -> None:
 
 
 @pytest.mark.row("A017", "… × .3 next to its successor", of="Cortex: the score is the weighted sum")
-def test_the_superseded_counts_a_third_beside_its_successor() -> None:
+def test_superseded_memory_scores_a_third_next_to_its_successor() -> None:
     """× .3 where the successor is among the results too; alone it is not punished."""
     old, new = candidate(1), candidate(2, supersedes=event_id(1))
     (alone,) = rank([old], "", None, NOW, Weights())

@@ -325,7 +325,7 @@ class TestLooking:
     "… stated twice, contradicted and decayed, a memory has a history that reads as a person expects",
     of="`fusion cortex`: what",
 )
-async def test_told_twice_contradicted_and_decayed_it_reads_as_a_person_expects(home: Path) -> None:
+async def test_history_shows_duplicates_contradictions_and_decay(home: Path) -> None:
     """Bergen twice is one memory; Oslo contradicts it, and both are recalled until upkeep settles it. Then Oslo holds,
     and history says what held before; what was for one session is over, and still there to look up.
     """

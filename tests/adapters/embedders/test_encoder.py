@@ -39,7 +39,7 @@ def restored(tokens: TokenVectors) -> np.ndarray[tuple[int, ...], np.dtype[np.fl
 
 
 @pytest.mark.feature("ONNX Runtime reports to no server, and makes no id of the device")
-def test_nobody_is_told_that_it_runs(tmp_path: Path) -> None:
+def test_loading_the_runtime_sends_no_telemetry(tmp_path: Path) -> None:
     """ONNX Runtime of PyPI would make an id of this device in the user's home, and tell its makers of the process."""
     encode = "from adapters.embedders.encoder import Encoder; print(len(Encoder().encode(['tea'])))"
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -276,7 +276,7 @@ async def test_a_store_that_cannot_be_written_costs_only_the_cache(tmp_path: Pat
         assert len(model._store.dense([f"again {i}" for i in range(8)])) == 8
 
 
-async def test_a_failing_model_is_heard_by_all_who_wait(tmp_path: Path) -> None:
+async def test_a_failing_model_fails_all_waiting_requests(tmp_path: Path) -> None:
     """The error reaches every caller, and the next call starts afresh."""
     encoder = CountingEncoder()
     encoder.failing = True

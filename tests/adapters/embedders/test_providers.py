@@ -705,7 +705,7 @@ async def test_a_named_provider_that_cannot_be_had_is_an_error(
             await Providers.open(tmp_path, options)
 
 
-def test_who_embeds_is_told(no_keys: None) -> None:
+def test_description_names_the_embedder(no_keys: None) -> None:
     """In words, with where texts go: for `fusion doctor`."""
     assert "on this machine" in Providers.verify({})
     told = Providers.verify({"provider": "ollama"})

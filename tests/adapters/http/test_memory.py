@@ -252,7 +252,7 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
-async def test_a_known_system_that_is_not_there_is_told(preset: str) -> None:
+async def test_a_preset_whose_server_is_down_is_reported(preset: str) -> None:
     """No preset is well without an answer: nobody listening is degraded and says how to fix it."""
     with chaos.refusing() as url:
         backend = await notes(url, preset=preset, **NEEDS.get(preset, {}))
@@ -293,7 +293,7 @@ async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
         (chaos.body(b'{"results": [{"id": 1}]}'), "look at its log"),
     ],
 )
-async def test_a_look_tells_the_key_and_the_form_of_the_reply(behaviour: chaos.Behaviour, fix: str) -> None:
+async def test_describe_checks_the_key_and_the_form_of_the_reply(behaviour: chaos.Behaviour, fix: str) -> None:
     """A key that is not accepted, a reply without a list, an item without a text: its health route knows of none."""
     well = chaos.body(b"{}")
 
@@ -356,7 +356,7 @@ async def test_an_answer_stands_for_a_look_for_ten_seconds() -> None:
     assert failed.degraded
 
 
-async def test_a_key_that_is_not_there_is_told_without_a_question() -> None:
+async def test_verify_reports_a_missing_key() -> None:
     """The variable is named in the configuration, and the environment has none of that name."""
     backend = await notes("http://127.0.0.1:9", api_key_env="NOBODYS_KEY")
     told = await backend.describe()

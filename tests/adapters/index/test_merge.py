@@ -100,7 +100,7 @@ def test_the_convex_sum_of_one_list_is_that_list() -> None:
 @pytest.mark.feature(
     "… vectors that tell nothing apart leave it to the words: a rare code is found first", of="the weighted sum,"
 )
-def test_vectors_that_tell_nothing_apart_leave_it_to_the_words() -> None:
+def test_nearly_equal_cosines_leave_the_order_to_the_words() -> None:
     """A rare code that one file has, .3, and a hundred cosines from .20 to .15: the best has .7 × (.20 - .15)/.20 =
     .175. From .80 to .15 it has .7 × (.80 - .15)/.80 = .569: that is near in meaning."""
     flat = [(f"v{n:03}", 0.20 - 0.05 * n / 99) for n in range(100)]
@@ -112,7 +112,7 @@ def test_vectors_that_tell_nothing_apart_leave_it_to_the_words() -> None:
     assert steep[0].score == pytest.approx(0.7 * 0.65 / 0.8)
 
 
-def test_what_a_longer_list_has_besides_changes_no_score() -> None:
+def test_a_longer_list_changes_no_score() -> None:
     """What is behind the hundredth has 0, in the order of its list; nothing before it moves."""
     by_vectors = [(f"v{n:03}", 0.9 - n / 200) for n in range(150)]
     whole, first = list(convex([], by_vectors)), list(convex([], by_vectors[:100]))

@@ -543,7 +543,7 @@ async def test_a_batch_is_one_write_a_file(home: Path) -> None:
         assert (await backend.describe()).items == 600
 
 
-async def test_a_failed_write_leaves_nothing_behind(home: Path) -> None:
+async def test_a_failed_write_leaves_no_partial_entry(home: Path) -> None:
     """When the index fails after the file was written, the next try brings all into step, with one entry."""
     async with opened(home) as backend:
         index, backend._index = backend._index, cast(Index, BrokenIndex(backend._index))

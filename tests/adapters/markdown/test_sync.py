@@ -170,7 +170,7 @@ async def test_a_search_does_not_wait_for_the_debounce(home: Path, vault: Path) 
     "… every so often, though nothing was noticed; a search of a folder that is heard looks at no file",
     of="Markdown: followed 1",
 )
-async def test_where_changes_are_heard_of_a_search_looks_at_no_file(home: Path, vault: Path) -> None:
+async def test_a_search_reads_no_file_while_change_events_arrive(home: Path, vault: Path) -> None:
     """However long ago the last look was; a change that was not told is found by the look that comes now and then."""
     ears, pauses, clock = Ears(), Pauses(), Clock()
     async with watching(home, vault, ears=ears, pauses=pauses, clock=clock) as backend:
@@ -205,7 +205,7 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
     "… only the changed file is read, one among 10,000; all files where the notice does not say enough",
     of="Markdown: followed 1",
 )
-async def test_only_what_was_told_is_looked_at(home: Path, vault: Path) -> None:
+async def test_a_search_reads_only_reported_files(home: Path, vault: Path) -> None:
     """Of three files that changed, came or went the one that was told of is followed: among 10,000 the others are not
     looked at. The look at all files, which comes now and then, finds the rest."""
     ears, pauses = Ears(), Pauses()
@@ -241,7 +241,7 @@ async def test_a_vim_that_saves_is_followed_without_a_look_at_all_files(home: Pa
 
 
 @pytest.mark.parametrize("how", ["a folder that came", "a folder that went", "a link"])
-async def test_what_was_told_of_a_folder_is_all_that_is_in_it(home: Path, vault: Path, how: str) -> None:
+async def test_a_reported_folder_is_read_with_all_its_files(home: Path, vault: Path, how: str) -> None:
     """Moved in, moved away, replaced: the files in it are told of by its name alone."""
     sub, away = vault / "sub", vault.parent / "away"
     sub.mkdir()
@@ -264,9 +264,7 @@ async def test_what_was_told_of_a_folder_is_all_that_is_in_it(home: Path, vault:
 
 
 @pytest.mark.parametrize("reported", ["MEMORY.md", "memory.md", "many"])
-async def test_where_what_was_told_does_not_tell_all_all_files_are_looked_at(
-    home: Path, vault: Path, reported: str
-) -> None:
+async def test_ambiguous_reports_cause_a_full_scan(home: Path, vault: Path, reported: str) -> None:
     """One of two files that stand for each other; so many paths at once that the system may have lost some."""
     (vault / "memory.md").write_text("A finch.\n")
     ears = Ears()
@@ -299,7 +297,7 @@ async def test_a_file_that_was_refused_is_repaired(home: Path, vault: Path) -> N
 
 
 @pytest.mark.feature("… by each search, where the system tells of no changes, which is said", of="Markdown: followed 1")
-async def test_where_nothing_can_be_heard_each_search_looks(home: Path, vault: Path) -> None:
+async def test_each_search_scans_where_no_change_events_arrive(home: Path, vault: Path) -> None:
     """The system has no more watches: it is said, and the look is as old as ``scan_interval_s`` at most."""
     ears, clock = Ears(), Clock()
     ears.unwatched = OSError("no more watches")

@@ -86,7 +86,7 @@ async def test_memory_in_capitals_takes_precedence(tmp_path: Path, workspace: Pa
         if len(list(workspace.glob("*.md"))) == 1:
             pytest.skip("this file system does not tell the two names apart")
         assert await asked(backend, "kestrel") == ["MEMORY.md"]
-        assert await remarks(backend) == ["workspace/memory.md: skipped: MEMORY.md stands beside it and counts instead"]
+        assert await remarks(backend) == ["workspace/memory.md: skipped: MEMORY.md in the same folder is read instead"]
         (workspace / "MEMORY.md").unlink()
         assert await asked(backend, "kestrel") == ["memory.md"]
 

@@ -258,7 +258,7 @@ async def test_links_in_place_of_the_new_files_are_refused(folder: Path, tmp_pat
     assert not target.exists()
 
 
-async def test_a_second_opener_is_told_that_the_folder_is_in_use(folder: Path) -> None:
+async def test_a_second_opener_gets_an_error_that_the_folder_is_in_use(folder: Path) -> None:
     backend = await mem0(folder)
     with pytest.raises(StoreBusy, match="another process"):
         await mem0(folder)

@@ -298,7 +298,7 @@ async def test_what_is_wrong_with_a_collection_is_named(qdrant: Qdrant, tmp_path
 
 
 @pytest.mark.feature("mem0, the library on a Qdrant server: a Qdrant of an older version", part="faults/adapters")
-async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
+async def test_an_older_qdrant_is_reported(qdrant: Qdrant, tmp_path: Path) -> None:
     """It has the collection, and no search of the form that the library asks by."""
     made(qdrant)
 
@@ -313,7 +313,7 @@ async def test_an_older_qdrant_is_told(qdrant: Qdrant, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("mem0, the library on a Qdrant server: an expired key, a renewed one", part="faults/adapters")
-async def test_an_expired_key_is_told(tmp_path: Path) -> None:
+async def test_an_expired_key_is_reported(tmp_path: Path) -> None:
     """Unauthorized; the next question reads the key again, also once the library is connected."""
     async with Qdrant(key="good") as server:
         made(server)
@@ -642,7 +642,7 @@ async def test_another_users_memory_is_never_shown() -> None:
 
 
 @pytest.mark.feature("doctor knows where Mem0 and Qdrant are, and which key is missing, before anything is opened")
-def test_doctor_is_told_where_a_server_is_and_that_its_key_is_missing() -> None:
+def test_verify_returns_the_server_and_reports_a_missing_key() -> None:
     """Before anything is opened: the address without what is secret; a key that is not there, by its name."""
     assert Mem0.verify({}) is None
     assert Mem0.verify({"preset": "openclaw"}) == "the library, at http://127.0.0.1:6334, without a key"

@@ -214,7 +214,7 @@ def _key(model: Gateway) -> str | None:
     return model._http._headers().get("Authorization")
 
 
-def test_each_provider_is_told_the_limit_as_it_knows_it():
+def test_each_provider_gets_the_token_limit_in_its_own_field():
     """OpenAI's newer models refuse ``max_tokens``; gateways know nothing else."""
     assert Gateway.open({"model": "m"}, {"OPENAI_API_KEY": "k"})._limit == "max_completion_tokens"
     assert Gateway.open({"model": "m", "base_url": API.replace("api", "my")}, {})._limit == "max_tokens"

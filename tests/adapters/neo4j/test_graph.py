@@ -421,7 +421,7 @@ async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Pa
 
 
 @pytest.mark.feature("… a hub is cut off at its degree, never passed, and reported", of="neo4j: anybody's graph")
-async def test_a_hub_is_cut_off_and_told(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
+async def test_a_truncated_hub_is_reported(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Of 300 relations of one node 20 are followed when it is asked about, and none when it is only passed; the notes
     say so."""
     await database.write(
@@ -750,7 +750,7 @@ async def test_a_server_that_hangs_costs_the_deadline(opened: Opener) -> None:
 @pytest.mark.feature(
     "… a cold database makes its plans in the background, and few plans are enough", of="neo4j: anybody's graph"
 )
-async def test_what_was_cut_off_is_asked_once_more_behind(opened: Opener) -> None:
+async def test_a_cancelled_query_runs_again_in_the_background(opened: Opener) -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
     are, one is asked again, and the next one finds its plan."""
     async with Stub() as stub:
@@ -894,7 +894,7 @@ def node(name: str, *, labels: Sequence[str] = ("Person",)) -> Any:
 
 
 @pytest.mark.feature("… aliases, the longest name, names of which some words are missing", of="neo4j: anybody's graph")
-def test_the_longest_name_is_meant() -> None:
+def test_the_longest_name_matches() -> None:
     """ "New York Times" is not New York; half of a name's words are a guess, which comes after."""
     times, york, ann = node("New York Times"), node("New York"), node("Ann Marie York")
     candidates = [(one, [one.name]) for one in (york, ann, times)]
@@ -960,7 +960,7 @@ def test_fused_leaves_the_hits_of_its_lists_unchanged() -> None:
     "… fused with another backend; a wrong index costs its own answer alone, and is reported",
     of="neo4j: anybody's graph",
 )
-async def test_fused_beside_another_and_told_what_is_wrong(
+async def test_fuse_includes_the_graph_and_reports_its_fault(
     home: Path, database: Bolt, arcade: str, tmp_path: Path
 ) -> None:
     """Its triplets stand in one block with what another backend remembers; an index that is not there costs its own

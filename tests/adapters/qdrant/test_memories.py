@@ -431,7 +431,7 @@ async def test_a_wrong_dimension_is_named(server: Server) -> None:
 
 
 @pytest.mark.feature("qdrant: another metric", part="faults/adapters")
-async def test_a_wrong_metric_is_named_and_may_be_meant(server: Server) -> None:
+async def test_a_wrong_metric_is_named_and_can_be_configured(server: Server) -> None:
     """Where distances are meant they are best when small: as scores they are below zero."""
     made(server, distance="Euclid")
     assert 'compares by Euclid, not by Cosine. Fix: distance = "Euclid"' in await told(
@@ -455,7 +455,7 @@ async def test_a_vector_of_another_name_is_named(server: Server) -> None:
 
 
 @pytest.mark.feature("qdrant: a server of an older version", part="faults/adapters")
-async def test_an_older_server_is_told(server: Server) -> None:
+async def test_an_older_server_is_reported(server: Server) -> None:
     """One that has the collection and no search of this form, by the search and by the doctor, with the fix."""
     made(server)
     mine = await ours(server.url, FakeEmbedder())
@@ -485,7 +485,7 @@ async def test_a_collection_that_is_made_anew_is_looked_at_again(server: Server)
 
 
 @pytest.mark.feature("qdrant: a payload in another shape", part="faults/adapters")
-async def test_a_text_that_stands_elsewhere_is_told(server: Server) -> None:
+async def test_a_missing_text_field_is_reported(server: Server) -> None:
     """No answer rather than an empty one, and which setting to correct."""
     made(server)
     backend = await theirs(server.url, FakeEmbedder(), fields={"text": "memory"})
@@ -496,7 +496,7 @@ async def test_a_text_that_stands_elsewhere_is_told(server: Server) -> None:
 
 @pytest.mark.feature("Qdrant: an expired key is reported, a renewed one used")
 @pytest.mark.feature("qdrant: an expired key", part="faults/adapters")
-async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
+async def test_an_expired_key_is_reported_and_a_renewed_one_is_used() -> None:
     """401 and 403 are Unauthorized; the key is in no message; the next request reads it again."""
     async with Server(key="good") as server:
         made(server)
@@ -520,7 +520,7 @@ async def test_an_expired_key_is_told_and_a_renewed_one_is_used() -> None:
 
 @pytest.mark.row("A112", "Qdrant: port 6334 is distinguished from 6333")
 @pytest.mark.feature("qdrant: gRPC's port", part="faults/adapters")
-async def test_grpcs_port_is_told_from_rests() -> None:
+async def test_the_port_of_grpc_is_recognised() -> None:
     """Nobody speaks HTTP/1.1 at 6334: the note says where REST is."""
     backend = await theirs("http://127.0.0.1:6334", FakeEmbedder(), connect_ms=100)
     [note] = (await backend.describe()).notes
@@ -643,7 +643,7 @@ async def test_two_gateways_of_two_models_leave_each_other_their_memories(server
 
 
 @pytest.mark.feature("Qdrant: a collection that is gone is reported, with its fix")
-async def test_a_collection_that_is_gone_is_told(server: Server) -> None:
+async def test_a_deleted_collection_is_reported(server: Server) -> None:
     """Somebody deleted it: a search fails and the description says how to fix it, where memories were."""
     backend = await ours(server.url, FakeEmbedder())
     await backend.remember(make_samples())

@@ -110,7 +110,7 @@ def test_what_a_text_is_about() -> None:
     assert bare("Paris, Texas") == "Paris"
 
 
-def test_spellings_that_tell_nothing_apart() -> None:
+def test_loose_ignores_articles_and_blanks() -> None:
     """Articles and blanks."""
     assert loose("the open ai") == loose("openai") == "openai"
 

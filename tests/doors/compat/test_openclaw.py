@@ -99,7 +99,7 @@ class TestSearch:
             (None, "none", None),
         ],
     )
-    async def test_who_embeds_is_told(self, identity: str | None, provider: str, model: str | None) -> None:
+    async def test_description_names_the_embedder(self, identity: str | None, provider: str, model: str | None) -> None:
         """A provider and its model, or none."""
         fusion = Finds()
         fusion.embedding_model = identity
