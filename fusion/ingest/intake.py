@@ -185,13 +185,8 @@ class Intake:
             return
         tenant, key, body = guard
         if (first := self._in_flight.get((tenant, key))) is not None:
-            raise (
-                reused(key)
-                if first != body
-                else KeyInUse(
-                    f"The first request with Idempotency-Key {key!r} is still under way; send it again in a second."
-                )
-            )
+            why = f"The first request with Idempotency-Key {key!r} is still under way; send it again in a second."
+            raise KeyInUse(why) if first == body else reused(key)
         self._in_flight[tenant, key] = body
         try:
             yield

@@ -31,17 +31,8 @@ def claim_if_uninvited(db: Connection, event: Event) -> Event:
     if event.trust == "untrusted" or event.origin == "tool":
         return event  # it is never shown as a neighbour
     scope = event.scope
-    values = [
-        value if value is None else storable(value)
-        for value in (
-            scope.tenant,
-            scope.user_id,
-            place.document,
-            scope.agent_id,
-            scope.run_id,
-            kind + colon if colon else "",
-        )
-    ]
+    owner = (scope.tenant, scope.user_id, place.document, scope.agent_id, scope.run_id)
+    values = [value and storable(value) for value in (*owner, kind + colon if colon else "")]
     source = None if event.source is None else storable(event.source)
     taken = db.execute(
         f"{_TURNS} and place_start between ? and ? and source is not ? limit 1",
