@@ -130,7 +130,7 @@ def remember(
     batch: str | None = None,
     reader: str | None = None,
 ) -> Call[wire.RememberReply]:
-    """Keep one memory or up to 100. Acknowledged is kept, whatever happens to the server next.
+    """Keep one memory or up to 100. Acknowledged is kept, also if the server is killed next.
 
     They reach the backends in the background, usually within 100 ms: a question asked right after this may not find
     them yet. `settle` waits until they are delivered.

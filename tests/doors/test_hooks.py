@@ -400,7 +400,7 @@ class Talk:
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def payload(self, **more: object) -> dict[str, object]:
-        """What Claude Code tells a hook of this session."""
+        """The input of a hook in this session."""
         return {"session_id": SESSION, "transcript_path": str(self.path), "cwd": "/srv/hjul", **more}
 
 
