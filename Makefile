@@ -24,12 +24,12 @@ help:
 	@echo "make test        set up and run all tests"
 	@echo "make test-neo4j  the tests that need a real Neo4j, which Maven fetches"
 	@echo "make test-cognee the tests that ask a real Cognee, which gets an environment of its own"
-	@echo "make features    write tests/FEATURES.md anew from the markers on the tests"
+	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        ruff, mypy, import contracts"
 	@echo "make bench       python -m benchmarks; BENCH='locomo --data …' chooses"
-	@echo "make lock        write requirements*.txt anew from pyproject.toml"
+	@echo "make lock        rewrite requirements*.txt from pyproject.toml"
 	@echo "make wheel       dist/memory_fusion-*.whl"
-	@echo "make clean       remove what make made, but not your memories in .fusion"
+	@echo "make clean       remove what make made, but keep your memories in .fusion"
 
 setup: $(STAMP)
 

@@ -11,9 +11,8 @@ import platform
 import shlex
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,9 +20,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
 from fusion.client import LOG, Client
-from fusion.contract import NAME_PLACEHOLDER, Scope, VerifiesOptions
-from fusion.doors.cli import render
-from fusion.doors.cli.finding import Finding
+from fusion.contract import NAME_PLACEHOLDER, VerifiesOptions
+from fusion.doors.cli.doctor_stores import (
+    ask_journal,
+    backlog,
+    databases,
+    documents_held_back,
+    journal_lost,
+    late_deliveries,
+    links_not_read,
+)
+from fusion.doors.cli.finding import Finding, command, ok
 from fusion.doors.cli.plural import counted
 from fusion.errors import FusionError, HomeNotAllowed, PackageMissing, SettingsError
 from fusion.gateway.bootstrap import checked
@@ -31,9 +38,6 @@ from fusion.gateway.embedders import RECORD
 from fusion.gateway.import_class import resolve
 from fusion.gateway.open_backends import NOT_OPENED
 from fusion.home import explain_lock, owner, read_record
-from fusion.journal import store_watermarks, watermark
-from fusion.journal.outbox import deliveries
-from fusion.journal.tombstones import withheld_documents
 from fusion.local_server import running_server
 from fusion.settings import LOOPBACK, Settings, load, recipes
 from fusion.store.rows import time_of
@@ -44,10 +48,7 @@ from fusion.trust.token import READER, TOKEN, read_reader_key, read_token
 
 if TYPE_CHECKING:
     from fusion import wire
-    from fusion.journal.outbox import Deliveries
 
-CHECK_S = 10.0
-"""most seconds for the check of one database; a large one is then reported as checked in part"""
 ASK_S = 10.0
 FULL_BYTES, SCARCE_BYTES = 100_000_000, 1_000_000_000
 """free bytes on the disk of the home below which the check fails, and warns"""
@@ -57,9 +58,6 @@ LAST_WORDS = 4096
 """bytes at the end of the server's log that are read"""
 REFUSED = "fusion: "
 """the beginning of an error of a command in the log"""
-_SQLITE = b"SQLite format 3\0"
-_WAL = b"\2\2"
-"""bytes 18 and 19 of a database in WAL mode, in which readers do not block writers"""
 
 
 def examine(
@@ -70,7 +68,7 @@ def examine(
     try:
         require(home, named=named, config=config)
     except HomeNotAllowed as error:
-        return [*_machine(), Finding("home", "fail", str(error), _command(home, "allow"))]
+        return [*_machine(), Finding("home", "fail", str(error), command(home, "allow"))]
     if links := find_links(home):
         names = ", ".join(map(printable, links))
         detail = f"links or special files are in it, and nothing is opened through these: {names}"
@@ -80,7 +78,7 @@ def examine(
     try:
         settings = load(config, home=home).model_copy(update={"home": home})
         names = ", ".join(sorted(checked(recipes(settings))))
-        found.append(_ok("configuration", f"{_file(home, config)}; recipes: {names}"))
+        found.append(ok("configuration", f"{_file(home, config)}; recipes: {names}"))
         if repository := repository_of((config or home / "fusion.toml").absolute()):
             detail = f"{_file(home, config)} is under version control in {repository}: a pull can change it"
             found.append(
@@ -96,13 +94,13 @@ def examine(
         status = answer or status
     if settings is not None and owner(home) is None:
         found += _ports(settings, _file(home, config))
-    found += _databases(home, owned=owner(home) is not None)
-    found += _journal_lost(home)
+    found += databases(home, owned=owner(home) is not None)
+    found += journal_lost(home)
     if settings is not None:
         found += _configured(settings, _file(home, config))
-    found += _backends(status) if status is not None else _backlog(home)
-    found += _held_back(home, status)
-    found += _links(status)
+    found += _backends(status) if status is not None else backlog(home)
+    found += documents_held_back(home, status)
+    found += links_not_read(status)
     return found
 
 
@@ -117,17 +115,13 @@ def healthy(findings: list[Finding]) -> bool:
     return all(one.status != "fail" for one in findings)
 
 
-def _ok(check: str, detail: str) -> Finding:
-    return Finding(check, "ok", detail)
-
-
 # The machine and the folder --------------------------------------------------------------------------------------
 
 
 def _machine() -> Iterator[Finding]:
     """The versions that a bug report should name."""
     python = f"Python {platform.python_version()} on {platform.system()}"
-    yield _ok("version", f"memory-fusion {package.__version__}, {python}, SQLite {sqlite3.sqlite_version}")
+    yield ok("version", f"memory-fusion {package.__version__}, {python}, SQLite {sqlite3.sqlite_version}")
 
 
 def _folder(home: Path) -> Iterator[Finding]:
@@ -136,7 +130,7 @@ def _folder(home: Path) -> Iterator[Finding]:
         yield Finding("home", "fail", f"{home} is a file, and a home is a folder", "--home FOLDER, or FUSION_HOME")
         return
     if not home.is_dir():
-        yield Finding("home", "warn", f"{home} is not there yet", _command(home, "init"))
+        yield Finding("home", "warn", f"{home} is not there yet", command(home, "init"))
         return
     about = home.stat()
     if about.st_uid != os.geteuid():
@@ -148,14 +142,14 @@ def _folder(home: Path) -> Iterator[Finding]:
         fix = f"chmod go-rwx {shlex.quote(str(home))}"
         yield Finding("home", "warn", f"{home} can be read by other users of this computer", fix)
     else:
-        yield _ok("home", f"{home}, yours alone")
+        yield ok("home", f"{home}, yours alone")
     free = shutil.disk_usage(home).free
     detail = f"{free / 1e9:.1f} GB free"
     if free < SCARCE_BYTES:
         status: Literal["warn", "fail"] = "fail" if free < FULL_BYTES else "warn"
         yield Finding("disk", status, f"only {detail} where {home} is", f"make room; du -sh {shlex.quote(str(home))}/*")
     else:
-        yield _ok("disk", detail)
+        yield ok("disk", detail)
 
 
 def _secrets(home: Path) -> Iterator[Finding]:
@@ -170,7 +164,7 @@ def _secrets(home: Path) -> Iterator[Finding]:
 
 def _clock(home: Path, now: datetime) -> Iterator[Finding]:
     """Checks that the clock is neither before the date of this program nor long before the newest memory."""
-    newest = _asked(home, "select max(recorded_at) from event")
+    newest = ask_journal(home, "select max(recorded_at) from event")
     latest = time_of(newest) if isinstance(newest, int) else None
     fix = "set the clock: timedatectl set-ntp true"
     if now < BUILT:
@@ -179,14 +173,14 @@ def _clock(home: Path, now: datetime) -> Iterator[Finding]:
         detail = f"it says {now:%Y-%m-%d %H:%M} UTC, and a memory was recorded at {latest:%Y-%m-%d %H:%M}"
         yield Finding("clock", "warn", detail, fix)
     else:
-        yield _ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
+        yield ok("clock", f"{now:%Y-%m-%d %H:%M} UTC")
 
 
 def _keys(settings: Settings) -> Iterator[Finding]:
     """Names who can reach the server. Loading settings refuses those that open it to others without a key."""
     keys = len(settings.keys)
     reach = "this computer only" if settings.server.host in LOOPBACK else f"{settings.server.host}"
-    yield _ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
+    yield ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
 
 
 # The server ------------------------------------------------------------------------------------------------------
@@ -213,13 +207,13 @@ def _server(home: Path) -> Iterator[tuple[Finding, wire.Status | None]]:
         with Client.of_home(home, start=False, timeout_s=ASK_S) as client:
             status = client.status()
     except FusionError as error:
-        yield Finding("server", "fail", f"{record.url}: {error}", _command(home, "stop")), None
+        yield Finding("server", "fail", f"{record.url}: {error}", command(home, "stop")), None
         return
     if status["version"] != package.__version__:
         detail = f"{record.url} runs version {status['version']}, and this is {package.__version__}"
-        yield Finding("server", "warn", detail, f"{_command(home, 'stop')}; the next command starts this one"), status
+        yield Finding("server", "warn", detail, f"{command(home, 'stop')}; the next command starts this one"), status
     else:
-        yield _ok("server", f"{record.url}, process {record.pid}, version {status['version']}"), status
+        yield ok("server", f"{record.url}, process {record.pid}, version {status['version']}"), status
 
 
 def _ports(settings: Settings, file: str) -> Iterator[Finding]:
@@ -242,7 +236,7 @@ def _ports(settings: Settings, file: str) -> Iterator[Finding]:
             except SettingsError as error:
                 yield Finding(check, status, str(error).partition(". ")[0], f"{fix} {file}")
             else:
-                yield _ok(check, f"{settings.server.host}:{port} is free" if port else "any that is free")
+                yield ok(check, f"{settings.server.host}:{port} is free" if port else "any that is free")
 
 
 def _last_start(home: Path) -> Finding:
@@ -254,132 +248,10 @@ def _last_start(home: Path) -> Finding:
             words = (lines.read().splitlines() or [b""])[-1]
     said = words.decode("utf-8", "replace").strip()
     if not said.startswith(REFUSED):
-        return _ok("server", "none runs; the next command starts one")
+        return ok("server", "none runs; the next command starts one")
     at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
     detail = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
     return Finding("server", "warn", detail, "fix that; the next command starts one")
-
-
-# The stores ------------------------------------------------------------------------------------------------------
-
-
-def _databases(home: Path, *, owned: bool) -> Iterator[Finding]:
-    """Runs SQLite's quick check on each database of the home.
-
-    While a process ``owned`` the home, databases that a reader would block are skipped: it checked them when it opened
-    them.
-    """
-    for file in sorted(path for path in home.rglob("*") if path.suffix in (".sqlite", ".db") and path.is_file()):
-        name = file.relative_to(home).as_posix()
-        try:
-            with file.open("rb") as opened:
-                head = opened.read(20)
-        except OSError as error:
-            yield Finding(name, "fail", str(error.strerror), f"chmod u+rw {shlex.quote(str(file))}")
-            continue
-        if not head or (owned and head.startswith(_SQLITE) and head[18:20] != _WAL):
-            continue
-        verdict = _quick_check(file) if head.startswith(_SQLITE) else "it is not a SQLite database"
-        if verdict is None:
-            yield Finding(name, "warn", f"intact as far as {CHECK_S:g} s went; it is large", "")
-        elif verdict == "ok":
-            yield _ok(name, "intact")
-        else:
-            yield Finding(name, "fail", f"damaged: {verdict}", _repair(home, file))
-
-
-def _quick_check(file: Path) -> str | None:
-    """SQLite's verdict, "ok" for an intact database; None if it took too long."""
-    until = time.monotonic() + CHECK_S
-    try:
-        with closing(_reader(file)) as db:
-            db.set_progress_handler(lambda: time.monotonic() > until, 100_000)
-            return str(db.execute("pragma quick_check(1)").fetchone()[0]).splitlines()[-1]
-    except sqlite3.Error as error:
-        return None if "interrupted" in str(error) else str(error)
-
-
-def _reader(file: Path) -> sqlite3.Connection:
-    """A connection that cannot write, and that waits at most a second for a lock."""
-    db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
-    db.row_factory = sqlite3.Row
-    return db
-
-
-def _asked(home: Path, query: str) -> object:
-    """One value from the journal; None without a journal, or for one that cannot be read, whose own check says why."""
-    if not (home / "journal.sqlite").is_file():
-        return None
-    try:
-        with closing(_reader(home / "journal.sqlite")) as db:
-            return db.execute(query).fetchone()[0]
-    except sqlite3.Error:
-        return None
-
-
-def _repair(home: Path, file: Path) -> str:
-    """The fix for a damaged file: restore the journal; everything else is rebuilt from it."""
-    stop = _command(home, "stop")
-    inside = file.relative_to(home).parts
-    if inside[0] == "backends" and len(inside) > 1:
-        store = shlex.quote(str(home / "backends" / inside[1]))
-        return f"{stop}; mv {store} {store}.damaged — the next start fills a new one from the journal"
-    moved = f"{stop}; mv {shlex.quote(str(file))} {shlex.quote(f'{file}.damaged')}"
-    if inside[0] == "journal.sqlite":
-        return f"{stop}; restore it from a backup, or rebuild it from the stores: {_command(home, 'repair')}"
-    return f"{moved} — a new one is made; nothing in it is lost"
-
-
-def _journal_lost(home: Path) -> Iterator[Finding]:
-    """Checks that an intact journal has all that the home and its stores have seen."""
-    places = store_watermarks.places_of(home, {path.name: None for path in (home / "backends").glob("*")})
-    file = home / "journal.sqlite"
-    try:
-        if file.is_file():
-            with closing(_reader(file)) as db:
-                found = watermark.read(db)
-        else:
-            found = None
-    except sqlite3.Error:  # it is damaged, which its own check reports, or of an earlier version
-        return
-    if (what := store_watermarks.lost(found, places)) is not None:
-        fix = f"{_command(home, 'stop')}; restore it from a backup, or rebuild it: {_command(home, 'repair')}"
-        yield Finding("journal", "fail", what, fix)
-
-
-def _backlog(home: Path) -> Iterator[Finding]:
-    """Reports deliveries from the journal, while no server works on them."""
-    if not (home / "journal.sqlite").is_file():
-        return
-    try:
-        with closing(_reader(home / "journal.sqlite")) as db:
-            found = deliveries(db)
-    except sqlite3.Error:
-        return  # the journal's own check says what is wrong with it
-    for name, late in found.items():
-        yield from _late(f"backend {name}", late.waiting, late)
-    if not any(late.waiting or late.failed for late in found.values()):
-        yield _ok("backlog", "every backend has everything")
-
-
-def _held_back(home: Path, status: wire.Status | None) -> Iterator[Finding]:
-    """Reports notes with forgotten text, which stays out of answers although the note may still have it."""
-    rows: list[wire.HeldBack] = []
-    if status is not None:
-        rows = status.get("held_back", [])
-    elif (home / "journal.sqlite").is_file():
-        with suppress(sqlite3.Error), closing(_reader(home / "journal.sqlite")) as db:
-            rows = [
-                {"document": one.document, "refs": list(one.refs)} for one in withheld_documents(db, Scope().tenant)
-            ]
-    if rows:
-        yield _ok("held back", render.held_back(rows))
-
-
-def _links(status: wire.Status | None) -> Iterator[Finding]:
-    """Reports links in followed folders, which are not read."""
-    if status is not None and status.get("links"):
-        yield _ok("links", render.links(status["links"]))
 
 
 # What is configured ----------------------------------------------------------------------------------------------
@@ -406,7 +278,7 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
         if backend.enabled:
             wanted[f"backends.{name}"] = (backend.adapter, backend.options)
         else:
-            yield _ok(f"backends.{name}", "disabled in the configuration")
+            yield ok(f"backends.{name}", "disabled in the configuration")
     for key, (path, options) in wanted.items():
         found = path
         try:
@@ -420,10 +292,10 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
             status: Literal["warn", "fail"] = "warn" if optional and key.startswith("backends.") else "fail"
             yield Finding(key, status, detail, f"pip install {command}" if command else f"correct [{key}] in {file}")
         else:
-            yield _ok(key, found)
+            yield ok(key, found)
     for name in settings.backends:
         if (record := settings.home / "backends" / name / RECORD).is_file():
-            yield _ok(f"backends.{name}", f"was moved to an embedder of its own, which {record} names")
+            yield ok(f"backends.{name}", f"was moved to an embedder of its own, which {record} names")
     if not settings.backends:
         yield Finding("backends", "fail", "no backend is configured", "add a [backends.NAME] table to fusion.toml")
 
@@ -434,7 +306,7 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
         name = f"backend {row['name']}"
         detail = f"{counted(row['items'], 'memory')}, {counted(row['vectors'], 'vector')}"
         if row["status"] == "disabled" and row["detail"] == "disabled in the configuration":
-            yield _ok(name, row["detail"])
+            yield ok(name, row["detail"])
         elif row["status"] == "disabled":
             failed = row["detail"].startswith(NOT_OPENED)
             yield Finding(name, "fail" if failed else "warn", row["detail"], _fix_of(row["detail"]))
@@ -445,8 +317,8 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
         elif row["detail"] and not row["reason"]:  # otherwise it is reported below, with its backlog
             yield Finding(name, "warn", *_told(row["detail"]))
         elif not row["degraded"]:
-            yield _ok(name, detail)
-        yield from _late(name, row["backlog"], row)
+            yield ok(name, detail)
+        yield from late_deliveries(name, row["backlog"], row)
         if row["vectors_pending"]:
             detail = f"{counted(row['vectors_pending'], 'vector is')} still to come; words are found meanwhile"
             yield Finding(name, "warn", detail, "wait; fusion status shows its progress")
@@ -454,23 +326,6 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             yield Finding(name, "warn", *_told(note))
     for note in status["notes"]:
         yield Finding("server", "warn", note, _fix_of(note))
-
-
-def _late(name: str, waiting: int, trouble: Deliveries | wire.BackendStatus) -> Iterator[Finding]:
-    """Reports what waits for delivery to a backend, and what it never accepted."""
-    late = asdict(trouble) if not isinstance(trouble, dict) else trouble
-    if late["failed"]:
-        detail = f"{counted(late['failed'], 'memory was')} never accepted: {late['reason']}"
-        yield Finding(name, "fail", detail, "they are in the journal and in the other backends; the log says which")
-    if late["refused"]:
-        yield Finding(
-            name,
-            "warn",
-            f"{counted(late['refused'], 'memory was')} refused so far: {late['reason']}",
-            "it is tried again",
-        )
-    elif waiting:
-        yield Finding(name, "warn", f"{waiting:,} deliveries wait", "a running server delivers them: fusion status")
 
 
 def _told(note: str) -> tuple[str, str]:
@@ -482,10 +337,6 @@ def _told(note: str) -> tuple[str, str]:
 def _fix_of(detail: str) -> str:
     """The command in a message of ours, which follows a colon."""
     return f"pip install {detail.rpartition('pip install ')[2]}" if "pip install " in detail else "see the detail"
-
-
-def _command(home: Path, verb: str) -> str:
-    return f"fusion {verb} --home {shlex.quote(str(home))}"
 
 
 def _file(home: Path, config: Path | None) -> str:

@@ -1,8 +1,10 @@
-"""The result of one check of `fusion doctor`."""
+"""The result of one check of `fusion doctor`, and the commands that it names."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 
@@ -14,3 +16,13 @@ class Finding:
     status: Literal["ok", "warn", "fail"]
     detail: str
     fix: str = ""
+
+
+def ok(check: str, detail: str) -> Finding:
+    """A finding without a fault."""
+    return Finding(check, "ok", detail)
+
+
+def command(home: Path, verb: str) -> str:
+    """A command of `fusion` for this home, for a fix."""
+    return f"fusion {verb} --home {shlex.quote(str(home))}"
