@@ -69,7 +69,7 @@ def holder(home: Path) -> Iterator[subprocess.Popen[str]]:
 
 class TestHomeLock:
     @pytest.mark.feature("a second process that opens a home learns which process has it")
-    def test_a_second_opener_is_told_who_the_first_is(self, home: Path, holder: subprocess.Popen[str]) -> None:
+    def test_a_second_opener_gets_the_name_of_the_first(self, home: Path, holder: subprocess.Popen[str]) -> None:
         """Process id, command, and what to do about it."""
         with pytest.raises(HomeLocked) as caught:
             HomeLock.take(home)

@@ -68,7 +68,7 @@ class TestTheShippedFile:
         code = {name: value for name, value in plain(Settings()).items() if name not in NOT_IN_A_FILE}
         assert tomllib.loads(SHIPPED.read_text(encoding="utf-8")) == code
 
-    def test_what_has_no_default_is_mentioned(self) -> None:
+    def test_settings_without_a_default_are_mentioned(self) -> None:
         """A setting that is unset by default cannot stand in TOML; a comment shows how it is written."""
         commented = set(re.findall(r"^# (\w+) = ", SHIPPED.read_text(encoding="utf-8"), re.MULTILINE))
         assert commented >= NOT_IN_A_FILE
@@ -189,7 +189,7 @@ class TestBackends:
         with environment(FUSION_BACKENDS_ONLY="false"):
             assert len(load(written(home, mine), home=home).backends) == 5
 
-    def test_what_is_not_ours_is_the_adapters(self, home: Path) -> None:
+    def test_unknown_keys_of_a_backend_go_to_its_adapter(self, home: Path) -> None:
         """Every key of a backend's table that is not one of the four goes to its adapter."""
         settings = load(written(home, '[backends.mem0]\nenabled = true\ncollection = "c"\ndepth = 3\n'), home=home)
         assert settings.backends["mem0"].options == {"collection": "c", "depth": 3}
@@ -210,7 +210,9 @@ class TestMistakes:
             ),
         ],
     )
-    def test_a_fallback_for_nobody_or_for_itself(self, tmp_path: Path, table: str, wrong: str) -> None:
+    def test_a_fallback_for_a_missing_backend_or_itself_is_refused(
+        self, tmp_path: Path, table: str, wrong: str
+    ) -> None:
         """Each would never be asked; the second by way of another."""
         with pytest.raises(SettingsError, match=re.escape(wrong)):
             load(written(tmp_path, f"[backends]\n{table}\n"))
@@ -349,7 +351,7 @@ class TestANewFile:
             r"^# (?=\w+ = )", "", shipped, flags=re.MULTILINE
         )
 
-    def test_what_was_chosen_stands_in_its_place(self, home: Path) -> None:
+    def test_new_file_has_the_chosen_settings_in_their_place(self, home: Path) -> None:
         """With its reason above it; paths of any name are written so that they are read again."""
         folder = '/home/ada/it\'s "here" \\ ü\x7f'
         chosen = [

@@ -178,7 +178,7 @@ def test_a_place_is_found_once(user: Path) -> None:
     ]
 
 
-def test_the_budget_is_kept_and_told(user: Path) -> None:
+def test_the_limits_of_a_search_are_kept_and_reported(user: Path) -> None:
     """With 50 names to look at, of 200 notes some are counted, and the find and the whole say that they are not all."""
     for number in range(200):
         write(user / f"notes/{number // 20}/{number}.md")
@@ -202,7 +202,7 @@ def test_only_heads_are_read(user: Path) -> None:
     assert find(user, user, [user / "there"]).finds == ()
 
 
-def test_names_that_nobody_can_print_are_left_out(user: Path) -> None:
+def test_names_that_cannot_be_printed_are_left_out(user: Path) -> None:
     """Bytes that are no UTF-8, a line break: they could not be written into a configuration."""
     (user / "notes").mkdir()
     for name in (b"\xff.md", b"a\nb.md"):

@@ -16,7 +16,7 @@ QMD = {
 }
 
 
-async def test_each_server_is_found_by_what_it_says() -> None:
+async def test_each_server_is_recognised_by_its_replies() -> None:
     """Six kinds at once, each with the version that it tells."""
     replies = {
         "neo4j": {"GET /": (200, {"bolt_routing": "neo4j://x:7687", "neo4j_version": "5.26.0"})},
@@ -53,7 +53,9 @@ async def test_each_server_is_found_by_what_it_says() -> None:
         (None, (4, 4), "bolt", ""),
     ],
 )
-async def test_who_speaks_bolt(agent: str | None, version: tuple[int, int], kind: str, told: str) -> None:
+async def test_bolt_servers_are_recognised_by_their_hello(
+    agent: str | None, version: tuple[int, int], kind: str, told: str
+) -> None:
     """Memgraph names the Neo4j that it is compatible with and is not taken for it; who keeps silent is just Bolt."""
     fake = Bolt(agent, version)
     async with listening(fake) as port:
@@ -94,7 +96,7 @@ async def test_an_open_port_proves_nothing(kind: str) -> None:
         assert await servers({kind: ports}, timeout_s=20) == ()
 
 
-async def test_who_says_nothing_holds_up_nobody() -> None:
+async def test_a_silent_server_delays_no_other() -> None:
     """A silent one costs its own timeout and no more, while another is found; a closed port is no server."""
     async with listening(silent) as mute, listening(Http(QMD)) as port:
         found = await servers({"qdrant": [mute], "bolt": [mute], "qmd": [port]}, timeout_s=6)

@@ -60,7 +60,7 @@ Of two lines
     assert set(titles(written(tmp_path, a=note))) == {"The cargo bike", "Of two lines"}
 
 
-def test_what_every_folder_has_is_no_topic(tmp_path: Path) -> None:
+def test_boilerplate_headings_are_no_topics(tmp_path: Path) -> None:
     """Table of contents, README, templates and days come after everything else, and their usual headings not at all."""
     (tmp_path / "templates").mkdir()
     written(tmp_path / "templates", meeting=f"# Weekly meeting form\n{TEXT}\n")
@@ -84,7 +84,7 @@ def test_a_heading_that_many_files_have_is_no_topic(tmp_path: Path) -> None:
     assert not [title for title in titles(tmp_path) if "Wer dabei war" in title]
 
 
-def test_what_says_most_comes_first(tmp_path: Path) -> None:
+def test_topics_are_ordered_by_weight(tmp_path: Path) -> None:
     """A decision with names and a date before a line of prose, each file once before any has a second."""
     notes = {
         "long": f"# Where we live\n{TEXT}\n\n# What we eat\n{TEXT} {TEXT}\n",

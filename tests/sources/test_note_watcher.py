@@ -99,7 +99,7 @@ async def look(follow: NoteWatcher) -> int:
     "… what is written, edited and deleted is current, and nothing else is read",
     of="`[notes]`: a server",
 )
-async def test_what_is_written_edited_and_deleted_is_what_is_current(home, keeps, folder) -> None:
+async def test_note_watcher_keeps_memories_as_notes_are_edited_and_deleted(home, keeps, folder) -> None:
     """Each round reads what changed, and only that."""
     follow = follower(home, keeps, folder)
     assert await follow.round() == 2
@@ -120,7 +120,7 @@ async def test_what_is_written_edited_and_deleted_is_what_is_current(home, keeps
     "… what is written, edited and deleted is current, and nothing else is read",
     of="`[notes]`: a server",
 )
-async def test_nothing_is_read_that_nobody_touched(home, keeps, folder) -> None:
+async def test_note_watcher_reads_no_unchanged_file(home, keeps, folder) -> None:
     """Nor by the next server: bookmarks are the home's, and an edit while none ran is seen by its first round."""
     await follower(home, keeps, folder).round()
     assert await follower(home, keeps, folder).round() == 0
@@ -146,7 +146,7 @@ async def test_an_edit_is_seen_whose_time_was_put_back(home, keeps, folder) -> N
 @pytest.mark.feature(
     "… one note is looked at alone; links, hidden files and other kinds are passed over", of="`[notes]`: a server"
 )
-async def test_what_was_told_of_is_looked_at_alone(home, keeps, folder) -> None:
+async def test_note_watcher_checks_only_changed_paths(home, keeps, folder) -> None:
     """A note by its path; links, hidden files and files of other kinds are passed over as a walk passes over them; what
     is gone, and a folder, takes a look at everything, unless nothing is known of it."""
     follow = follower(home, keeps, folder)
@@ -256,7 +256,7 @@ async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None
     "is reported",
     of="`[notes]`: a server",
 )
-async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -> None:
+async def test_note_watcher_reports_a_note_that_the_walk_does_not_find(home, keeps, folder) -> None:
     """What stands in its place is no file, say: it is answered as it was until there is a note or nothing. Of what is
     left out, and of other kinds of files, nothing is said."""
     await keeps.remember(
@@ -279,7 +279,7 @@ async def test_a_note_that_is_there_and_not_found_is_told(home, keeps, folder) -
     assert await keeps.texts() == {"The shed is dry.", "A line."}
 
 
-async def test_what_may_not_be_looked_at_keeps_nothing_else_from_being_read(home, keeps, folder) -> None:
+async def test_note_watcher_reads_the_rest_where_a_path_cannot_be_checked(home, keeps, folder) -> None:
     """A path that the system refuses to tell of (of 300 letters, which root is refused as well), told of in one round
     and followed beside the folder: the round goes on, and the second is told as away."""
     closed = folder.parent / ("x" * 300) / "notes"
@@ -342,7 +342,7 @@ async def test_a_round_that_breaks_off_is_gone_on_with(home, keeps, tmp_path) ->
 
 
 @pytest.mark.parametrize("fault", [StoreFull("no space left"), ValueError("a slip of ours")])
-async def test_a_round_that_fails_is_told_and_tried_again(home, keeps, folder, fault) -> None:
+async def test_note_watcher_reports_a_failed_round_and_tries_again(home, keeps, folder, fault) -> None:
     """Whatever failed; what was heard of by then is not lost."""
     follow = follower(home, keeps, folder)
     assert await follow._attempt() == follow.every_s
@@ -378,7 +378,7 @@ async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) ->
     await waiting
 
 
-async def test_a_home_that_is_not_there_keeps_nobody_waiting(tmp_path) -> None:
+async def test_lock_of_a_missing_home_is_not_awaited(tmp_path) -> None:
     """And is not made."""
     async with lock_for_command(tmp_path / "none"), lock_for_command(None):
         assert not (tmp_path / "none").exists()
@@ -402,7 +402,7 @@ async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_pa
     "… a lock that is a link is not followed; a home that may not be written to keeps no command waiting",
     of="`[notes]`: a server",
 )
-async def test_a_home_that_may_not_be_written_to_keeps_nobody_waiting(tmp_path) -> None:
+async def test_lock_of_a_read_only_home_is_not_awaited(tmp_path) -> None:
     """A command sends what it reads to the server, and needs no more than the server's address of the home."""
     (tmp_path / "closed").mkdir(mode=0o500)
     if os.access(tmp_path / "closed", os.W_OK):
@@ -411,7 +411,7 @@ async def test_a_home_that_may_not_be_written_to_keeps_nobody_waiting(tmp_path) 
         assert list((tmp_path / "closed").iterdir()) == []
 
 
-async def test_what_others_did_to_a_notes_memories_is_made_up_for(home, keeps, folder) -> None:
+async def test_note_watcher_restores_memories_that_were_retired_elsewhere(home, keeps, folder) -> None:
     """A bookmark is believed while the journal has as many memories of the file as then: what was retired by another
     hand comes back, and what was forgotten does not."""
     follow = follower(home, keeps, folder)
@@ -444,7 +444,7 @@ async def test_notes_are_whose_the_settings_say(home, keeps, folder) -> None:
 
 
 @pytest.mark.feature("… what `ignore` leaves out is not read", of="`[notes]`: a server")
-async def test_what_is_ignored_is_not_read(home, keeps, folder) -> None:
+async def test_note_watcher_reads_no_ignored_file(home, keeps, folder) -> None:
     """By a folder's name or a file's, however it is found; what was read of it before stays until it is forgotten."""
     await follower(home, keeps, folder).round()
     (folder / "sub" / "shed.md").write_text("The shed is wet.")
@@ -499,7 +499,7 @@ def settings_of(home: Path, *folders: Path):
 
 
 @pytest.mark.feature("… a home's first answer knows what was edited while it was closed", of="`[notes]`: a server")
-async def test_an_opening_home_knows_what_was_edited_meanwhile(home, folder) -> None:
+async def test_a_home_answers_with_edits_made_while_it_was_closed(home, folder) -> None:
     """Its first answer does, and what is wrong stands in its status; without paths nothing is followed."""
     async with Gateway.open(settings_of(home, folder)):
         pass

@@ -149,7 +149,7 @@ def test_a_very_deep_folder_is_walked(notes: Path):
 # What is skipped
 
 
-def test_what_is_no_text_is_skipped_and_the_others_are_done(notes: Path, tmp_path: Path):
+def test_binary_files_are_skipped_and_the_others_read(notes: Path, tmp_path: Path):
     """Empty, binary, not UTF-8, too large, a pipe, a link that leads out, and nothing but front matter."""
     (notes / "empty.md").touch()
     (notes / "binary.md").write_bytes(b"a\0b")
@@ -177,7 +177,7 @@ def test_what_is_no_text_is_skipped_and_the_others_are_done(notes: Path, tmp_pat
     assert [i.text for i in read([notes], limits=Limits(0.001)) if isinstance(i, NewMemory)] == ["hello"]
 
 
-def test_what_is_named_and_not_there_is_skipped(notes: Path):
+def test_a_named_file_that_is_missing_is_skipped(notes: Path):
     """A typing error, a kind of file that is not read, a device, links in a circle."""
     (notes / "a.txt").write_text("hello")
     (notes / "loop").symlink_to(notes / "loop")
@@ -215,7 +215,7 @@ def test_a_file_that_goes_away_is_skipped(notes: Path):
     assert list(items) == [Skip(str(notes / "b.md"), "gone before it could be read")]
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(notes: Path):
+def test_a_file_that_changes_while_it_is_read_is_reported(notes: Path):
     """What was read of it is kept; another run reads the rest, and what it repeats has the same keys."""
     file = lines(notes / "a.jsonl", {"text": "one"}, {"text": "two"})
     items = read([file])
@@ -388,7 +388,7 @@ def test_a_line_that_is_too_long_is_passed_over(notes: Path):
     assert last.text == "b"
 
 
-def test_unknown_fields_are_told_once(notes: Path):
+def test_unknown_fields_of_jsonl_are_reported_once(notes: Path):
     """At the end of their file, each once, the first ten by name."""
     file = lines(notes / "a.jsonl", {"text": "a", "mood": 1, "trust": "trusted"}, {"text": "b", "mood": 2})
     assert skips(file) == [("a.jsonl", "unknown fields were left out: mood, trust")]
@@ -430,7 +430,7 @@ def test_a_moment_is_as_precise_as_it_is_written(written: str, parts: tuple[int,
 @pytest.mark.parametrize(
     "written", ["", "20", "2026-13", "2026-02-30", "26-01-01", "yesterday", "0001-01-01T00:00+23:00", "٢٠٢٦", "0000"]
 )
-def test_what_is_no_moment_is_refused(written: str):
+def test_an_invalid_time_is_refused(written: str):
     """With ValueError, also where it would leave the calendar."""
     with pytest.raises(ValueError, match=r"ISO 8601|out of range|must be in"):
         moment(written)

@@ -129,7 +129,7 @@ async def test_a_database_and_archives_are_followed_too(agents: Path, home: Path
     assert len(gateway.turns) == 3
 
 
-async def test_what_is_no_session_is_left_alone(agents: Path, home: Path) -> None:
+async def test_session_watcher_reads_only_sessions(agents: Path, home: Path) -> None:
     """Notes and plain lines beside the transcripts are for `fusion ingest`."""
     gateway = FakeGateway()
     touch(put(agents / "plain.jsonl", [{"text": "a line"}]), rested_s=10**6)
@@ -164,7 +164,7 @@ async def test_a_turn_that_is_refused_is_left_out_alone(agents: Path, home: Path
     "… opt-in, each agent's its own, private, redacted",
     of="`[sessions]`: the server follows the transcripts",
 )
-async def test_the_server_follows_them_only_when_it_is_told_to(agents: Path, tmp_path: Path) -> None:
+async def test_sessions_are_followed_only_if_their_paths_are_set(agents: Path, tmp_path: Path) -> None:
     """Opt-in: without paths nothing is read. With them another agent's sessions stay its own; secrets are masked."""
     for agent, session in (("max", ID), ("eva", OTHER)):
         rows = [HEADER | {"id": session}, claw(1, "user", f"{agent} keeps password=hunter2secret in the vault")]

@@ -135,7 +135,7 @@ def test_a_claude_code_session_is_its_turns(projects: Path):
     "… of what was said only: no tools, thoughts, side chains, summaries, local commands",
     of="sessions of Claude Code become memories",
 )
-def test_only_what_was_said_is_kept_of_a_claude_code_session(projects: Path):
+def test_a_claude_code_session_keeps_only_spoken_turns(projects: Path):
     """No tool calls, results or thoughts; no side chains, meta lines, summaries, snapshots, errors, local commands."""
     rows = [
         {"type": "summary", "summary": "Brakes", "leafUuid": "u9"},
@@ -163,7 +163,7 @@ def test_only_what_was_said_is_kept_of_a_claude_code_session(projects: Path):
     assert reasons(file) == []
 
 
-def test_what_is_marked_private_is_told_and_not_kept(projects: Path):
+def test_private_turns_are_reported_and_not_kept(projects: Path):
     """By place and reason, never by its words."""
     rows = [claude(1, "user", "The code is 4711 [NOMEM]"), claude(2, "assistant", "Noted.")]
     file = put(projects / f"{ID}.jsonl", rows)
@@ -272,7 +272,7 @@ def test_a_decompression_bomb_is_refused(agent: Path, tmp_path: Path):
     assert {item.scope.session_id for item in memories(agent)} == {ID, OTHER}
 
 
-def test_a_damaged_archive_is_told(agent: Path):
+def test_a_damaged_archive_is_reported(agent: Path):
     """What could be read of it is kept."""
     path = agent / "sessions" / f"{ID}.jsonl.deleted.2026.zst"
     path.parent.mkdir(parents=True)
@@ -433,7 +433,7 @@ def test_bookmarks_hold_when_a_session_goes_cold(agent: Path, home: Path):
 
 
 @pytest.mark.parametrize("fault", ["gone", "another", "a link", "a way out", "cut short", "another's"])
-def test_a_cold_archive_that_is_not_what_it_should_be_is_told(agent: Path, tmp_path: Path, fault: str):
+def test_a_cold_archive_that_does_not_match_is_reported(agent: Path, tmp_path: Path, fault: str):
     """By session and reason; the other sessions are read."""
     db = newer(agent)
     db.execute("insert into session_windows values(?, 'agent:max:main', 'direct')", (OTHER,))
@@ -589,7 +589,7 @@ def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path)
     assert len(run(home, projects, scope=Scope(user_id="tom"))[0]) == 1301
 
 
-def test_what_was_not_acknowledged_is_read_again(home: Path, projects: Path):
+def test_turns_that_were_not_acknowledged_are_read_again(home: Path, projects: Path):
     """A run that broke off before its first commit leaves no bookmark."""
     put(projects / f"{ID}.jsonl", [claude(1, "user", "once")])
     assert texts(projects, bookmarks=ReadOffsets(home, ADA)) == ["once"]

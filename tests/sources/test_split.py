@@ -35,7 +35,7 @@ def test_a_long_text_becomes_pieces_that_are_taken_and_leave_nothing_out(text: s
 
 
 @given(st.text(max_size=200), st.integers(1, 3_000))
-def test_what_is_not_split_fits_in_a_request(text: str, times: int) -> None:
+def test_a_text_that_is_not_split_fits_in_a_request(text: str, times: int) -> None:
     """The bound is not below what JSON makes of a text; a short one is left as it is."""
     long = text * times
     if not is_too_long(long):

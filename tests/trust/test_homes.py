@@ -143,7 +143,7 @@ def test_a_named_home_with_nothing_but_harmless_settings_is_as_good_as_new(
     assert (not why_refused(home)) is harmless  # recorded by then
 
 
-def test_harmless_settings_of_a_home_that_nobody_named_ask(home: Path) -> None:
+def test_harmless_settings_of_a_found_home_ask(home: Path) -> None:
     """Standing in a folder is no decision about it."""
     home.mkdir()
     (home / "fusion.toml").write_text(HARMLESS)
@@ -183,7 +183,7 @@ def write(file: Path, text: str) -> None:
         ("../more/other.toml", "other.toml is new"),
     ],
 )
-def test_a_change_of_what_decides_asks_again(tmp_path: Path, change: str, said: str) -> None:
+def test_a_change_of_a_deciding_file_asks_again(tmp_path: Path, change: str, said: str) -> None:
     """Settings, recipes and the folder of recipes that the settings name; it says what changed."""
     home = tmp_path / "home"
     write(home / "fusion.toml", 'recipes_folder = "../more"\n')
@@ -196,7 +196,7 @@ def test_a_change_of_what_decides_asks_again(tmp_path: Path, change: str, said: 
     assert not why_refused(home)
 
 
-def test_a_change_of_a_foreign_adapter_asks_again(tmp_path: Path) -> None:
+def test_a_change_of_an_external_adapter_asks_again(tmp_path: Path) -> None:
     """Its module is hashed where Python would find it, and is never imported for that."""
     module = tmp_path / "lib" / "notes_of_mine.py"
     write(module, "raise SystemExit('imported')\n")
@@ -213,7 +213,7 @@ def test_a_change_of_a_foreign_adapter_asks_again(tmp_path: Path) -> None:
     assert "notes_of_mine" not in sys.modules
 
 
-def test_what_our_own_commands_write_does_not_ask(home: Path) -> None:
+def test_writes_of_the_gateways_own_commands_do_not_ask(home: Path) -> None:
     """`init --force` and `tune` record what they changed; a home that was not allowed stays so."""
     make_home(home)
     write(home / "recipes" / "tuned.toml", "# ours")
@@ -467,7 +467,7 @@ def test_doctor_of_a_home_that_is_not_allowed_looks_at_nothing_in_it(cloned: Pat
 
 
 @pytest.mark.feature("… `fusion allow` records what it showed", of="a home that came with a repository")
-def test_what_was_shown_is_what_is_allowed(cloned: Path) -> None:
+def test_allow_records_the_settings_that_were_shown(cloned: Path) -> None:
     """A pull between the look and the yes asks again."""
 
     def agrees_late(question: str) -> str:

@@ -95,7 +95,7 @@ def recorded(home: Path, impostor: Impostor) -> Iterator[None]:
         yield
 
 
-def test_what_does_not_know_the_token_gets_no_question(home: Path) -> None:
+def test_a_server_without_the_token_gets_no_request(home: Path) -> None:
     """It is named, and nothing but the challenge was sent."""
     impostor = Impostor()
     with recorded(home, impostor):
