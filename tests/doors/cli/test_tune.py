@@ -143,8 +143,8 @@ def test_what_does_not_pay_is_not_written(better: str | None, left_empty: float,
         (("--data", ".", "--name", "a/b"), "letters, digits"),
         (("--data", ".", "--name", "default"), "a recipe that comes with the project"),
         (("--data", ".", "--format", "feedback"), "add --learner"),
-        (("--data", ".", "--format", "locomo"), "python -m benchmarks tune, with the same options"),
-        (("--data", ".", "--only", "signals"), "python -m benchmarks tune, with the same options"),
+        (("--data", ".", "--format", "locomo"), "with the same options: python -m benchmarks tune"),
+        (("--data", ".", "--only", "signals"), "with the same options: python -m benchmarks tune"),
     ],
 )
 def test_what_cannot_be_is_named(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
