@@ -1,0 +1,1 @@
+"""Memory systems, embedders, judges and language models: a folder or a file each."""

@@ -43,9 +43,9 @@ PARTS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "gateway": (
         "The gateway and its homes",
-        ("tests/gateway", "tests/trust", "tests/gateway", "tests/gateway/test_gateway.py", "tests/test_home.py"),
+        ("tests/gateway", "tests/trust", "tests/test_home.py"),
     ),
-    "ingest": ("The write path", ("tests/ingest", "tests/journal", "tests/sources", "tests/store", "tests/upkeep")),
+    "ingest": ("The write path", ("tests/ingest", "tests/journal", "tests/sources", "tests/store")),
     "backends": ("Backends", ("tests/adapters", "tests/bolt", "tests/cognee", "tests/backend_contract.py")),
     "recall": ("The read path", ("tests/recall",)),
     "compare": ("Comparing and benchmarks", ("tests/compare", "tests/benchmarks")),

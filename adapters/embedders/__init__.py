@@ -1,0 +1,1 @@
+"""Embedders: the local model, and providers over HTTP."""

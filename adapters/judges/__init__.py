@@ -1,0 +1,1 @@
+"""Judges: models that score candidates from 0 to 10."""

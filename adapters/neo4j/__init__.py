@@ -33,7 +33,7 @@
     audience = "group"                  # "private": shown where nobody else reads
 
 Labels, types, properties and indexes have names of letters, digits and _; what a question says is only ever a value.
-`options` is that table, `cypher` what is asked, `walk` how far it leads and what it is worth, `rows` what comes back.
+`options` is that table, `cypher` what is asked, `traversal` how far it leads, `rows` what comes back.
 """
 
 from adapters.neo4j.graph import Neo4j

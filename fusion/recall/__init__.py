@@ -1,0 +1,12 @@
+"""The read path: from a question to one block and a receipt. `engine.fuse` runs the steps in this order.
+
+1. `gather` searches all backends at once (`io` supplies every input, live or from a recording).
+2. `filter` drops hits that the caller may not see.
+3. `dedup` merges hits into candidates (`near_duplicates`, `candidate_pairs`, `paraphrase`, `word_forms`, `synonyms`).
+4. `rrf` fuses the backends' ranks; `expand` adds neighbours. The result is the pool.
+5. `signals` scores the pool once per sub-question (`split_query`, `maxsim`, `query_dates`, `rank_features`).
+6. `rerank` orders the pool and asks the judge about close calls; `dispute` puts rivals next to each other.
+7. `pack` fills the block (`reading_order`, `mask`, `fence`); `decision` and `receipt` record the reasons.
+
+`document` serves pages of a cited document. `place_index` answers where a hit is in its document.
+"""

@@ -1,0 +1,5 @@
+"""What is read in: files, notes and sessions, with the watchers that follow them.
+
+`readers` turns files into memories, `sessions` and `turns` read agents' transcripts, `offsets` remembers how far each
+file was read, and `note_watcher` and `session_watcher` run in the server.
+"""

@@ -1,4 +1,4 @@
-"""NoteStore the memories of folders of notes up to date while the server runs, in the background.
+"""Keeps the memories of folders of notes up to date while the server runs, in the background.
 
 Markdown is read as by `fusion ingest`. Changed files are read shortly after their change events; all files are checked
 at the start and at intervals, because events can be lost. A file that has a bookmark and is unchanged is not opened. A
@@ -72,7 +72,7 @@ log = logging.getLogger(__name__)
 
 
 class NoteStore(Protocol):
-    """NoteStore the memories of files: the home's `Intake`."""
+    """Stores the memories of files; the home's `Intake` implements it."""
 
     @property
     def remember(self) -> Remember: ...
@@ -117,7 +117,7 @@ class NoteWatcher:
     """the paths that changed since the last round; None: any may have"""
     _event: asyncio.Event = field(default_factory=asyncio.Event)
     _marks: dict[str, ReadOffset] = field(default_factory=dict)
-    """the bookmarks of this run by source; a home store a bounded number"""
+    """the bookmarks of this run by source; a home keeps a bounded number of them"""
     _unwritten: set[str] = field(default_factory=set)
     """the sources of bookmarks that are not written to the home yet"""
     _sources: set[str] = field(default_factory=set)

@@ -1,0 +1,1 @@
+"""Tools and routes of other systems over the fused memory."""
