@@ -35,8 +35,8 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
 """a model's name becomes part of some providers' paths"""
 
 
-class Moves(Protocol):
-    """An index that may be able to move: one of ours, or what stands for a database's. See `adapters.index.Index`."""
+class MovableIndex(Protocol):
+    """An index that may be movable: `adapters.index.Index`, or an adapter over a database's own index."""
 
     @property
     def moves(self) -> bool: ...
@@ -44,20 +44,20 @@ class Moves(Protocol):
     @property
     def embedder(self) -> Embedder | None: ...
 
-    async def to_build(self, embedder: Embedder) -> tuple[int, int]: ...
+    async def count_missing(self, embedder: Embedder) -> tuple[int, int]: ...
 
     async def build(
         self, embedder: Embedder, progress: Callable[[int, int | None], None]
     ) -> Mapping[str, InvalidAnswer]: ...
 
-    async def turn(self, embedder: Embedder) -> None: ...
+    async def switch_to(self, embedder: Embedder) -> None: ...
 
 
 class Indexed(Protocol):
     """A backend, or its store, with such an index."""
 
     @property
-    def index(self) -> Moves: ...
+    def index(self) -> MovableIndex: ...
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ class Reindex:
         result: dict[str, object] = {"from": before, "to": embedder.identity, "texts": 0, "characters": 0}
         if before == embedder.identity:
             return {**result, "moved": False}
-        result["texts"], result["characters"] = await index.to_build(embedder)
+        result["texts"], result["characters"] = await index.count_missing(embedder)
         if self.dry_run:
             return {**result, "moved": False}
         refused = await self._build(index, embedder, call.progress)
         await call.gateway.use_embedder(changes)
-        await index.turn(embedder)
+        await index.switch_to(embedder)
         why = next((str(fault) for fault in refused.values()), None)
         return {**result, "moved": True, "without": len(refused), "why": why}
 
@@ -118,7 +118,7 @@ class Reindex:
         return f"Moved {way}: {sent}.{without if result['without'] else ''} {stays}"
 
     async def sleep(self, seconds: float) -> None:
-        """Before a provider that failed is asked again."""
+        """Wait before the next request to a provider that failed."""
         await asyncio.sleep(seconds)
 
     def _changes(self) -> dict[str, object]:
@@ -126,15 +126,15 @@ class Reindex:
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     async def _build(
-        self, index: Moves, embedder: Embedder, progress: Callable[[int, int | None], None]
+        self, index: MovableIndex, embedder: Embedder, progress: Callable[[int, int | None], None]
     ) -> Mapping[str, InvalidAnswer]:
-        """To its end, over passing failures of the provider; what will not pass is raised.
+        """Build to the end and retry after transient failures of the provider; raise all others.
 
         Before the first answer, an unreachable server is reported at once, as a mistake, not waited for.
         """
         failures, best, answered = 0, 0, False
 
-        def note(done: int, total: int | None) -> None:
+        def on_progress(done: int, total: int | None) -> None:
             nonlocal failures, best, answered
             if done > best:
                 failures, best, answered = 0, done, True
@@ -142,7 +142,7 @@ class Reindex:
 
         while True:
             try:
-                return await index.build(embedder, note)
+                return await index.build(embedder, on_progress)
             except BackendError as error:
                 failures += 1
                 answered = answered or not isinstance(error, BackendUnreachable)
@@ -155,7 +155,7 @@ class Reindex:
 
 
 def _passes(error: BackendError) -> bool:
-    """Whether a failure is one that goes away by itself."""
+    """Whether a failure is transient."""
     if isinstance(error, HttpStatus):
         return error.status >= 500
     return isinstance(error, RateLimited | BackendUnreachable | BackendTimeout)

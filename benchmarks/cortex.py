@@ -25,7 +25,7 @@ from adapters.cortex.port import View
 from adapters.cortex.recall import recall
 from adapters.cortex.sqlite import SqliteGraph, visible
 from adapters.embedders.minilm import MiniLM
-from adapters.graph import Walking, mention_pairs, query_entities, walk
+from adapters.graph import WalkOptions, mention_pairs, query_entities, walk
 from benchmarks.figures import commit
 from benchmarks.markdown import Drawn, drawn
 from benchmarks.progress import bar
@@ -179,7 +179,7 @@ async def walk_ms(cortex: Cortex) -> float:
     """CPU of one traversal of two hops: from a name to the adjacent entities and the memories of all of them."""
     assert isinstance(cortex.graph, SqliteGraph)
     draw, names = Random("walks"), Names(LARGE)
-    view, walking = visible(View(OWNER, START + timedelta(days=30))), Walking()
+    view, walking = visible(View(OWNER, START + timedelta(days=30))), WalkOptions()
 
     def traverse(db: Connection) -> float:
         start = list(query_entities(db, names.one(draw), OWNER))

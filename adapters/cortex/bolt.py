@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adapters.bolt import Bolt, Row, Run, searchable
 from adapters.cortex import cypher
+from adapters.cortex.bolt_vectors import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.bolt_walk import BoltWalk
 from adapters.cortex.conflict import restored
-from adapters.cortex.filling import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.rows import REINFORCEMENT
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.contract import Embedder, Hit, Scope
 from fusion.errors import FusionError
 from fusion.store.rows import microseconds, storable
@@ -45,7 +45,7 @@ OVERFETCH_STEPS = (4, 16, 16)
 class BoltGraph:
     """The store; ``walking`` bounds the graph walk, and without an ``embedder`` there are no vectors."""
 
-    def __init__(self, bolt: Bolt, walking: Walking, embedder: Embedder | None) -> None:
+    def __init__(self, bolt: Bolt, walking: WalkOptions, embedder: Embedder | None) -> None:
         self._bolt, self._walking = bolt, walking
         self.index = Vectors(bolt, embedder)
         self._defining: asyncio.Task[None] | None = None
@@ -275,7 +275,7 @@ class BoltGraph:
 
     async def _define(self) -> None:
         await self._bolt.define(cypher.schema(self.index.of), DEFINE_S)
-        await self.index.find_bare()
+        await self.index.queue_missing()
 
 
 def _changed(changes: Mapping[str, Change]) -> list[dict[str, object]]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from adapters.bolt import Row, Run
 from adapters.cortex import cypher
-from adapters.cortex.concepts import PHRASE, concepts
+from adapters.cortex.key_phrases import PHRASE, concepts
 from adapters.cortex.port import Link, View
-from adapters.graph import Asserted, Walking, by_strength, chains, ranks, reached_entities, shares
+from adapters.graph import Asserted, WalkOptions, by_strength, chains, ranks, reached_entities, shares
 from adapters.graph.names import named, spans
 from adapters.graph.traversal import (
     HUB_SCAN_FACTOR,
@@ -25,7 +25,7 @@ from fusion.store.rows import storable
 class BoltWalk:
     """A walk from the entities that a text names, level by level."""
 
-    def __init__(self, run: Run, view: View, how: Walking) -> None:
+    def __init__(self, run: Run, view: View, how: WalkOptions) -> None:
         self._run, self._view, self._how = run, view, how
         self._numbers: dict[str, int] = {}
 

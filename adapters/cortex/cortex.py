@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 from adapters.bolt.errors import with_fix
 from adapters.cortex.consolidate import Kept, initial, keep
+from adapters.cortex.open_store import open_graph, verify, without_store
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View
 from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
-from adapters.cortex.stores import open_graph, verify, without_store
 from adapters.cortex.supersede import carry_conflicts_over
 from adapters.index import vectors_of
 from fusion.contract import (

@@ -16,7 +16,7 @@ from json import dumps
 from typing import Any
 
 from adapters.bolt import Row, Schema, TextIndex, VectorIndex, indexable
-from adapters.cortex.concepts import PHRASE, concepts
+from adapters.cortex.key_phrases import PHRASE, concepts
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns, memory_in

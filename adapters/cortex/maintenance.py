@@ -163,16 +163,16 @@ class Migrate:
     store: Annotated[str, "Where to: sqlite, memgraph or neo4j."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
-        from adapters.cortex.stores import SQLITE, open_graph, target_of
+        from adapters.cortex.open_store import SQLITE, open_graph, target_of
         from adapters.cortex.transfer import migrate_all
-        from adapters.graph import Walking
+        from adapters.graph import WalkOptions
 
         now = {"store": SQLITE, **cortex.opening.options}
         try:
             opening = target_of(cortex.opening, self.store)
             if all(opening.options.get(name) == now.get(name) for name in ("store", "url", "database")):
                 raise BadInput(f"store: the memories are in that {self.store} store already")
-            target = await open_graph(opening, Walking())
+            target = await open_graph(opening, WalkOptions())
         except SettingsError as error:
             raise BadInput(str(error)) from None
         try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from adapters.cortex.rank import Weights
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Options(Walking):
+class Options(WalkOptions):
     """Options of a cortex, besides those of the graph walk.
 
     ``candidates``: memories from each of words, vectors and graph that are ranked (seed 000: 50). ``by_words``: share
@@ -25,7 +25,7 @@ class Options(Walking):
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
-        Walking.__post_init__(self)
+        WalkOptions.__post_init__(self)
         self._within("candidates", 1, 1000)
         self._within("by_words", 0, 1)
         if not isinstance(self.guarded, bool):

@@ -14,7 +14,7 @@ from json import dumps
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from adapters.cortex import phrases
+from adapters.cortex import phrase_table
 from adapters.cortex.conflict import restored
 from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
@@ -25,7 +25,7 @@ from adapters.graph import (
     VALUES,
     Condition,
     GraphStore,
-    Walking,
+    WalkOptions,
     by_strength,
     mention_pairs,
     neighbours,
@@ -79,17 +79,17 @@ update memory set extraction = json_object(
 class SqliteGraph(GraphStore):
     """`adapters.cortex.port.Graph` on SQLite."""
 
-    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE + phrases.SCHEMA)
+    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE + phrase_table.SCHEMA)
     searched: ClassVar[str] = "m.merged_into is null"
 
-    def __init__(self, database: Database, index: Index, walking: Walking) -> None:
+    def __init__(self, database: Database, index: Index, walking: WalkOptions) -> None:
         super().__init__(database, index)
         self._walking = walking
         self._read: dict[str, tuple[Event, Extraction]] = {}
         self._changes = 0
 
     @classmethod
-    async def open(cls, opening: Opening, walking: Walking) -> Self:
+    async def open(cls, opening: Opening, walking: WalkOptions) -> Self:
         """Raises ``StoreDamaged`` for a corrupt or newer file, ``StoreBusy`` while another process writes to it."""
         store = cls(*await cls.open_files(opening), walking)
         try:
@@ -119,7 +119,7 @@ class SqliteGraph(GraphStore):
             own = {memory.id: _own_columns(memory) for memory in reversed(memories)}
             new = self._insert(db, [Captured(m.event, m.extraction) for m in memories], own)
             texts = {memory.id: (memory.event.scope, memory.event.text) for memory in reversed(memories)}
-            phrases.keep(db, [(id_, *texts[event_id]) for event_id, id_ in new.items()])
+            phrase_table.keep(db, [(id_, *texts[event_id]) for event_id, id_ in new.items()])
             changed = [effect for id_, effect in (effects or {}).items() if id_ in new]
             for effect in changed:
                 _alter(db, effect.changes)
@@ -150,7 +150,7 @@ class SqliteGraph(GraphStore):
 
         def release(db: Connection) -> list[str]:
             rows = db.execute(f"select * from memory where event_id in {VALUES}", (gone,)).fetchall()
-            phrases.drop(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
+            phrase_table.drop(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
             db.execute(
                 "update memory set conflict_status = null, contradicts = null "
                 f"where conflict_status = 'active' and contradicts in {VALUES}",
@@ -277,7 +277,7 @@ class SqliteGraph(GraphStore):
             )
             near = list(rows)
             reached = walk(db, known, list(named), self._walking)
-            nodes, pairs = phrases.phrase_links(db, known, text, view.scope, near, self._walking.fan_out, named)
+            nodes, pairs = phrase_table.phrase_links(db, known, text, view.scope, near, self._walking.fan_out, named)
             pairs |= mention_pairs(db, known, reached, near, self._walking)
             reached = dict(sorted((reached | nodes).items(), key=lambda r: (r[1].depth, -r[1].activation)))
             found = by_strength(pairs, reached, near)
@@ -326,18 +326,18 @@ def _own_columns(memory: Memory) -> dict[str, object]:
     state = {name: getattr(memory.state, name) for name in FIELDS}
     return {
         "extraction": json_of(memory.extraction),
-        "concepts_kept": phrases.VERSION,
+        "concepts_kept": phrase_table.VERSION,
         **dict(zip(FIELDS, columns(state), strict=True)),
     }
 
 
 def _keep_concepts(db: Connection) -> int:
     """Record the concepts of up to 500 memories that an older version stored; returns how many there were."""
-    rows = db.execute("select * from memory where concepts_kept <> ? limit 500", (phrases.VERSION,)).fetchall()
-    phrases.keep(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
+    rows = db.execute("select * from memory where concepts_kept <> ? limit 500", (phrase_table.VERSION,)).fetchall()
+    phrase_table.keep(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
     db.execute(
         f"update memory set concepts_kept = ? where id in {VALUES}",
-        (phrases.VERSION, dumps([row["id"] for row in rows])),
+        (phrase_table.VERSION, dumps([row["id"] for row in rows])),
     )
     return len(rows)
 

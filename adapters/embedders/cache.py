@@ -1,8 +1,6 @@
-"""What was encoded once: in memory within a number of bytes, and on disk in one SQLite file for each model.
+"""Caches embeddings by content hash: in memory up to a number of bytes, and in one SQLite file per model.
 
-A key is the content hash of a text, and the file is the model's: provider, model and number of dimensions name it.
-
-All of it is derived: deleting the file costs time, nothing else.
+The file is named by provider, model and dimensions. All of it is derived: deleting the file costs only time.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ create table if not exists text(
 create index if not exists text_by_use on text(used, id, bytes) where bytes > 0;
 create table if not exists tokens(id integer primary key, scale real not null, vectors blob not null);
 """
-# The vectors of the tokens are a hundred times the rest, so they stand apart: what is looked up stays thin.
+# Token vectors are a hundred times larger than the rest, so they have their own table, and lookups read small rows.
 _VERSION = 1
 _AT_ONCE = 500
 # Bound parameters of one statement; SQLite's own limit is 32,766.
@@ -53,7 +51,7 @@ _ROW_BYTES = 200
 
 
 class ByteLru(Generic[Value]):
-    """The values used last, as many as fit ``max_bytes``. Not for several threads at once."""
+    """A cache of the most recently used values, up to ``max_bytes``. Not thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -88,11 +86,10 @@ class ByteLru(Generic[Value]):
 class VectorStore:
     """Vectors by the content hash of their text. Safe to use from several threads.
 
-    Token vectors are kept up to ``max_token_bytes``; beyond that those that were not read for the longest time go. All
-    vectors of a text go beyond ``max_dense_bytes`` of vectors of whole texts, in that order, or the oldest first where
-    there are no token vectors. The file has some hundredths more, for its own structure.
-    A file that SQLite finds damaged is set aside as ``….damaged`` and begun anew. A full disk or a file that cannot be
-    written costs the cache, never an answer: it is logged, and the text is encoded again next time.
+    Token vectors beyond ``max_token_bytes`` are evicted, least recently read first. Beyond ``max_dense_bytes`` of dense
+    vectors, all vectors of a text are evicted in the same order, or oldest first if there are no token vectors. The
+    file is a few per cent larger, for its own structure. A damaged file is renamed to ``….damaged`` and begun anew. A
+    full disk or a file that cannot be written is logged, and the text is encoded again next time.
     """
 
     def __init__(self, path: Path, dimensions: int, max_token_bytes: int, max_dense_bytes: int = 1 << 30) -> None:
@@ -101,7 +98,7 @@ class VectorStore:
         self._max_token_bytes = max_token_bytes
         self._max_texts = max(1, max_dense_bytes // _bytes_of_row(dimensions))
         self._texts: int | None = None
-        """at least as many as the file has; None until somebody counts"""
+        """an upper bound of the number of rows; None until counted"""
         self._lock = Lock()
         self._noted: set[int] = set()
         self._database: sqlite3.Connection | None = None
@@ -109,7 +106,7 @@ class VectorStore:
             self._open_or_begin()
 
     def dense(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """The dense vectors of those that are there, by text."""
+        """The cached dense vectors, by text."""
         found: dict[str, NDArray[np.float32]] = {}
         by_hash = {content_hash(text): text for text in texts}
 
@@ -123,7 +120,7 @@ class VectorStore:
         return found
 
     def tokens(self, texts: Sequence[str]) -> dict[str, TokenVectors]:
-        """The token vectors of those that are there, by text."""
+        """The cached token vectors, by text."""
         found: dict[str, TokenVectors] = {}
         by_hash = {content_hash(text): text for text in texts}
         query = "select id, hash, scale, vectors from text join tokens using (id) where hash in"
@@ -142,7 +139,7 @@ class VectorStore:
         return found
 
     def put(self, encoded: Mapping[str, Encoded]) -> None:
-        """Keeps these, in one transaction."""
+        """Store these in one transaction."""
 
         def write(database: sqlite3.Connection) -> None:
             with _transaction(database):
@@ -166,7 +163,7 @@ class VectorStore:
         self._attempt("write", write)
 
     def put_dense(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keeps dense vectors of texts that have no others, in one transaction."""
+        """Store dense vectors of texts without token vectors, in one transaction."""
 
         def write(database: sqlite3.Connection) -> None:
             with _transaction(database):
@@ -180,9 +177,9 @@ class VectorStore:
         self._attempt("write", write)
 
     def forget(self, texts: Sequence[str]) -> None:
-        """Removes these from the file itself: the space is overwritten, and the write-ahead log emptied.
+        """Delete these from the file: the space is overwritten and the write-ahead log emptied.
 
-        Also from the files of other models, even if nobody uses them any more.
+        They are deleted from the files of other models too, even unused ones.
         """
         hashes = [content_hash(text) for text in texts]
         self._attempt("forget", lambda database: _forget(database, hashes))
@@ -212,9 +209,9 @@ class VectorStore:
         database.executemany("update text set bytes = 0 where id = ?", gone)
 
     def _make_room(self, database: sqlite3.Connection, added: int) -> None:
-        """Removes texts where as many more would be beyond the bound; those that never had token vectors come first.
+        """Delete texts so that ``added`` more fit; those that never had token vectors first.
 
-        Counted exactly only where the bound may be reached, for many texts are not new.
+        Rows are counted only if the bound may be reached, because many texts are not new.
         """
         count = "select count(*) from text"
         if self._texts is None or self._texts + added > self._max_texts:
@@ -300,7 +297,7 @@ def _forget_in_other_model(path: Path, hashes: Sequence[str]) -> None:
 
 
 def _bytes_of_row(dimensions: int) -> int:
-    """What a text takes in the file: an even share of a page, for a row that fits one is not split."""
+    """Bytes of a text in the file: an even share of a page, because a row that fits one page is not split."""
     row = 4 * dimensions + _ROW_BYTES
     return row if row > _PAGE_BYTES else _PAGE_BYTES // (_PAGE_BYTES // row)
 

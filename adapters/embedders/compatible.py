@@ -1,14 +1,14 @@
 """Any server with OpenAI's API: LM Studio, vLLM, llama.cpp's server, a proxy. No key unless one is configured."""
 
-from adapters.embedders.api import Api
+from adapters.embedders.provider_api import ProviderApi
 
-LM_STUDIO = Api(
+LM_STUDIO = ProviderApi(
     name="lmstudio",
     url="http://127.0.0.1:1234/v1",
     model="text-embedding-nomic-embed-text-v1.5",
     dimensions={"text-embedding-nomic-embed-text-v1.5": 768},
-    longest=2048,
-    down="start the server in LM Studio, on its Developer page",
-    missing="lms get {model}",
+    max_text_tokens=2048,
+    unreachable_hint="start the server in LM Studio, on its Developer page",
+    unknown_model_hint="lms get {model}",
 )
-COMPATIBLE = Api(name="compatible", down="start the server, or fix [embedder] url")
+COMPATIBLE = ProviderApi(name="compatible", unreachable_hint="start the server, or fix [embedder] url")

@@ -1,4 +1,4 @@
-"""The model itself: texts in, vectors out. Synchronous, without memory; may be called from several threads at once.
+"""Runs the MiniLM model: texts in, vectors out. Synchronous, stateless and thread-safe.
 
 all-MiniLM-L6-v2 (N. Reimers, I. Gurevych, "Sentence-BERT", 2019): mean of the last layer over all tokens, unit length.
 """

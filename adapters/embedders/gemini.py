@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapters.embedders.api import Api, Ask
+from adapters.embedders.provider_api import EmbedRequest, ProviderApi
 
 
 def _path(model: str) -> str:
@@ -21,13 +21,13 @@ def _headers(key: str) -> Mapping[str, str]:
     return {"x-goog-api-key": key}
 
 
-def _body(ask: Ask) -> dict[str, object]:
-    common: dict[str, object] = {"model": f"models/{ask.model}"}
-    if ask.model.startswith("gemini-embedding-001"):
-        common["taskType"] = "RETRIEVAL_QUERY" if ask.query else "RETRIEVAL_DOCUMENT"
-    if ask.dimensions is not None:
-        common["outputDimensionality"] = ask.dimensions
-    return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in ask.texts]}
+def _body(request: EmbedRequest) -> dict[str, object]:
+    common: dict[str, object] = {"model": f"models/{request.model}"}
+    if request.model.startswith("gemini-embedding-001"):
+        common["taskType"] = "RETRIEVAL_QUERY" if request.query else "RETRIEVAL_DOCUMENT"
+    if request.dimensions is not None:
+        common["outputDimensionality"] = request.dimensions
+    return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in request.texts]}
 
 
 def _media(model: str, mime: str, data: bytes, dimensions: int | None) -> dict[str, object]:
@@ -42,7 +42,7 @@ def _vectors(reply: Any) -> Sequence[Any]:
     return [one["values"] for one in reply["embeddings"]]
 
 
-GEMINI = Api(
+GEMINI = ProviderApi(
     name="gemini",
     url="https://generativelanguage.googleapis.com/v1beta",
     key_env="GEMINI_API_KEY",
@@ -50,11 +50,11 @@ GEMINI = Api(
     dimensions={"gemini-embedding-001": 3072, "gemini-embedding-2": 3072, "gemini-embedding-2-preview": 3072},
     most_texts=100,
     most_tokens=100_000,
-    longest=2048,
+    max_text_tokens=2048,
     path=_path,
     headers=_headers,
     body=_body,
     vectors=_vectors,
     media=_media,
-    seeing=("gemini-embedding-2",),
+    media_models=("gemini-embedding-2",),
 )

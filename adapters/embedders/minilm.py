@@ -1,8 +1,8 @@
-"""The embedder: all-MiniLM-L6-v2 on the local processor, for all backends at once.
+"""The local embedder: all-MiniLM-L6-v2 on the processor, shared by all backends.
 
-A text is encoded once, however many ask for it and whenever: one forward pass gives its dense vector and its tokens',
-both are kept in memory and on disk, and callers who ask meanwhile wait for the same pass. Queries have threads of their
-own, so that they never wait for what is being stored; on Linux the threads that store run at a lower priority.
+Each text is encoded once: one forward pass gives its dense vector and its token vectors, both are cached in memory and
+on disk, and concurrent callers share the pass. Queries have their own threads, so they never wait for texts that are
+being stored; on Linux the storing threads run at a lower priority.
 """
 
 from __future__ import annotations

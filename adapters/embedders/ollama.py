@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adapters.embedders.api import Api, Ask
+from adapters.embedders.provider_api import EmbedRequest, ProviderApi
 
 
 def _path(model: str) -> str:
     return "/api/embed"
 
 
-def _body(ask: Ask) -> dict[str, object]:
-    body: dict[str, object] = {"model": ask.model, "input": list(ask.texts), "truncate": True}
-    return body if ask.dimensions is None else {**body, "dimensions": ask.dimensions}
+def _body(request: EmbedRequest) -> dict[str, object]:
+    body: dict[str, object] = {"model": request.model, "input": list(request.texts), "truncate": True}
+    return body if request.dimensions is None else {**body, "dimensions": request.dimensions}
 
 
 def _vectors(reply: Any) -> Sequence[Any]:
@@ -22,7 +22,7 @@ def _vectors(reply: Any) -> Sequence[Any]:
     return vectors
 
 
-OLLAMA = Api(
+OLLAMA = ProviderApi(
     name="ollama",
     url="http://127.0.0.1:11434",
     model="nomic-embed-text",
@@ -35,10 +35,10 @@ OLLAMA = Api(
         "bge-m3": 1024,
     },
     most_texts=64,
-    longest=2048,
+    max_text_tokens=2048,
     path=_path,
     body=_body,
     vectors=_vectors,
-    down="ollama serve",
-    missing="ollama pull {model}",
+    unreachable_hint="ollama serve",
+    unknown_model_hint="ollama pull {model}",
 )

@@ -12,7 +12,7 @@ from fusion.errors import SettingsError, Unauthorized
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a provider is opened with. Empty texts and zeros leave it to the provider's own default.
+    """The options of a provider. Empty texts and zeros mean the provider's own default.
 
     ``dimensions``: numbers in a vector. ``timeout_s``, ``query_timeout_ms``: for one request while storing, and for a
     question. ``requests_per_minute``, ``tokens_per_minute``: 0 is no bound. ``dense_cache_mb``, ``dense_store_mb``: of
@@ -34,7 +34,7 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:
-        """Those of ``given`` that are ours. Raises SettingsError for a value that makes no sense."""
+        """Read the options in ``given``; other keys are ignored. Raises SettingsError for an invalid value."""
         options = cls(
             provider=_text(given, "provider", "local"),
             model=_text(given, "model", ""),
@@ -54,7 +54,7 @@ class Options:
         return options
 
     def key(self) -> str:
-        """The key as it is now, "" where none is configured. Raises Unauthorized where it cannot be had."""
+        """The current key, or "" if none is configured. Raises Unauthorized if it cannot be read."""
         if self.api_key_file:
             try:
                 key = Path(self.api_key_file).expanduser().read_text(encoding="utf-8").strip()

@@ -1,13 +1,13 @@
-"""Which embedder: the model on this machine, a provider's server, or none.
+"""Chooses the embedder: the model on this machine, a provider's server, or none.
 
     [embedder]
     provider = "local"   # local, openai, gemini, voyage, mistral, ollama, lmstudio, compatible, auto or none
 
-Texts leave this machine only where the configuration says so. A key in the environment alone sends nobody's memories
-out, for the default is ``local``. ``auto`` is the user's consent to that: the first that can be had of
-local, openai, gemini, voyage, mistral (seed 001), where a provider can be had when its key is in its usual variable.
-Ollama is never chosen by itself. A provider that is named and cannot be had is an error at the start, and no other
-stands in for it; one that does not answer later costs the vectors, which wait for it, and words are searched.
+Texts leave this machine only if the configuration says so: a key in the environment alone does not suffice, because the
+default is ``local``. ``auto`` is the user's consent: it takes the first available of local, openai, gemini, voyage,
+mistral (seed 001), where a provider is available if its key is in its usual variable. It never takes Ollama. A named
+provider that is not available is an error at the start, without a fallback. If a provider stops answering later, its
+vectors are filled in when it answers again, and search uses words meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adapters.embedders.api import Api
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
 from adapters.embedders.minilm import IDENTITY, MiniLM
@@ -27,6 +26,7 @@ from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
+from adapters.embedders.provider_api import ProviderApi
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
 from fusion.contract import Embedder, Media, TokenVectors, VerifiesOptions
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from adapters.embedders.hosted import Hosted
+    from adapters.embedders.http_embedder import Hosted
 
 log = logging.getLogger(__name__)
 
 LOCAL, AUTO = "local", "auto"
 PRIORITY = (OPENAI, GEMINI, VOYAGE, MISTRAL)
-APIS: Mapping[str, Api] = {api.name: api for api in (*PRIORITY, OLLAMA, LM_STUDIO, COMPATIBLE)}
+APIS: Mapping[str, ProviderApi] = {api.name: api for api in (*PRIORITY, OLLAMA, LM_STUDIO, COMPATIBLE)}
 
 
 class Providers:
@@ -50,7 +50,7 @@ class Providers:
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:
-        """What is chosen, in words. Nobody is asked."""
+        """The choice, as a text. Sends no request."""
         api, chosen = choose(options)
         if api is None:
             MiniLM.verify(options)
@@ -62,7 +62,7 @@ class Providers:
         api, chosen = choose(options)
         if api is None:
             return await MiniLM.open(folder, options)
-        from adapters.embedders.hosted import Hosted
+        from adapters.embedders.http_embedder import Hosted
 
         dense = await Hosted.open(api, folder, chosen)
         log.info("embeddings come from %s: texts are sent to %s", dense.identity, checked(chosen.url))
@@ -76,9 +76,9 @@ class Providers:
 
 
 class Composed:
-    """Dense vectors of ``dense``, token vectors of ``local``, which compares a question with its candidates.
+    """Dense vectors of ``dense``, and token vectors of ``local`` to compare a query with its candidates.
 
-    So a question sends a provider itself and nothing else. Without ``local`` there are no token vectors.
+    So the provider gets the query and nothing else. Without ``local`` there are no token vectors.
     """
 
     def __init__(self, dense: Hosted, local: Embedder | None) -> None:
@@ -115,10 +115,12 @@ class Composed:
         return self.local
 
 
-def choose(options: Mapping[str, object], *, local: type[VerifiesOptions] = MiniLM) -> tuple[Api | None, Options]:
-    """The provider, ``None`` for the model on this machine (``local``), and what to open it with, complete.
+def choose(
+    options: Mapping[str, object], *, local: type[VerifiesOptions] = MiniLM
+) -> tuple[ProviderApi | None, Options]:
+    """The provider, or None for the local model, and the complete options to open it with.
 
-    Raises SettingsError where what is named cannot be had.
+    Raises SettingsError if the named provider is not available.
     """
     given = Options.of(options)
     if given.provider == LOCAL:
@@ -150,8 +152,8 @@ def choose(options: Mapping[str, object], *, local: type[VerifiesOptions] = Mini
     return api, chosen
 
 
-def _first(given: Options, options: Mapping[str, object], local: type[VerifiesOptions]) -> Api | None:
-    """The first that can be had, in the order of seed 001; ``None`` is the local model."""
+def _first(given: Options, options: Mapping[str, object], local: type[VerifiesOptions]) -> ProviderApi | None:
+    """The first available provider, in the order of seed 001; ``None`` is the local model."""
     if given.model or given.url or given.api_key_env or given.api_key_file or given.dimensions:
         raise SettingsError(
             '[embedder] provider = "auto" takes each provider as it is: name one, or leave out model, url, dimensions, '

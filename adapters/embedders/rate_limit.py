@@ -1,4 +1,4 @@
-"""How much may be asked of a provider in a minute."""
+"""Limits the requests and tokens per minute sent to a provider."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MINUTE_S = 60.0
 
 
 class Pace:
-    """A window of the last minute. 0 requests or tokens: no bound. ``clock`` is in seconds."""
+    """A sliding window of one minute. 0 requests or tokens: no limit. ``clock`` is in seconds."""
 
     def __init__(self, requests: int, tokens: int, clock: Callable[[], float]) -> None:
         self._requests, self._tokens, self._clock = requests, tokens, clock

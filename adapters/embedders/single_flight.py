@@ -14,27 +14,27 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Flight(Generic[Value]):
-    """A text that is being encoded, and whether what comes of it is to be kept."""
+    """A text that is being embedded; ``keep`` says whether the result is cached."""
 
     landed: asyncio.Future[Value]
     keep: bool = True
 
 
 Fly = Callable[[dict[str, Flight[Value]]], Coroutine[Any, Any, None]]
-"""Encodes these texts and lands each flight; an exception reaches all who wait for those that have not landed."""
+"""Embeds these texts and sets each result; an exception reaches all callers that still wait."""
 
 
 class Flights(Generic[Value]):
-    """One queue of flights, of one event loop."""
+    """The embeddings in progress of one event loop."""
 
     def __init__(self) -> None:
         self._flying: dict[str, Flight[Value]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def board(self, texts: Sequence[str], fly: Fly[Value]) -> dict[str, Flight[Value]]:
-        """The flights of these texts: those already under way, and one task for all the others.
+        """Join the embeddings in progress of these texts, and start one task for all the others.
 
-        The task is nobody's own, so that a caller who gives up does not take the others' answer away.
+        The task belongs to no caller, so that cancelling one caller does not cancel the others.
         """
         mine: dict[str, Flight[Value]] = {}
         for text in texts:
@@ -48,11 +48,11 @@ class Flights(Generic[Value]):
         return joined
 
     def of(self, texts: Sequence[str]) -> list[Flight[Value]]:
-        """The flights of those texts that are under way."""
+        """Those of these texts that are being embedded."""
         return [flight for text in texts if (flight := self._flying.get(text)) is not None]
 
     async def close(self) -> None:
-        """Ends what is under way; those who wait hear of it."""
+        """Cancel the embeddings in progress; waiting callers get ModelMissing."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -69,16 +69,16 @@ class Flights(Generic[Value]):
                     del self._flying[text]
                 if not flight.landed.done():
                     flight.landed.set_exception(fault)
-                    flight.landed.exception()  # looked at, so that nobody complains when nobody waits any more
+                    flight.landed.exception()  # retrieved, so that asyncio does not log it if no caller waits any more
 
 
 async def landed(flights: Mapping[str, Flight[Value]]) -> dict[str, Value]:
-    """What comes of each; a caller who is cancelled meanwhile leaves the flights alone."""
+    """The result of each; cancelling the caller does not cancel the embeddings."""
     return {text: await asyncio.shield(flight.landed) for text, flight in flights.items()}
 
 
 async def let_go(flights: Sequence[Flight[Any]]) -> None:
-    """Returns when these have landed; nothing of them is kept."""
+    """Wait until these are done, without caching their results."""
     for flight in flights:
         flight.keep = False
     if flights:

@@ -1,18 +1,18 @@
 """Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions otherwise than texts."""
 
-from adapters.embedders.api import Api, Ask
+from adapters.embedders.provider_api import EmbedRequest, ProviderApi
 
 
-def _body(ask: Ask) -> dict[str, object]:
+def _body(request: EmbedRequest) -> dict[str, object]:
     body: dict[str, object] = {
-        "model": ask.model,
-        "input": list(ask.texts),
-        "input_type": "query" if ask.query else "document",
+        "model": request.model,
+        "input": list(request.texts),
+        "input_type": "query" if request.query else "document",
     }
-    return body if ask.dimensions is None else {**body, "output_dimension": ask.dimensions}
+    return body if request.dimensions is None else {**body, "output_dimension": request.dimensions}
 
 
-VOYAGE = Api(
+VOYAGE = ProviderApi(
     name="voyage",
     url="https://api.voyageai.com/v1",
     key_env="VOYAGE_API_KEY",
@@ -28,6 +28,6 @@ VOYAGE = Api(
     },
     most_texts=1000,
     most_tokens=100_000,  # of 120,000 for the largest models
-    longest=32_000,
+    max_text_tokens=32_000,
     body=_body,
 )

@@ -2,7 +2,7 @@
 
 J. Devlin et al., "BERT", 2018; the greedy longest match is from Y. Wu et al., "Google's Neural Machine Translation
 System", 2016. Unlike the original, the names of special tokens in a text ("[SEP]") are text like any other: a memory
-must not be able to end the sentence it stands in.
+must not be able to end its sentence.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class WordPiece:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a text as they stand in it: cut at blanks, and each punctuation mark and ideograph by itself."""
+    """The words of a text, unchanged: cut at blanks; each punctuation mark and ideograph is its own word."""
     clean = text if text.isascii() and text.isprintable() else _clean(text)
     for chunk in clean.split():
         if chunk.isalnum() and chunk.isascii():

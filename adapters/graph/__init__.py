@@ -1,6 +1,6 @@
 """A graph of memories, entities and relations in SQLite: what `cortex` and `triples` have in common."""
 
-from adapters.graph.options import Walking
+from adapters.graph.options import WalkOptions
 from adapters.graph.store import OVERFETCH, SCHEMA, VALUES, GraphStore, is_edge, mentioned, neighbours
 from adapters.graph.traversal import (
     HUB_SCAN_FACTOR,
@@ -34,7 +34,7 @@ __all__ = [
     "LinkedMemory",
     "ReachedEntity",
     "Condition",
-    "Walking",
+    "WalkOptions",
     "reached_entities",
     "neighbours",
     "chains",

@@ -11,7 +11,7 @@ from fusion.lib.did_you_mean import hint
 
 
 @dataclass(frozen=True, slots=True)
-class Walking:
+class WalkOptions:
     """How far and how wide a walk goes.
 
     ``hops`` between what a query names and a memory: one that mentions it is 1 away, one that mentions its neighbour 2.

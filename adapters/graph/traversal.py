@@ -15,7 +15,7 @@ from json import dumps
 from math import log2
 
 from adapters.graph.names import named, spans
-from adapters.graph.options import Walking
+from adapters.graph.options import WalkOptions
 from fusion.contract import Scope
 from fusion.lib.rank_fusion import rank_fusion, ranked
 from fusion.store.rows import storable
@@ -114,7 +114,7 @@ def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) 
     return [memory for (memory,) in rows]
 
 
-def walk(db: Connection, view: Condition, seeds: Sequence[int], how: Walking) -> dict[int, ReachedEntity]:
+def walk(db: Connection, view: Condition, seeds: Sequence[int], how: WalkOptions) -> dict[int, ReachedEntity]:
     """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest path, preferring relations to
     common mentions. A walk may start at a hub (more than ``fan_out`` mentions), but not pass it or end there."""
     if not seeds:
@@ -182,7 +182,7 @@ group by w.entity order by way, e.mentions, e.id limit :visited
 
 
 def mention_pairs(
-    db: Connection, view: Condition, reached: Mapping[int, ReachedEntity], similar: Sequence[int], how: Walking
+    db: Connection, view: Condition, reached: Mapping[int, ReachedEntity], similar: Sequence[int], how: WalkOptions
 ) -> set[tuple[int, int]]:
     """Pairs of a reached entity and a visible memory that mentions it. Of a hub only its newest memories are taken, and
     those in ``similar``, which text search found."""
@@ -319,7 +319,7 @@ def shares(found: Sequence[LinkedMemory]) -> dict[int, float]:
     return {f.memory: f.strength / top[f.hops] for f in found}
 
 
-def merge(similar: Sequence[int], linked: Sequence[LinkedMemory], how: Walking) -> list[tuple[int, float]]:
+def merge(similar: Sequence[int], linked: Sequence[LinkedMemory], how: WalkOptions) -> list[tuple[int, float]]:
     """Memories with their scores, best first, by weighted reciprocal rank fusion of text search and graph:
     similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1. Ties keep the order of text search."""
     scores = rank_fusion((ranked(similar), ranks(linked).items()), (how.similar_weight, how.graph_weight))

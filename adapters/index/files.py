@@ -54,9 +54,9 @@ class IndexFiles:
         self.lexical_is_lost = False
         self.rebuilding: str | None = None
 
-    def turn(self, embedder: Embedder) -> None:
+    def switch_to(self, embedder: Embedder) -> None:
         """Switch to the vectors that were built for this model."""
-        self.vectors.turn(embedder.identity, embedder.dimensions)
+        self.vectors.switch_to(embedder.identity, embedder.dimensions)
         self._model = embedder.identity, embedder.dimensions
 
     def close(self) -> None:

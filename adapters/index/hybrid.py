@@ -316,7 +316,7 @@ class Index:
         """Whether the index can read its texts, and so can move to another model."""
         return self._pick is not None
 
-    async def to_build(self, embedder: Embedder) -> tuple[int, int]:
+    async def count_missing(self, embedder: Embedder) -> tuple[int, int]:
         """The number of texts, and of their characters, that a move to this model still has to embed."""
         texts = characters = 0
         async with self._moving(self._through(embedder)) as moving:
@@ -328,7 +328,7 @@ class Index:
     async def build(
         self, embedder: Embedder, progress: Callable[[int, int | None], None]
     ) -> Mapping[str, InvalidAnswer]:
-        """Build every entry's vector of another model, next to those in use; ``turn`` switches to them.
+        """Build every entry's vector of another model, next to those in use; ``switch_to`` switches to them.
 
         Returns the keys that the model refused, with the reason. Raises the errors of ``embedder``, and InvalidAnswer
         if it refuses all. After an error or a kill, the same call continues.
@@ -357,14 +357,14 @@ class Index:
                 self._check_open()
         return refused
 
-    async def turn(self, embedder: Embedder) -> None:
+    async def switch_to(self, embedder: Embedder) -> None:
         """Switch to the vectors that were built for this model, in one step.
 
         Entries that changed since wait for their vectors, as after any change.
         """
         self._check_open()
         self._moved_to = embedder = self._through(embedder)
-        await self._in_thread(lambda: self._files.turn(embedder))
+        await self._in_thread(lambda: self._files.switch_to(embedder))
         self._embedder = embedder
         self._waiting.clear()
         await self._resume()

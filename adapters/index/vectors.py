@@ -126,7 +126,7 @@ class Vectors:
         self.size: int = run("select count(*) from entry").fetchone()[0]
         self._free, self._end = self._free_slots()
 
-    def turn(self, identity: str, dimensions: int) -> None:
+    def switch_to(self, identity: str, dimensions: int) -> None:
         """Switch to the vectors that `Moving` has built, in one step, also on disk.
 
         Entries without such a vector wait for one, as after any change.

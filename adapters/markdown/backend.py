@@ -20,7 +20,7 @@ from adapters.markdown.catalogue import Item, ItemTable, native_of
 from adapters.markdown.decay import dated
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
-from adapters.markdown.media import MIMES, Beholder, mime_of
+from adapters.markdown.media import MIMES, MediaEmbedder, mime_of
 from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.mentions import Note
 from adapters.markdown.notes import Notes, file_of, parse, write
@@ -108,7 +108,7 @@ class Markdown:
                 table,
                 pick=table.pick,
                 stamp=table.stamp,
-                through=partial(Beholder, read=store._bytes) if options.media else None,
+                through=partial(MediaEmbedder, read=store._bytes) if options.media else None,
             )
             await sync.follow()
             sync.begin()

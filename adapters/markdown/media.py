@@ -1,7 +1,7 @@
-"""Pictures and recordings in the folders, found by what a multimodal model sees and hears in them.
+"""Finds pictures and recordings in the folders by the vectors of a multimodal model.
 
-To the index such a file is an entry whose text is a handle: it begins with a NUL, which no text of a user's file has,
-so that it has no words, and its vector is that of the file's bytes, which `Beholder` reads when it is to be embedded.
+In the index such a file is an entry whose text is a handle: it begins with a NUL, which no text of a user's file has,
+so it has no words. Its vector is that of the file's bytes; `MediaEmbedder` reads them when the entry is embedded.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def shown(document: str, mime: str, size: int) -> str:
     return f"{kind}: {document} ({mime}, {max(1, size >> 10):,} kB)"
 
 
-class Beholder:
+class MediaEmbedder:
     """The `Embedder` port for texts and handles; ``read`` gives a document's bytes if they have that digest still.
 
     Raises SettingsError where ``embedder`` takes texts only. The cached vector of a handle is found without reading.

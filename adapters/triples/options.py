@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Options(Walking):
+class Options(WalkOptions):
     """``hops`` is how often a walk passes from passages through names to other passages. An entity with more than
     ``fan_out`` mentions is a hub: no walk passes through it, and one that begins there sees its newest mentions.
     ``facts`` is how many of 100 hits may be facts: they are short and repeat what passages say in full."""
@@ -16,5 +16,5 @@ class Options(Walking):
     facts: int = 20
 
     def __post_init__(self) -> None:
-        Walking.__post_init__(self)
+        WalkOptions.__post_init__(self)
         self._within("facts", 0, 100)

@@ -13,7 +13,7 @@ import pytest
 
 from adapters.embedders.cache import VectorStore
 from adapters.embedders.encoder import DIMENSIONS, Encoded
-from adapters.embedders.hosted import Hosted
+from adapters.embedders.http_embedder import Hosted
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from fusion.contract import TokenVectors

@@ -17,7 +17,7 @@ from adapters.cortex.lifecycle import tend
 from adapters.cortex.port import Memory
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import migrate_all
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.contract import Event, Opening, Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.deliver import Deliverer
@@ -188,7 +188,7 @@ class Narrow(SqliteGraph):
 
 
 async def narrow(folder: Path) -> Narrow:
-    return await Narrow.open(Opening("cortex", folder, {}, None), Walking())
+    return await Narrow.open(Opening("cortex", folder, {}, None), WalkOptions())
 
 
 async def capture(home: str, n: str, statement: str) -> None:

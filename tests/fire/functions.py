@@ -9,7 +9,7 @@ from typing import Any
 
 from adapters.cognee import replies
 from adapters.cortex import contradict
-from adapters.cortex.concepts import concepts
+from adapters.cortex.key_phrases import concepts
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
 from adapters.judges import haiku

@@ -429,7 +429,7 @@ class StoreContract(ABC):
         assert await self.visible(graph, "alpha", look(history=True)) == []
         assert await graph.link("Alpha", look(), [], 5) == []
 
-    # Walking
+    # The walk
 
     async def test_what_is_found_is_as_it_stands(self, graph: Graph) -> None:
         """Memories that come with a finding are as ``complete`` gives them, also when one has changed."""

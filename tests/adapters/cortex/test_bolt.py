@@ -17,14 +17,14 @@ import pytest
 from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
+from adapters.cortex.bolt_vectors import BATCH_SIZE
 from adapters.cortex.cli import Reembed
-from adapters.cortex.filling import FILLED
 from adapters.cortex.lifecycle import Report, tend
+from adapters.cortex.open_store import open_graph, verify
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, State
-from adapters.cortex.stores import open_graph, verify
 from adapters.cortex.transfer import migrate_all
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, InvalidAnswer, ModelMissing, SettingsError
 from fusion.gateway.gateway import Gateway
@@ -64,7 +64,7 @@ class Moving:
 class Failing(FakeEmbedder):
     """Encodes as many texts as are ``left``, then no more."""
 
-    left = FILLED
+    left = BATCH_SIZE
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
         self.left -= len(texts)
@@ -90,7 +90,7 @@ class BoltContract(StoreContract):
         await bolt.close()
 
     async def open_store(self, folder: Path, embedder: Embedder | None) -> Graph:
-        return BoltGraph(Bolt(self.where, self.dialect), Walking(), embedder)
+        return BoltGraph(Bolt(self.where, self.dialect), WalkOptions(), embedder)
 
     @pytest.mark.feature(
         "Cortex: … to another model without a gap in a database, too: the old vectors answer until the new ones "
@@ -99,7 +99,7 @@ class BoltContract(StoreContract):
     async def test_it_moves_to_another_model(self, tmp_path: Path) -> None:
         """The old vectors answer until the new ones are all there; then these do, and the old ones are gone."""
         first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
-        graph = BoltGraph(Bolt(self.where, self.dialect), Walking(), first)
+        graph = BoltGraph(Bolt(self.where, self.dialect), WalkOptions(), first)
         gateway = Moving(second)
         gateway.graph = graph
         call: Any = SimpleNamespace(gateway=gateway, progress=lambda done, total: gateway.told.append((done, total)))
@@ -138,8 +138,8 @@ class BoltContract(StoreContract):
     async def test_a_move_that_was_cut_off_goes_on(self, tmp_path: Path) -> None:
         """The embedder fails after the first batch: what it built is not built again, and the old model answers on."""
         first, second = FakeEmbedder(), Failing(identity="fake@2", dimensions=16)
-        graph = BoltGraph(Bolt(self.where, self.dialect), Walking(), first)
-        many = FILLED + 3
+        graph = BoltGraph(Bolt(self.where, self.dialect), WalkOptions(), first)
+        many = BATCH_SIZE + 3
         try:
             await graph.add([memory(n, f"text {n}") for n in range(1, many + 1)])
             await graph.settle()
@@ -147,7 +147,7 @@ class BoltContract(StoreContract):
                 await graph.index.build(second, lambda done, total: None)
             (vector,) = await first.embed(["text 7"])
             assert (await graph.find("", vector, look(), 1)).vectors[0][0] == event_id(7)
-            assert (await graph.index.to_build(second))[0] == 3
+            assert (await graph.index.count_missing(second))[0] == 3
             second.left = many
             seen: list[tuple[int, int | None]] = []
             await graph.index.build(second, lambda done, total: seen.append((done, total)))
@@ -244,7 +244,7 @@ async def test_a_killed_server_loses_nothing_acknowledged(tmp_path: Path) -> Non
     is written again changes nothing, and what had no vector yet gets one."""
     gone = start_arcade(tmp_path / "server")
     bolt = Bolt(arcade_at(gone.url, tmp_path), ArcadeDB())
-    graph = BoltGraph(bolt, Walking(), FakeEmbedder())
+    graph = BoltGraph(bolt, WalkOptions(), FakeEmbedder())
     await graph.add([memory(n, f"office {n}", ("Office", "is", f"Room {n}")) for n in range(1, 6)])
     gone.kill()
     with pytest.raises(BackendUnreachable):
@@ -265,7 +265,7 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
     async with Stub() as stub:
         options = {"store": "memgraph", "url": stub.url, "connect_ms": 30_000}
         await stub.stop()
-        graph = await open_graph(Opening("cortex", Path("unused"), options), Walking())
+        graph = await open_graph(Opening("cortex", Path("unused"), options), WalkOptions())
         with pytest.raises(BackendUnreachable, match="refused"):
             await graph.get([event_id(1)])
         await stub.start()
@@ -293,7 +293,7 @@ async def test_describe_reports_an_unreachable_server_with_the_fix(home: Path) -
 async def test_a_reset_in_mid_result_leaves_no_half() -> None:
     """The connection is lost after the first of two rows: both are there, each once."""
     async with Stub() as stub:
-        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), WalkOptions(), None)
         await graph.check()
         fields = ["name", "type", "mentions"]
         rows = [["Alpha", "person", 2], ["Beta", "place", 1]]
@@ -309,7 +309,7 @@ async def test_a_cancelled_query_runs_again_in_the_background() -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
     are, one is asked again, and the next one finds its plan."""
     async with Stub() as stub:
-        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), WalkOptions(), None)
         await graph.check()
         stub.schedule.extend([Hang(), Hang()])
         asked = len(stub.asked)
@@ -333,7 +333,7 @@ async def test_a_cancelled_query_runs_again_in_the_background() -> None:
 async def test_a_replica_that_only_reads_says_so() -> None:
     """Nothing is half written: the one transaction fails, and the error names the fix."""
     async with Stub() as stub:
-        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), None)
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), WalkOptions(), None)
         await graph.check()
         refused = "Write queries are forbidden on the replica instance."
         stub.schedule.extend([Rows(["id"]), Failure("Memgraph.ClientError.MemgraphError.MemgraphError", refused)])
@@ -350,7 +350,7 @@ async def test_memgraph_is_asked_in_read_transactions_by_its_own_indexes() -> No
     evil = '"]->(n) DETACH DELETE n //'
     embedder = FakeEmbedder()
     async with Stub() as stub:
-        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), Walking(), embedder)
+        graph = BoltGraph(Bolt(Server(stub.url, connect_ms=30_000), MEMGRAPH), WalkOptions(), embedder)
         vector = (await embedder.embed([evil]))[0]
         await graph.find(evil, vector, look(), 5)
         await graph.link(evil, look(), [], 5)
@@ -395,7 +395,7 @@ class TestVectors:
     async def test_a_vector_that_is_none_is_not_kept(self, bolt: Bolt, fault: str) -> None:
         """The memory is, and found by its words; the fault is told until a sound embedder fills in what is missing."""
         broken = Broken(fault)
-        graph = BoltGraph(bolt, Walking(), broken)
+        graph = BoltGraph(bolt, WalkOptions(), broken)
         await graph.add([memory(1, "alpha")])
         await graph.settle()
         held = await graph.stats()
@@ -415,7 +415,7 @@ class TestVectors:
     async def test_a_text_without_a_vector_holds_up_no_other(self, bolt: Bolt) -> None:
         """It alone waits for its own, and the fault says why; a sound embedder fills it in."""
         broken = Broken("one")
-        graph = BoltGraph(bolt, Walking(), broken)
+        graph = BoltGraph(bolt, WalkOptions(), broken)
         await graph.add([memory(1, "alpha"), *(memory(n, f"room {n}") for n in range(2, 101))])
         await graph.settle()
         held = await graph.stats()
@@ -429,14 +429,14 @@ class TestVectors:
 
     async def test_it_holds_up_no_move_either(self, bolt: Bolt) -> None:
         """The others are built, and it is told which is not; a model that makes no vector at all is an error."""
-        graph = BoltGraph(bolt, Walking(), FakeEmbedder())
+        graph = BoltGraph(bolt, WalkOptions(), FakeEmbedder())
         await graph.add([memory(1, "alpha"), memory(2, "beta")])
         await graph.settle()
         broken = Broken("one")
         broken.identity = "fake@2"
         refused = await graph.index.build(broken, lambda done, total: None)
         assert refused.keys() == {event_id(1)}
-        assert (await graph.index.to_build(broken))[0] == 1
+        assert (await graph.index.count_missing(broken))[0] == 1
         broken.fault, broken.identity = "nan", "fake@3"
         with pytest.raises(InvalidAnswer, match="NaN"):
             await graph.index.build(broken, lambda done, total: None)
@@ -446,10 +446,10 @@ class TestVectors:
     async def test_vectors_of_two_models_never_meet(self, bolt: Bolt) -> None:
         """Another model fills in its own, of its own size; what the first one found is untouched by it."""
         first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
-        graph = BoltGraph(bolt, Walking(), first)
+        graph = BoltGraph(bolt, WalkOptions(), first)
         await graph.add([memory(1, "alpha"), memory(2, "beta")])
         await graph.settle()
-        other = BoltGraph(bolt, Walking(), second)
+        other = BoltGraph(bolt, WalkOptions(), second)
         await other.settle()
         assert (await other.stats()).vectors == 2
         for store, embedder in ((graph, first), (other, second)):
@@ -461,7 +461,7 @@ class TestVectors:
 
     async def test_a_clock_that_jumps_back_takes_nothing_away(self, bolt: Bolt) -> None:
         """The latest use stays the latest."""
-        graph = BoltGraph(bolt, Walking(), None)
+        graph = BoltGraph(bolt, WalkOptions(), None)
         await graph.add([memory(1, "alpha")])
         await graph.use([event_id(1)], NOW)
         await graph.use([event_id(1)], NOW.replace(year=1990))
@@ -475,7 +475,7 @@ async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_pat
     """Migrated into a database and out of it again: the same lines, by count and checksum; a second run copies none."""
     bolt = Bolt(arcade_at(arcade, tmp_path), ArcadeDB())
     await empty(bolt)
-    walking = Walking()
+    walking = WalkOptions()
     files = [await open_graph(Opening("cortex", tmp_path / name, {}, FakeEmbedder()), walking) for name in "ab"]
     server = BoltGraph(bolt, walking, FakeEmbedder())
     try:

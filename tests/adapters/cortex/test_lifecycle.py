@@ -17,7 +17,7 @@ from adapters.cortex.conflict import best
 from adapters.cortex.lifecycle import Report, Rules, ending, pages, settled, tend
 from adapters.cortex.port import Change, Graph, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.contract import Opening, Place, Scope
 from fusion.errors import BackendUnreachable
 from tests.adapters.cortex import store_contract
@@ -106,7 +106,7 @@ class TestBest:
 
 @pytest.fixture
 async def graph(tmp_path: Path) -> AsyncIterator[Graph]:
-    store = await SqliteGraph.open(Opening("cortex", tmp_path / "store", {}, FakeEmbedder()), Walking())
+    store = await SqliteGraph.open(Opening("cortex", tmp_path / "store", {}, FakeEmbedder()), WalkOptions())
     try:
         yield store
     finally:
@@ -128,7 +128,7 @@ class Racing(SqliteGraph):
 
 @pytest.fixture
 async def racing(tmp_path: Path) -> AsyncIterator[Racing]:
-    store = await Racing.open(Opening("cortex", tmp_path / "racing", {}, FakeEmbedder()), Walking())
+    store = await Racing.open(Opening("cortex", tmp_path / "racing", {}, FakeEmbedder()), WalkOptions())
     try:
         yield store
     finally:
@@ -497,7 +497,7 @@ async def test_killed_anywhere_and_run_again_it_is_as_if_it_had_run_once(tmp_pat
     memories = various(random)
 
     async def opened(name: str) -> Graph:
-        store = await SqliteGraph.open(Opening("cortex", tmp_path / name, {}, None), Walking())
+        store = await SqliteGraph.open(Opening("cortex", tmp_path / name, {}, None), WalkOptions())
         await store.add(memories)
         return store
 

@@ -11,7 +11,7 @@ import pytest
 from adapters.cortex.port import Graph
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.contract import KINDS, Embedder, Entity, Extraction, Fact, Kind, Opening
 from fusion.errors import StoreBusy, StoreDamaged
 from fusion.store.sqlite import Database
@@ -20,7 +20,7 @@ from tests.backend_contract import event_id
 
 
 async def opened(folder: Path, embedder: Embedder | None = None) -> SqliteGraph:
-    return await SqliteGraph.open(Opening("cortex", folder, {}, embedder), Walking())
+    return await SqliteGraph.open(Opening("cortex", folder, {}, embedder), WalkOptions())
 
 
 class TestSqliteGraph(StoreContract):
@@ -78,7 +78,7 @@ async def test_a_locked_file_says_so_and_nothing_is_half_kept(tmp_path: Path) ->
     """While another process writes: StoreBusy in our words, nothing kept; once it is free, all of it."""
     database = await Database.open(tmp_path / "graph.sqlite", SqliteGraph.schema, busy_s=0.05)
     other = await opened(tmp_path / "other")
-    graph = SqliteGraph(database, other._index, Walking())
+    graph = SqliteGraph(database, other._index, WalkOptions())
     batch = [memory(1, "one", ("Alpha", "is", "Beta")), memory(2, "two")]
     try:
         with closing(sqlite3.connect(tmp_path / "graph.sqlite", isolation_level=None)) as held:

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adapters.embedders.api import Api
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.hosted import Hosted
+from adapters.embedders.http_embedder import Hosted
 from adapters.embedders.minilm import MiniLM
 from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
+from adapters.embedders.provider_api import ProviderApi
 from adapters.embedders.providers import Composed, Providers, choose
 from adapters.embedders.rate_limit import Pace
 from adapters.embedders.voyage import VOYAGE
@@ -109,7 +109,7 @@ class Clock:
 
 @asynccontextmanager
 async def hosted(
-    folder: Path, server: Chaos, api: Api = COMPATIBLE, clock: Clock | None = None, **options: Any
+    folder: Path, server: Chaos, api: ProviderApi = COMPATIBLE, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[Hosted]:
     clock = clock or Clock()
     given = {"model": api.model or "some-model", "dimensions": 4, "url": server.url, **options}
@@ -431,7 +431,10 @@ async def test_requests_are_as_large_as_the_api_takes(tmp_path: Path) -> None:
 
 async def test_a_long_text_is_cut(tmp_path: Path) -> None:
     """Of what a model cannot read, nothing is sent: 10 tokens are about 40 characters."""
-    async with Chaos(behaviour=embedding) as server, hosted(tmp_path, server, replace(COMPATIBLE, longest=10)) as model:
+    async with (
+        Chaos(behaviour=embedding) as server,
+        hosted(tmp_path, server, replace(COMPATIBLE, max_text_tokens=10)) as model,
+    ):
         await model.embed(["x" * 1000])
         assert sent(server) == ["x" * 40]
 

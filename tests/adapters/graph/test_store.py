@@ -13,7 +13,7 @@ import pytest
 from adapters.graph import (
     LinkedMemory,
     ReachedEntity,
-    Walking,
+    WalkOptions,
     by_strength,
     mention_pairs,
     merge,
@@ -31,7 +31,7 @@ from fusion.store.rows import visible
 from fusion.store.sqlite import Connection, Database
 from tests.backend_contract import event_id, make_captured, make_event, make_query
 
-NORMAL = Walking()
+NORMAL = WalkOptions()
 ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")
 
 
@@ -84,7 +84,7 @@ def test_stop_words_are_nobody() -> None:
 def test_rrf_arithmetic() -> None:
     """Found by both: .6/(60+1) + .4/(60+2) = .016288; by one alone: .6/(60+2) = .009677, .4/(60+1) = .006557."""
     both, similar, linked = 1, 2, 3
-    merged = merge([both, similar], [LinkedMemory(linked, 1, 0.9, 0), LinkedMemory(both, 1, 0.5, 0)], Walking())
+    merged = merge([both, similar], [LinkedMemory(linked, 1, 0.9, 0), LinkedMemory(both, 1, 0.5, 0)], WalkOptions())
     assert [memory for memory, _ in merged] == [both, similar, linked]
     assert [score for _, score in merged] == pytest.approx(
         [0.6 / (60 + 1) + 0.4 / (60 + 2), 0.6 / (60 + 2), 0.4 / (60 + 1)]
@@ -95,10 +95,10 @@ def test_equals_share_their_last_rank() -> None:
     """Three memories of one hub are all third, .4/(60+3): none of them is first for a link that all have."""
     equals = [LinkedMemory(memory, 1, 0.5, 0) for memory in (1, 2, 3)]
     assert ranks([LinkedMemory(4, 1, 0.9, 0), *equals]) == {4: 1, 1: 4, 2: 4, 3: 4}
-    assert [score for _, score in merge([], equals, Walking())] == pytest.approx([0.4 / (60 + 3)] * 3)
+    assert [score for _, score in merge([], equals, WalkOptions())] == pytest.approx([0.4 / (60 + 3)] * 3)
 
 
-# Walking
+# The walk
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Graph:
         await self.store.remember([make_captured(event, *(Fact(*fact) for fact in facts))])
 
     async def walk(
-        self, text: str, scope: Scope = ADA, how: Walking = NORMAL
+        self, text: str, scope: Scope = ADA, how: WalkOptions = NORMAL
     ) -> list[tuple[int, int, tuple[str, ...]]]:
         """(event number, hops, path) of what is linked, strongest first."""
         query = make_query(text, scope)
@@ -125,19 +125,19 @@ class Graph:
 
         return await self.store._database.read(look)
 
-    async def reached(self, text: str, scope: Scope = ADA, how: Walking = NORMAL) -> dict[str, ReachedEntity]:
+    async def reached(self, text: str, scope: Scope = ADA, how: WalkOptions = NORMAL) -> dict[str, ReachedEntity]:
         query = make_query(text, scope)
         found = await self.store._database.read(lambda db: reach(db, query, how))
         return {reached.name: reached for reached in found.values()}
 
 
 def linked_memories(
-    db: Connection, query: Query, reached: dict[int, ReachedEntity], similar: Sequence[int], how: Walking
+    db: Connection, query: Query, reached: dict[int, ReachedEntity], similar: Sequence[int], how: WalkOptions
 ) -> list[LinkedMemory]:
     return by_strength(mention_pairs(db, visible(query), reached, similar, how), reached, similar)
 
 
-def reach(db: Connection, query: Query, how: Walking) -> dict[int, ReachedEntity]:
+def reach(db: Connection, query: Query, how: WalkOptions) -> dict[int, ReachedEntity]:
     return walk(db, visible(query), list(query_entities(db, query.text, query.scope)), how)
 
 
@@ -166,14 +166,14 @@ async def test_two_hops_are_found_three_are_not(graph: Graph) -> None:
     """Alpha – Beta – Gamma – Delta: from Alpha the first memory is 1 hop away, the second 2, the third out of reach."""
     await chain(graph, "Alpha", "Beta", "Gamma", "Delta")
     assert [(n, hops) for n, hops, _ in await graph.walk("tell me about Alpha")] == [(1, 1), (2, 2)]
-    assert [(n, hops) for n, hops, _ in await graph.walk("Alpha", how=Walking(hops=1))] == [(1, 1)]
-    assert [(n, hops) for n, hops, _ in await graph.walk("Alpha", how=Walking(hops=3))] == [(1, 1), (2, 2), (3, 3)]
+    assert [(n, hops) for n, hops, _ in await graph.walk("Alpha", how=WalkOptions(hops=1))] == [(1, 1)]
+    assert [(n, hops) for n, hops, _ in await graph.walk("Alpha", how=WalkOptions(hops=3))] == [(1, 1), (2, 2), (3, 3)]
 
 
 async def test_a_cycle_ends(graph: Graph) -> None:
     """Walking round a ring reaches each memory once, by its shortest way."""
     await chain(graph, "Alpha", "Beta", "Gamma", "Alpha")
-    assert sorted((n, hops) for n, hops, _ in await graph.walk("Alpha", how=Walking(hops=3))) == [
+    assert sorted((n, hops) for n, hops, _ in await graph.walk("Alpha", how=WalkOptions(hops=3))) == [
         (1, 1),
         (2, 2),
         (3, 1),
@@ -190,8 +190,8 @@ async def test_activation_spreads(graph: Graph) -> None:
     query = make_query("Alpha", ADA)
 
     def strengths(db: Connection) -> dict[int, float]:
-        reached = reach(db, query, Walking())
-        return {number(db, f): f.strength for f in linked_memories(db, query, reached, (), Walking())}
+        reached = reach(db, query, WalkOptions())
+        return {number(db, f): f.strength for f in linked_memories(db, query, reached, (), WalkOptions())}
 
     found = await graph.store._database.read(strengths)
     alpha = 1 / log2(1 + 2)
@@ -224,7 +224,7 @@ async def test_a_hub_is_bounded(graph: Graph) -> None:
     """Fifty memories of one entity, fan-out 8: the 8 newest are walked; a hub that is reached is not walked from."""
     for n in range(1, 51):
         await graph.add(n, ("Hub", "has", f"Spoke {n}"))
-    how = Walking(fan_out=8)
+    how = WalkOptions(fan_out=8)
     found = await graph.walk("Hub", how=how)
     assert sorted(n for n, _, _ in found) == list(range(43, 51))
     assert [n for n, _, _ in await graph.walk("spoke 3", how=how)] == [3]
@@ -238,9 +238,9 @@ async def test_of_a_hub_what_is_similar_comes_too(graph: Graph) -> None:
     query = make_query("Hub", ADA)
 
     def look(db: Connection) -> list[int]:
-        reached = reach(db, query, Walking(fan_out=4))
+        reached = reach(db, query, WalkOptions(fan_out=4))
         memory = db.execute("select id from memory where event_id = ?", (event_id(2),)).fetchone()[0]
-        return [number(db, f) for f in linked_memories(db, query, reached, (memory,), Walking(fan_out=4))]
+        return [number(db, f) for f in linked_memories(db, query, reached, (memory,), WalkOptions(fan_out=4))]
 
     assert sorted(await graph.store._database.read(look)) == [2, 47, 48, 49, 50]
 
@@ -275,7 +275,7 @@ async def test_invisible_edges_do_not_use_up_the_fan_out(graph: Graph) -> None:
     await graph.add(1, ("Alpha", "likes", "Tea"), scope=Scope(user_id="ada", session_id="mine"))
     for n in range(2, 12):
         await graph.add(n, ("Alpha", "likes", f"Thing {n}"), scope=Scope(user_id="ada", session_id="other"))
-    found = await graph.walk("Alpha", Scope(user_id="ada", session_id="mine"), Walking(fan_out=4))
+    found = await graph.walk("Alpha", Scope(user_id="ada", session_id="mine"), WalkOptions(fan_out=4))
     assert [n for n, _, _ in found] == [1]
 
 

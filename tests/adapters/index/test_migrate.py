@@ -62,7 +62,7 @@ async def move(index: Index, embedder: FakeEmbedder) -> list[tuple[int, int | No
     """The whole way; what was told of it."""
     told: list[tuple[int, int | None]] = []
     await index.build(embedder, lambda done, total: told.append((done, total)))
-    await index.turn(embedder)
+    await index.switch_to(embedder)
     return told
 
 
@@ -148,7 +148,7 @@ async def test_a_model_that_fails_leaves_the_old_one_and_what_was_done(tmp_path:
         await move(index, Stepwise(1, fail))
     assert (await found(index, 7))[0] == "k007"
     better = new()
-    assert await index.to_build(better) == (172, sum(len(BODY[f"k{n:03}"].text) for n in range(128, 300)))
+    assert await index.count_missing(better) == (172, sum(len(BODY[f"k{n:03}"].text) for n in range(128, 300)))
     told = await move(index, better)
     assert better.encoded.total() == COUNT - 128
     assert told == [(256, 300), (300, 300)]
@@ -180,7 +180,7 @@ async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None
     refused = await index.build(after, lambda done, total: None)
     assert refused.keys() == {"k007", "k299"}
     assert "NaN" in str(refused["k007"])
-    await index.turn(after)
+    await index.switch_to(after)
     await index.settle()
     assert (index.vectors, index.pending) == (COUNT - 2, 2)
     assert (await found(index, 8))[0] == "k008"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.hosted import Hosted
+from adapters.embedders.http_embedder import Hosted
 from adapters.embedders.options import Options
 from adapters.embedders.providers import Composed
 from adapters.index.merge import SearchResult, weighted

@@ -1,4 +1,4 @@
-"""The vectors of memories in a graph database: filled in the background, and moved to another model without a gap.
+"""The vectors of memories in a graph database: computed in the background, and moved to another model without a gap.
 
 Each model has its own property and index, so vectors of two models are never compared. The old vectors answer while the
 new ones are built, and are removed after the switch.
@@ -14,11 +14,11 @@ from adapters.index import Backfill, Waiting, each_vector_of
 from fusion.contract import Embedder
 from fusion.errors import InvalidAnswer
 
-FILLED = 64
+BATCH_SIZE = 64
 """memories embedded at a time"""
-FRESH = 25
+PRIORITY_MAX = 25
 """memories of one change: up to so many go to the front of the queue"""
-EMPTIED = 1000
+DELETE_BATCH = 1000
 """old vectors removed in one transaction"""
 
 READ_S = 30.0
@@ -56,7 +56,7 @@ class Vectors:
 
     # In the background
 
-    async def find_bare(self) -> None:
+    async def queue_missing(self) -> None:
         """Queue every memory without a vector."""
         if self.of is not None:
             bare = f"MATCH (m:Memory) WHERE m.{self.of.property} IS NULL RETURN m.event_id AS id ORDER BY id"
@@ -68,7 +68,7 @@ class Vectors:
             return
         new = dict.fromkeys(ids, True)
         # A few new memories do not wait for a folder of files.
-        self.pending.add(new, fresh=len(new) <= FRESH)
+        self.pending.add(new, fresh=len(new) <= PRIORITY_MAX)
         if self.pending:
             self._backfill.start()
 
@@ -79,7 +79,7 @@ class Vectors:
 
     async def _fill_some(self) -> bool:
         pending, embedder = self.pending, self.embedder
-        some = pending.some(FILLED)
+        some = pending.some(BATCH_SIZE)
         if embedder is None or not some:
             return False
         pending.done(some, await self._fill_batch(embedder, cypher.vectors_by(embedder), list(some)))
@@ -103,7 +103,7 @@ class Vectors:
 
     # To another model
 
-    async def to_build(self, embedder: Embedder) -> tuple[int, int]:
+    async def count_missing(self, embedder: Embedder) -> tuple[int, int]:
         """The number of texts, and of their characters, that a move to this model still has to embed."""
         new = cypher.vectors_by(embedder)
         statement = (
@@ -115,21 +115,21 @@ class Vectors:
     async def build(
         self, embedder: Embedder, progress: Callable[[int, int | None], None]
     ) -> Mapping[str, InvalidAnswer]:
-        """Build every memory's vector of another model, next to those in use; `turn` switches to them.
+        """Build every memory's vector of another model, next to those in use; `switch_to` switches to them.
 
         Returns the ids that the model refused, with the reason. Raises the errors of ``embedder`` and the database, and
         InvalidAnswer if the model refuses all. After an error or a kill, the same call continues.
         """
         new = cypher.vectors_by(embedder)
         await self._bolt.define(Schema(vectors=[new]), DEFINE_S)
-        total, _ = await self.to_build(embedder)
+        total, _ = await self.count_missing(embedder)
         statement = (
             f"MATCH (m:Memory) WHERE m.event_id > $after AND m.{new.property} IS NULL "
             "RETURN m.event_id AS id ORDER BY id LIMIT $limit"
         )
         refused: dict[str, InvalidAnswer] = {}
         done, after = 0, ""
-        while rows := await self._bolt.read(statement, {"after": after, "limit": FILLED}, DEFINE_S):
+        while rows := await self._bolt.read(statement, {"after": after, "limit": BATCH_SIZE}, DEFINE_S):
             faults = await self._fill_batch(embedder, new, [row["id"] for row in rows])
             refused |= faults
             done, after = done + len(rows) - len(faults), rows[-1]["id"]
@@ -138,7 +138,7 @@ class Vectors:
             progress(done, max(done, total))
         return refused
 
-    async def turn(self, embedder: Embedder) -> None:
+    async def switch_to(self, embedder: Embedder) -> None:
         """Switch to the vectors built for this model and remove those of the previous one.
 
         Memories added since are embedded in the background. If this is interrupted, old vectors remain, unused.
@@ -148,11 +148,11 @@ class Vectors:
         self.embedder, self.of = embedder, cypher.vectors_by(embedder)
         self.pending.clear()
         self._backfill = self._new_backfill()
-        await self.find_bare()
+        await self.queue_missing()
         if old is not None and old.name != self.of.name:
             await self._bolt.drop(old, DEFINE_S)
             statement = (
-                f"MATCH (m:Memory) WHERE m.{old.property} IS NOT NULL WITH m LIMIT {EMPTIED} "
+                f"MATCH (m:Memory) WHERE m.{old.property} IS NOT NULL WITH m LIMIT {DELETE_BATCH} "
                 f"SET m.{old.property} = null RETURN count(m) AS n"
             )
             while (await self._bolt.write(statement, {}, WRITE_S))[0]["n"]:

@@ -1,6 +1,6 @@
-"""What one provider's API says differently from the next; all else is `hosted.py`'s.
+"""The differences between the providers' APIs. `http_embedder` has what they share.
 
-Most speak OpenAI's form, so that is the default here: ``POST /embeddings {model, input}`` answered by
+Most use OpenAI's form, which is the default: ``POST /embeddings {model, input}`` answered by
 ``{data: [{index, embedding}]}``, with the key as a bearer token.
 """
 
@@ -12,10 +12,10 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One request: vectors for these texts. ``query``: they are questions, which some models embed otherwise.
+class EmbedRequest:
+    """One request for the vectors of these texts. ``query``: they are queries, which some models embed differently.
 
-    ``dimensions`` is how many numbers a vector is wanted to have; ``None`` leaves it to the model.
+    ``dimensions`` is the wanted length of a vector; ``None`` leaves it to the model.
     """
 
     model: str
@@ -32,13 +32,13 @@ def embeddings(model: str) -> str:
     return "/embeddings"
 
 
-def openai_body(ask: Ask) -> dict[str, object]:
-    body: dict[str, object] = {"model": ask.model, "input": list(ask.texts), "encoding_format": "float"}
-    return body if ask.dimensions is None else {**body, "dimensions": ask.dimensions}
+def openai_body(request: EmbedRequest) -> dict[str, object]:
+    body: dict[str, object] = {"model": request.model, "input": list(request.texts), "encoding_format": "float"}
+    return body if request.dimensions is None else {**body, "dimensions": request.dimensions}
 
 
 def listed(reply: Any) -> Sequence[Any]:
-    """The vectors of ``{data: [{index, embedding}]}``, by index. Raises ValueError for indices that make no sense."""
+    """The vectors of ``{data: [{index, embedding}]}``, by index. Raises ValueError for invalid indices."""
     items = {item.get("index", n): item["embedding"] for n, item in enumerate(reply["data"])}
     if len(items) != len(reply["data"]) or set(items) != set(range(len(items))):
         raise ValueError("the indices are not those of the texts")
@@ -46,14 +46,14 @@ def listed(reply: Any) -> Sequence[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
-    """A provider. ``url`` is "" where only the user knows it, ``key_env`` where no key is needed, ``model`` likewise.
+class ProviderApi:
+    """A provider. ``url`` is "" if only the user knows it, ``model`` likewise; ``key_env`` is "" if no key is needed.
 
-    ``dimensions`` are those of the models that are known; another's are asked for. A request carries at most
-    ``most_texts`` texts and about ``most_tokens`` tokens; of a text, ``longest`` tokens are sent. ``media`` is
-    the body for one picture or recording (model, MIME type, bytes, wanted dimensions), for models whose name begins as
-    one of ``seeing``. ``down`` says how to fix a server that does not answer, ``missing`` a model that it does not have
-    (``{model}`` stands for it).
+    ``dimensions`` are those of known models; those of another are requested. A request has at most ``most_texts`` texts
+    and about ``most_tokens`` tokens; of a text, ``max_text_tokens`` tokens are sent. ``media`` builds the body for one
+    picture or recording (model, MIME type, bytes, wanted dimensions), for models whose name begins with one of
+    ``media_models``. ``unreachable_hint`` is the fix for a server that does not answer, ``unknown_model_hint`` for a
+    model that it does not have (``{model}`` is its name).
     """
 
     name: str
@@ -63,15 +63,15 @@ class Api:
     dimensions: Mapping[str, int] = field(default_factory=dict)
     most_texts: int = 64
     most_tokens: int = 16_000
-    longest: int = 8_000
+    max_text_tokens: int = 8_000
     path: Callable[[str], str] = embeddings
     headers: Callable[[str], Mapping[str, str]] = bearer
-    body: Callable[[Ask], object] = openai_body
+    body: Callable[[EmbedRequest], object] = openai_body
     vectors: Callable[[Any], Sequence[Any]] = listed
     media: Callable[[str, str, bytes, int | None], object] | None = None
-    seeing: tuple[str, ...] = ()
-    down: str = ""
-    missing: str = "[embedder] model = {model!r} is not one of its models"
+    media_models: tuple[str, ...] = ()
+    unreachable_hint: str = ""
+    unknown_model_hint: str = "[embedder] model = {model!r} is not one of its models"
 
 
 PROMPTS: Mapping[str, tuple[str, str]] = {
@@ -81,8 +81,8 @@ PROMPTS: Mapping[str, tuple[str, str]] = {
     "multilingual-e5": ("query: ", "passage: "),
     "mxbai-embed-large": ("Represent this sentence for searching relevant passages: ", ""),
 }
-"""what a model's makers want written before a question, and before a text that is to be found, by a part of its name;
-where an API has a field for that instead, the model is not here"""
+"""prefixes for a query and for a stored text that the model's makers require, by a part of its name; models whose API
+has a field for this are not listed"""
 
 
 def prompts(model: str) -> tuple[str, str]:

@@ -1,12 +1,11 @@
 """Dense vectors from a provider's server.
 
-A text is sent once: what came back is kept in memory and on disk, and callers who ask meanwhile wait for the same
-request. A question goes at once and is not kept on disk. What is being stored waits its turn under the budget of the
-minute; nothing is retried here; the backfill does that. After a failure the provider is left alone
-for a while, so that a question does not wait for a server that is down: it hears at once, and words are searched.
+Each text is sent once: results are cached in memory and on disk, and concurrent callers share one request. Queries are
+sent at once and not cached on disk; stored texts wait for the per-minute budget. This module never retries; the
+backfill does. After a failure the provider is not called for a while, and search uses words.
 
-A reply counts only whole: as many vectors as texts, each of the right length, finite and not zero. Otherwise it is
-`InvalidAnswer`, and nothing of it is kept. Errors name the server and how to fix it, never a text and never a key.
+A reply is accepted only as a whole: one vector for each text, of the right length, finite and not zero. Otherwise it
+raises `InvalidAnswer`, and nothing is cached. Errors name the server and the fix, never a text or a key.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from adapters.embedders.api import Api, Ask, prompts
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.options import Options
+from adapters.embedders.provider_api import EmbedRequest, ProviderApi, prompts
 from adapters.embedders.rate_limit import Pace
 from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from adapters.http import Http
@@ -49,20 +48,20 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 CONNECT_S = 3.0
-"""for a provider's server: a name to resolve and TLS to agree on, a continent away"""
+"""for a distant provider: name resolution and the TLS handshake"""
 REPLY_BYTES = 64 << 20
 """2,048 vectors of 1,536 numbers, each written with 20 characters"""
-REST_S = 2.0
-LONGEST_REST_S = 60.0
-"""how long a provider is left alone after a failure, doubled with each further one, where it names no time itself"""
-LONGEST_WAIT_S = 600.0
-"""what a provider may ask us to wait at most"""
+PAUSE_S = 2.0
+MAX_PAUSE_S = 60.0
+"""pause after a failure without Retry-After; doubled at each further failure"""
+MAX_RETRY_AFTER_S = 600.0
+"""upper bound for a provider's Retry-After"""
 CHARS_A_TOKEN = 4
-"""of ordinary text; one that has more tokens than a model reads is refused, and sent again by its first half"""
-SHORTEST = 200
-"""characters: a text that is refused at this length is not refused for its length"""
+"""of ordinary text; a text that the provider refuses as too long is sent again, cut in half"""
+MIN_CHARS = 200
+"""a text refused at this length is not refused for its length"""
 MEDIA_TOKENS = 1_000
-"""what a picture, or half a minute of sound, counts for in the budget of the minute: a guess on the high side"""
+"""charged to the per-minute budget for a picture or half a minute of sound; a high estimate"""
 _log = logging.getLogger(__name__)
 _REFUSED = frozenset({400, 413, 422})
 _QUERY_BYTES = 4 << 20
@@ -75,14 +74,14 @@ class Hosted:
     @classmethod
     async def open(
         cls,
-        api: Api,
+        api: ProviderApi,
         folder: Path,
         options: Options,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> Self:
-        """Asks nobody, unless the model's dimensions are neither known nor configured: then for one word."""
+        """Send no request, unless the model's dimensions are neither known nor configured: then embed one word."""
         model = options.model or api.model
 
         def headers() -> Mapping[str, str]:
@@ -104,7 +103,7 @@ class Hosted:
 
     def __init__(
         self,
-        api: Api,
+        api: ProviderApi,
         http: Http,
         store: VectorStore,
         options: Options,
@@ -116,7 +115,7 @@ class Hosted:
     ) -> None:
         self.identity = f"{api.name}/{model}@{dimensions}"
         self.dimensions = dimensions
-        self.sees = model.startswith(api.seeing) if api.seeing else False
+        self.sees = model.startswith(api.media_models) if api.media_models else False
         self._api, self._http, self._store, self._options, self._model = api, http, store, options, model
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prompts = prompts(model)
@@ -126,12 +125,12 @@ class Hosted:
         self._query_flights: Flights[Floats] = Flights()
         self._answered = False
         self._failures = 0
-        self._rests_until = -float("inf")
+        self._paused_until = -float("inf")
         self._fault: BackendError | None = None
         self._closed = False
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
-        """As the port has it. ``keep=False`` asks as a question, which many models embed otherwise than a text."""
+        """See the port. ``keep=False`` embeds the texts as queries, which many models embed differently."""
         if self._closed:
             raise ModelMissing("the embedder is closed")
         if not texts:
@@ -150,7 +149,7 @@ class Hosted:
         return np.array([found[text] for text in texts])
 
     async def embed_media(self, media: Sequence[Media]) -> Floats:
-        """As `fusion.contract.EmbedsMedia` has it: one request each, for what is not cached."""
+        """See `fusion.contract.EmbedsMedia`: one request for each medium that is not cached."""
         if not self.sees or self._api.media is None:
             raise ModelMissing(f"{self.identity} takes texts only")
         if self._closed:
@@ -210,9 +209,9 @@ class Hosted:
                 mine[text].landed.set_result(vector)
 
     async def _read(self, texts: Sequence[str]) -> Sequence[Floats]:
-        """Vectors of what is being stored. One text that is refused does not keep the others from theirs.
+        """The vectors of texts to store. A refused text does not cost the others their vectors.
 
-        That holds once the provider has answered at all: what is refused before is our configuration.
+        A refusal before the first success is a configuration error and is raised.
         """
         try:
             return list(await self._asked(texts, query=False))
@@ -222,20 +221,22 @@ class Hosted:
             half = len(texts) // 2
             if half:
                 return [*await self._read(texts[:half]), *await self._read(texts[half:])]
-            if len(texts[0]) <= SHORTEST:
+            if len(texts[0]) <= MIN_CHARS:
                 raise
             return await self._read([texts[0][: len(texts[0]) // 2]])
 
     async def _asked(self, texts: Sequence[str], *, query: bool) -> Floats:
         prompt = self._prompts[0 if query else 1]
-        most = self._api.longest * CHARS_A_TOKEN
-        ask = Ask(self._model, [f"{prompt}{text[:most]}" for text in texts], query, self._options.dimensions or None)
+        max_chars = self._api.max_text_tokens * CHARS_A_TOKEN
+        request = EmbedRequest(
+            self._model, [f"{prompt}{text[:max_chars]}" for text in texts], query, self._options.dimensions or None
+        )
         deadline_s = self._options.query_timeout_ms / 1000 if query else self._options.timeout_s
-        return await self._exchanged(self._api.body(ask), len(texts), _tokens(texts), deadline_s)
+        return await self._exchanged(self._api.body(request), len(texts), _tokens(texts), deadline_s)
 
     async def _exchanged(self, body: object, count: int, tokens: int, deadline_s: float) -> Floats:
-        """One request. Raises the `BackendError` that fits; while the provider is left alone, at once."""
-        if self._fault is not None and (left_s := self._rests_until - self._clock()) > 0:
+        """Send one request. Raises the fitting `BackendError`, at once during a pause after a failure."""
+        if self._fault is not None and (left_s := self._paused_until - self._clock()) > 0:
             raise _again(self._fault, f"{self._fault}; it is asked again in {left_s:.0f} s")
         self._pace.spend(tokens)
         try:
@@ -243,9 +244,9 @@ class Hosted:
             vectors = await asyncio.to_thread(self._checked, reply, count)
         except BackendError as error:
             fault = self._explained(error)
-            # A text that is refused says nothing of the next one; nor does one question that took too long.
+            # A refused text says nothing about the next one, so it starts no pause.
             if not (isinstance(error, HttpStatus) and error.status in _REFUSED and self._answered):
-                self._leave_alone(fault)
+                self._pause_after(fault)
             raise fault from None
         self._answered, self._failures, self._fault = True, 0, None
         return vectors
@@ -254,12 +255,12 @@ class Hosted:
         """The reply's vectors at unit length, shape (count, dimensions). Raises InvalidAnswer."""
         return unit(vectors_of(self._api, self._http.server, reply, count), self._http.server, self.dimensions)
 
-    def _leave_alone(self, fault: BackendError) -> None:
+    def _pause_after(self, fault: BackendError) -> None:
         self._failures += 1
         wait_s = getattr(fault, "retry_after_s", None)
         if wait_s is None:
-            wait_s = backoff_s(self._failures, REST_S, LONGEST_REST_S)
-        self._fault, self._rests_until = fault, self._clock() + min(wait_s, LONGEST_WAIT_S)
+            wait_s = backoff_s(self._failures, PAUSE_S, MAX_PAUSE_S)
+        self._fault, self._paused_until = fault, self._clock() + min(wait_s, MAX_RETRY_AFTER_S)
 
     def _explained(self, error: BackendError) -> BackendError:
         return explained(error, self._api, self._model)
@@ -268,8 +269,8 @@ class Hosted:
         cache.put(text, vector, vector.nbytes + len(text) + _OVERHEAD_BYTES)
 
 
-def vectors_of(api: Api, server: str, reply: Any, count: int) -> NDArray[np.float64]:
-    """A reply's vectors as they are, one for each of ``count`` texts. Raises InvalidAnswer."""
+def vectors_of(api: ProviderApi, server: str, reply: Any, count: int) -> NDArray[np.float64]:
+    """The reply's vectors, not normalised, one for each of ``count`` texts. Raises InvalidAnswer."""
     try:
         vectors = np.asarray(api.vectors(reply), np.float64)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError):
@@ -280,7 +281,7 @@ def vectors_of(api: Api, server: str, reply: Any, count: int) -> NDArray[np.floa
 
 
 def unit(vectors: NDArray[np.float64], server: str, dimensions: int) -> Floats:
-    """The vectors at unit length. Raises InvalidAnswer where one has another length, is not finite, or is zero."""
+    """The vectors at unit length. Raises InvalidAnswer if one has other dimensions, is not finite or is zero."""
     if vectors.shape[1] != dimensions:
         fault = f"{server}: its vectors have {vectors.shape[1]} numbers, not {dimensions}"
         raise InvalidAnswer(f"{fault}: set [embedder] dimensions to what the model gives")
@@ -292,17 +293,17 @@ def unit(vectors: NDArray[np.float64], server: str, dimensions: int) -> Floats:
     return np.asarray(scaled, np.float32)
 
 
-def explained(error: BackendError, api: Api, model: str) -> BackendError:
-    """The same error, with how to fix it."""
+def explained(error: BackendError, api: ProviderApi, model: str) -> BackendError:
+    """The same error with the fix added."""
     match error:
         case Unauthorized():
             fix = f"set {api.key_env or 'the key'}, by [embedder] api_key_env or api_key_file"
         case HttpStatus(status=404):
-            fix = api.missing.format(model=model)
+            fix = api.unknown_model_hint.format(model=model)
         case HttpStatus(status=400 | 422):
             fix = "it accepts neither [embedder] model nor key, or not the text"
-        case BackendUnreachable() | BackendTimeout() if api.down:
-            fix = api.down
+        case BackendUnreachable() | BackendTimeout() if api.unreachable_hint:
+            fix = api.unreachable_hint
         case _:
             return error
     return _again(error, f"{error}: {fix}")
@@ -316,25 +317,25 @@ def _again(error: BackendError, text: str) -> BackendError:
     return type(error)(text)
 
 
-async def _dimensions(api: Api, http: Http, model: str, options: Options) -> int:
-    """How many numbers a vector of this model has, by asking for one."""
+async def _dimensions(api: ProviderApi, http: Http, model: str, options: Options) -> int:
+    """The dimensions of this model, found by embedding one word."""
     try:
-        reply = await http.post(api.path(model), api.body(Ask(model, ["dimensions"])), options.timeout_s)
+        reply = await http.post(api.path(model), api.body(EmbedRequest(model, ["dimensions"])), options.timeout_s)
         return int(vectors_of(api, http.server, reply, 1).shape[1])
     except FusionError as error:
         reason = explained(error, api, model) if isinstance(error, BackendError) else error
         raise SettingsError(
-            f"[embedder] {api.name}/{model}: how long its vectors are is not known, and it does not say: {reason}; "
+            f"[embedder] {api.name}/{model}: its dimensions are unknown and could not be requested: {reason}; "
             "fix that, or write dimensions = …"
         ) from None
 
 
-def _portions(texts: Sequence[str], api: Api) -> Iterator[list[str]]:
-    """In their order, as many as one request takes; never an empty one."""
+def _portions(texts: Sequence[str], api: ProviderApi) -> Iterator[list[str]]:
+    """Split the texts, in order, into requests within the provider's limits; none is empty."""
     portion: list[str] = []
     tokens = 0
     for text in texts:
-        size = min(estimate_tokens(text), api.longest)
+        size = min(estimate_tokens(text), api.max_text_tokens)
         if portion and (len(portion) == api.most_texts or tokens + size > api.most_tokens):
             yield portion
             portion, tokens = [], 0
@@ -349,6 +350,6 @@ def _tokens(texts: Sequence[str]) -> int:
 
 
 def _file(identity: str) -> str:
-    """A name for the cache that says what it is of, and is that of no other."""
+    """A readable and unique file name for the cache of this model."""
     readable = "".join(c if c.isalnum() or c in "-_.@" else "-" for c in identity)
     return f"{readable[:80]}-{content_hash(identity)[:8]}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from json import dumps
 
-from adapters.cortex.concepts import concepts
+from adapters.cortex.key_phrases import concepts
 from adapters.graph import HUB_SCAN_FACTOR, MAX_QUERY_ENTITIES, VALUES, Condition, ReachedEntity, rarity
 from fusion.contract import Scope
 from fusion.store.rows import storable

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cortex.concepts import MAX_PHRASES, concepts
+from adapters.cortex.key_phrases import MAX_PHRASES, concepts
 
 
 @pytest.mark.row("A040", "Cortex: a concept is a key phrase: bounded, from any text")

@@ -15,7 +15,7 @@ from adapters.bolt.options import NAMES
 from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.port import Graph
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.graph import Walking
+from adapters.graph import WalkOptions
 from fusion.contract import NAME_PLACEHOLDER, Opening
 from fusion.errors import SettingsError
 
@@ -25,7 +25,7 @@ MIGRATE_TO = "migrate_to"
 STORES = (SQLITE, *DIALECTS)
 
 
-async def open_graph(opening: Opening, walking: Walking) -> Graph:
+async def open_graph(opening: Opening, walking: WalkOptions) -> Graph:
     """Open the store that the options choose; a database is contacted only at the first query.
 
     Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file.
