@@ -6,6 +6,7 @@
     url = "http://localhost:8181"       # it refuses every other name of itself
     collections = ["workspace"]         # of QMD's; left out, those that it searches by default
     rerank = false                      # its language model orders what was found
+    connect_ms = 250                    # milliseconds for a new connection
     limit = 30                          # documents at most
     min_score = 0.0
     private = ["MEMORY.md", "memory.md"]  # names of files that are never shown to a group
@@ -46,6 +47,7 @@ class Options:
     url: str = "http://localhost:8181"
     collections: tuple[str, ...] = ()
     rerank: bool = False
+    connect_ms: int = 250
     limit: int = 30
     min_score: float = 0.0
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
@@ -55,6 +57,8 @@ class Options:
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= 1000 or not 0 <= self.min_score <= 1:
             raise SettingsError("limit is from 1 to 1000, min_score from 0 to 1")
+        if not 1 <= self.connect_ms <= 60_000:
+            raise SettingsError("connect_ms is from 1 to 60000")
         if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in self.bound.items()):
             raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 
@@ -78,7 +82,7 @@ class Qmd:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a daemon that is down now may be up at the first question."""
         options = read(Options, opening)
-        return cls(Http(options.url), options)
+        return cls(Http(options.url, connect_s=options.connect_ms / 1000), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         limit = min(query.limit, self._options.limit)

@@ -125,7 +125,7 @@ class TestQmd(RemoteBackendContract):
         return await self.open_at(folder, self.url)
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await Echoing.open(Opening("qmd", folder, {"url": url}))
+        return await Echoing.open(Opening("qmd", folder, {"url": url, "connect_ms": 20_000}))
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:
         """It cannot: QMD counts nothing over HTTP."""

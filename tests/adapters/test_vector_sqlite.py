@@ -127,7 +127,7 @@ async def test_a_model_that_fails_costs_the_vectors_only(tmp_path: Path) -> None
         await backend.settle()
         described = await backend.describe()
         assert (described.degraded, described.vectors_pending) == (True, 1)
-        assert "told to fail" in described.notes[0]
+        assert "set to fail" in described.notes[0]
         assert [hit.event_id for hit in await backend.search(make_query("tea"))] == [event_id(1)]
         embedder.failing = False
         await backend.settle()

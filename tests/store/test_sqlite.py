@@ -36,7 +36,7 @@ def add(*texts: str):  # type: ignore[no-untyped-def]
         for text in texts:
             db.execute("insert into note values (?)", (text,))
             if text == "fail":
-                raise ValueError("told to fail")
+                raise ValueError("set to fail")
         return len(texts)
 
     return work

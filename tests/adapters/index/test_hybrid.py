@@ -143,14 +143,14 @@ async def test_an_embedder_that_fails_costs_vectors_only(tmp_path: Path, kind: t
     async with opened(tmp_path, embedder, kind=kind) as index:
         await index.settle()
         assert index.pending == 4
-        assert index.notes == ("vectors are not filled in: the fake embedder was told to fail",)
+        assert index.notes == ("vectors are not filled in: the fake embedder is set to fail",)
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
         embedder.failing = False
         await index.settle()
         assert (index.vectors, index.pending, index.notes) == (4, 0, ())
         embedder.failing = True
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
-        assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
+        assert index.notes == ("search by vectors does not work: the fake embedder is set to fail",)
 
 
 class Poisoned(FakeEmbedder):
@@ -399,7 +399,7 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
         assert (keys(words), keys(cosines)[0], index.notes) == (["cat", "car"], "cat", ())
         index.late = embedder.failing = True  # type: ignore[attr-defined]
         assert await index.halves("red cat", ANN, 10) == (words, ())
-        assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
+        assert index.notes == ("search by vectors does not work: the fake embedder is set to fail",)
 
 
 @pytest.mark.feature(
@@ -415,16 +415,16 @@ async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) ->
         return keys(words), keys(vectors)[:1], current_thread() is here
 
     def fail(words: Scored, vectors: Scored) -> None:
-        raise BadInput("told to fail")
+        raise BadInput("set to fail")
 
     async with opened(tmp_path, embedder := FakeEmbedder(), kind=kind) as index:
         await index.settle()
         assert await index.made_of("red cat", ANN, 10, make) == (["cat", "car"], ["cat"], False)
-        with pytest.raises(BadInput, match="told to fail"):
+        with pytest.raises(BadInput, match="set to fail"):
             await index.made_of("red cat", ANN, 10, fail)
         embedder.failing = True
         assert await index.made_of("red cat", ANN, 10, make) == (["cat", "car"], [], False)
-        assert index.notes == ("search by vectors does not work: the fake embedder was told to fail",)
+        assert index.notes == ("search by vectors does not work: the fake embedder is set to fail",)
 
 
 @pytest.mark.row(
