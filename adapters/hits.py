@@ -1,4 +1,4 @@
-"""Items of a JSON reply as hits: what our own form says of a memory, and what any form says in other words."""
+"""Reads the items of a JSON reply as hits, in the gateway's own form or any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend's options as a frozen dataclass: its fields are their names, its defaults say what may stand there."""
+"""Reads a backend's options into a frozen dataclass: its fields are their names, its defaults give their types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAID = {
 def read(kind: type[T], opening: Opening) -> T:
     """The options of a backend. Every field of ``kind`` has a default; lists become tuples.
 
-    Raises SettingsError, which names the option and what may stand there; what ``__post_init__`` of ``kind`` raises
+    Raises SettingsError, which names the option and its valid values; what ``__post_init__`` of ``kind`` raises
     gets the name of the table.
     """
     where = f"[backends.{opening.name}]"
@@ -49,7 +49,7 @@ def read(kind: type[T], opening: Opening) -> T:
 
 
 def verified(kind: type[T], options: Mapping[str, object]) -> T:
-    """The options as they stand in a file, before anything is opened. Raises what ``read`` raises."""
+    """The options as written in a file, before anything is opened. Raises what ``read`` raises."""
     return read(kind, Opening(NAME_PLACEHOLDER, Path(), options))
 
 

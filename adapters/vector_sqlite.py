@@ -1,4 +1,4 @@
-"""Everything that was remembered in one small SQLite file: 70 % by vector, 30 % by words (seed 003, stage 5).
+"""Keeps all memories in one small SQLite file, ranked 70 % by vector and 30 % by words (seed 003, stage 5).
 
     [backends.vector_sqlite]
     adapter = "adapters.vector_sqlite:VectorSqlite"
@@ -11,7 +11,7 @@ dimensions), so that it still answers when servers and indexes do not. Vectors a
 for some ten thousand memories (1,536 dimensions take 6 kB each, in the file and in memory), slow beyond; the other
 backends are for more.
 
-Words are found at once; vectors follow in the background. Vectors of another model are never compared, but made again.
+Words are searchable at once; vectors follow in the background. Vectors of another model are recomputed, never compared.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class VectorSqlite:
         return await self.database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
 
     async def check(self) -> str | None:
-        """All is in one file, so there is nothing to write anew from: raises ``StoreDamaged`` with the fix."""
+        """Raises StoreDamaged with the fix; nothing here can be rebuilt, because all data is in one file."""
         await self.database.check()
         return None
 

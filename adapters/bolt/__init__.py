@@ -4,8 +4,8 @@
     await bolt.define(SCHEMA, deadline_s=30)
     rows = await bolt.read("MATCH (m:Memory {id: $id}) RETURN m.text AS text", {"id": id}, deadline_s=1)
 
-`driver` is the pool with its retries and its errors, `dialects` what the databases say differently, `options` the
-settings that every such backend has. Nothing here knows what is stored.
+`driver` is the pool with its retries and its errors, `dialects` the differences between the databases, `options`
+the settings that every such backend has. Nothing here depends on the stored data.
 """
 
 from adapters.bolt.dialects import (

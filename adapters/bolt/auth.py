@@ -1,4 +1,4 @@
-"""Logging on with the credentials of this moment; imported only with the driver."""
+"""Logs on with the current credentials; imported only with the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Memgraph and Neo4j say differently. All other Cypher is written so that both understand it.
+"""The differences between Memgraph and Neo4j. All other Cypher works on both.
 
 Common to both, and enough: ``MERGE``, ``UNWIND $rows AS row``, ``-[*1..2]-``, ``EXISTS { pattern }``, ``CALL { … }``
 without imports, ``LIMIT $n``. In only one of them: ``COUNT { }``, quantified paths, ``elementId``, ``IS ::``; and
@@ -104,7 +104,7 @@ class Dialect(Protocol):
         ...
 
     def ddl(self, schema: Schema, existing: Collection[str]) -> Sequence[str]:
-        """Statements that make what is missing of ``schema``; harmless where it is there."""
+        """Statements that create the missing parts of ``schema``; no effect on those that exist."""
         ...
 
     def drop(self, index: VectorIndex | TextIndex) -> str: ...
@@ -114,12 +114,12 @@ class Dialect(Protocol):
         ...
 
     def nearest(self, index: VectorIndex) -> str:
-        """The head of a query, which goes on from ``node`` and ``similarity``: the ``$k`` nodes nearest to ``$vector``
-        with their cosines, -1 to 1. What is filtered afterwards is filtered out of these ``$k``."""
+        """The head of a query, which continues with ``node`` and ``similarity``: the ``$k`` nodes nearest to
+        ``$vector`` with their cosines, -1 to 1. Later filters apply to these ``$k``."""
         ...
 
     def matching(self, index: TextIndex) -> str:
-        """The head of a query, which goes on from ``node`` and ``score``: up to ``$k`` nodes that have some of
+        """The head of a query, which continues with ``node`` and ``score``: up to ``$k`` nodes that have some of
         ``$words``, which `searchable` makes; the higher the score the better."""
         ...
 
@@ -149,7 +149,7 @@ _INDEXED = 1000
 
 
 def indexable(text: str) -> str:
-    """``text`` where a property index takes it; else a name as unique as it is, of its start and its hash."""
+    """``text`` if it fits a property index, else its beginning and its hash."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= _INDEXED:
         return text
@@ -226,7 +226,7 @@ class Memgraph:
     existing: Sequence[str] = ("SHOW VECTOR INDEX INFO", "SHOW INDEX INFO")
 
     CAPACITY = 10_000
-    """vectors that an index has room for at first; it grows by itself"""
+    """initial capacity of an index in vectors; it grows automatically"""
 
     def names_of(self, rows: Iterable[Mapping[str, object]]) -> Mapping[str, int | None]:
         found: dict[str, int | None] = {}

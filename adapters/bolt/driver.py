@@ -1,4 +1,4 @@
-"""A pool of Bolt connections that outlives its server, and gives every failure a name of ours.
+"""A pool of Bolt connections that survives restarts of its server and raises every failure as a `BackendError`.
 
 One `Bolt` a backend. Work runs in managed transactions: reads in read transactions, which a replica may serve and in
 which the server refuses to write; writes in write transactions. Each has a deadline, which covers everything: waiting
@@ -74,8 +74,8 @@ class Bolt:
         return await self._managed(work, deadline_s, write=True)
 
     async def define(self, schema: Schema, deadline_s: float) -> None:
-        """Makes what is missing of ``schema``. Raises ``SettingsError`` where a vector index of that name has another
-        size: it was made for another model."""
+        """Create the missing parts of ``schema``. Raises ``SettingsError`` if a vector index of that name has
+        another size: it was made for another model."""
 
         async def define(session: AsyncSession) -> None:
             existing = await self._existing(session)

@@ -1,4 +1,4 @@
-"""What goes wrong over Bolt, in our own words. A server's message may quote what was stored: only codes are shown."""
+"""Maps failures over Bolt to the gateway's errors. A server's message may quote stored data: only codes are shown."""
 
 from __future__ import annotations
 

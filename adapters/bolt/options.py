@@ -1,4 +1,4 @@
-"""Where a database is and how to log on: the options that every backend over Bolt has.
+"""The options that every backend over Bolt has: the address of a database and the credentials.
 
 url = "bolt://127.0.0.1:7687"       # bolt:// for one server, neo4j:// for a cluster; with +s for TLS
 database = "neo4j"                  # leave out for the server's own

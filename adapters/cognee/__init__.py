@@ -1,4 +1,4 @@
-"""Cognee's knowledge graph, by its server; `backend` says what stands in fusion.toml."""
+"""Cognee's knowledge graph, through its server. Its settings are documented in `backend`."""
 
 from adapters.cognee.backend import Cognee
 

@@ -1,4 +1,4 @@
-"""Cognee's HTTP API as far as we need it: who we are to it, and the routes that keep documents."""
+"""A client of the parts of Cognee's HTTP API that the backend uses: login, datasets, documents and graph building."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ class Cognee:
     # What there is
 
     async def describe(self) -> Description:
-        """How many documents it has, and what is wrong: unreachable, no credential, no such dataset."""
+        """Count its documents and report faults: unreachable, no credential, no such dataset."""
         options, notes = self._options, []
         try:
             await self._api.version(LOOK_S)

@@ -1,12 +1,12 @@
-"""What Cognee's replies mean, and how an event is written down for it. Pure.
+"""Reads Cognee's replies as hits, and writes events as its documents. Pure functions.
 
 A search answers in two shapes: a list of results, or, where the server keeps datasets apart, a list of
 ``{dataset_id, dataset_name, search_result}``. A result is either a list of passages (CHUNKS and its like), or the
-prompt that Cognee would send to its model (the completions), in which the triplets stand as lines:
+prompt that Cognee would send to its model (the completions), in which each triplet is a line:
 
     julien --[corrected_by]--> bug gateway  (julien corrected by bug gateway.)
 
-Seen on 1.6.5, whose prompt says before them which nodes they connect; other versions leave out what is in brackets.
+Seen on 1.6.5, whose prompt first describes the connected nodes; other versions leave out the part in brackets.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LABEL = "fusion"
 """the key, in the metadata of a document, under which we keep what the event was"""
 _MARK = re.compile(r"\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, |\]\Z)")
 _BOOKKEEPING = frozenset({"is_a", "belongs_to_set"})
-"""relations to the type and to the sets that each entity has: "spindle is a concept" answers nobody's question, and
-stands beside every triplet that does"""
+"""relations to the type and to the sets that each entity has: "spindle is a concept" answers no question, and
+occurs next to every triplet that answers one"""
 _STATUS = re.compile(r" \[((?:current|superseded|disputed|contested|as of)\b[^\[\]]*)\]\Z")
 
 
@@ -146,8 +146,8 @@ def _said(metadata: object) -> dict[str, Any]:
 def triplets(result: object, assumed: Scope) -> tuple[list[Hit], int]:
     """The triplets in the prompt of one dataset, best first, and how many results were no prompt.
 
-    Edges between a text and what stands in it, to the type of an entity and to its sets are Cognee's bookkeeping: they
-    say nothing that the text or another triplet does not.
+    Edges from a text to its entities, and from an entity to its type and its sets, are Cognee's bookkeeping: they add
+    nothing to the text and the other triplets.
     """
     if isinstance(result, list) and all(isinstance(one, str) for one in result):
         result = "\n".join(result)

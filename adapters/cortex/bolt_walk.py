@@ -30,7 +30,7 @@ class BoltWalk:
         self._numbers: dict[str, int] = {}
 
     async def links(self, text: str, similar: Sequence[str], limit: int) -> list[Link]:
-        reached = reached_entities(await self._ways(await self._named(text)))
+        reached = reached_entities(await self._best_paths(await self._named(text)))
         if not reached:
             return []
         near = await self._visible(similar)
@@ -60,23 +60,23 @@ class BoltWalk:
         matched = {*named(text, {row["key"] for row in rows}), *phrases}
         return [row for row in rows if row["key"] in matched][:MAX_QUERY_ENTITIES]
 
-    async def _ways(self, seeds: Sequence[Row]) -> list[tuple[int, int, int | None, str | None, int, str, int]]:
+    async def _best_paths(self, seeds: Sequence[Row]) -> list[tuple[int, int, int | None, str | None, int, str, int]]:
         """The best path to each reachable entity: the shortest, preferring relations and rare neighbours."""
         best: dict[str, tuple[tuple[int, int, int, str], tuple[int, int, int | None, str | None, int, str, int]]] = {}
         mentions: dict[str, int] = {}
 
-        def arrive(row: Row, depth: int, came: str | None, predicate: str | None, inverse: bool) -> None:
-            count, together = row["mentions"], predicate == MENTIONED_WITH
-            way = (depth * 2 + together, mentions.get(came, 0) if came else 0, count, row["id"])
+        def visit(row: Row, depth: int, from_id: str | None, predicate: str | None, inverse: bool) -> None:
+            count, is_co_mention = row["mentions"], predicate == MENTIONED_WITH
+            way = (depth * 2 + is_co_mention, mentions.get(from_id, 0) if from_id else 0, count, row["id"])
             mentions[row["id"]] = count
             if depth and count > self._how.fan_out:
                 return  # a walk may start at a hub, not pass it or end there
             if row["id"] not in best or way < best[row["id"]][0]:
-                from_ = self._number(came) if came else None
+                from_ = self._number(from_id) if from_id else None
                 best[row["id"]] = way, (self._number(row["id"]), depth, from_, predicate, inverse, row["name"], count)
 
         for seed in seeds:
-            arrive(seed, 0, None, None, False)
+            visit(seed, 0, None, None, False)
         level = [
             seed["id"] for seed in seeds if seed["type"] != PHRASE
         ]  # a phrase leads to its memories and no further
@@ -85,9 +85,9 @@ class BoltWalk:
             before = set(best)
             for edge, inverse in (("-[r:RELATES]->", False), ("<-[r:RELATES]-", True)):
                 for row in await self._edges(edge, start):
-                    arrive(row, depth, row["came"], row["predicate"], inverse)
+                    visit(row, depth, row["came"], row["predicate"], inverse)
             for row in await self._together([id_ for id_ in start if mentions[id_] <= self._how.fan_out]):
-                arrive(row, depth, row["came"], MENTIONED_WITH, False)
+                visit(row, depth, row["came"], MENTIONED_WITH, False)
             level = [id_ for id_ in best if id_ not in before]
         return [entity for _, entity in sorted(best.values(), key=lambda b: b[0])][:MAX_VISITED]
 

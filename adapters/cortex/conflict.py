@@ -1,4 +1,4 @@
-"""Who wins a conflict, and who is reinstated when the winner is deleted; shared by the lifecycle and every store."""
+"""Chooses the winner of a conflict, and the memory to reinstate if it is deleted; for the lifecycle and all stores."""
 
 from __future__ import annotations
 

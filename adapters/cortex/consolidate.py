@@ -69,7 +69,7 @@ class Near:
 
 
 def is_statement(memory: Memory) -> bool:
-    """Whether a memory is valid by itself, independent of where and when it was said."""
+    """Whether a memory is valid on its own, independent of where and when it was said."""
     event = memory.event
     return memory.kind in STATEMENTS and event.place is None and event.supersedes is None
 

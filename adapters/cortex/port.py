@@ -206,7 +206,7 @@ class Graph(Protocol):
         ...
 
     async def use(self, ids: Sequence[str], at: datetime) -> None:
-        """Count one access of each memory, atomically; the latest time wins, whatever the order of calls."""
+        """Count one access of each memory, atomically; the latest time wins, regardless of the order of calls."""
         ...
 
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:

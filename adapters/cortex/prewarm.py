@@ -1,7 +1,7 @@
 """A cache of a session's query candidates, so that a repeated query is answered at once: seed 000's pre-warm cache.
 
-openclaw-cortex writes results into a file named by the session and returns them for the next turn, whatever its query.
-Here
+openclaw-cortex writes results into a file named by the session and returns them for the next turn, regardless of its
+query. Here
 
 - an entry serves the same session of the same user, for a query with the same terms in the same order: "How long is a
   slot held?" and "how long are slots held";

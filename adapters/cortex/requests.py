@@ -27,7 +27,7 @@ RECALL_DEADLINE_S = 10.0
 """of a recall or search that a user waits for; the gateway's own queries carry their own deadline"""
 
 MIN_ID_CHARS = 8
-"""of the beginning or end of an id that may stand for it: as many as the CLI prints"""
+"""characters of the beginning or end of an id that may replace it: as many as the CLI prints"""
 
 MAX_IDS_SHOWN = 5
 """in the error for an ambiguous id"""

@@ -1,4 +1,4 @@
-"""Entity names: the form in which two spellings are one entity, and where a text names which.
+"""Entity names: a normal form for all spellings of one entity, and the entities that a text names.
 
 Exact names, the longest first; case, accents and punctuation make no difference ("Café-Bar" is "cafe bar").
 """
@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"[^\W_]+[+#]*")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
 LONGEST_KEY = 120
-"""characters; what is longer is a sentence, not a name"""
+"""characters; a longer text is a sentence, not a name"""
 
 LONGEST_SPAN = 8
 """words, or characters of an unspaced script, of the longest name looked for in a text"""

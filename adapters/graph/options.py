@@ -33,7 +33,7 @@ class WalkOptions:
 
     @classmethod
     def of(cls, opening: Opening) -> Self:
-        """The options of an opening. Raises ``SettingsError`` that names what is wrong and what may stand there."""
+        """The options of an opening. Raises ``SettingsError`` that names the option and its valid values."""
         allowed = [field.name for field in fields(cls)]
         for name in opening.options:
             if name not in allowed:

@@ -229,9 +229,12 @@ def by_strength(
         mentioned[entity].append(memory)
     strength: dict[int, float] = {}
     nearest: dict[int, int] = {}
-    for entity, came in reached.items():  # nearest first, then rarest: in one order, as sums of floats depend on it
+    for (
+        entity,
+        entity_hit,
+    ) in reached.items():  # nearest first, then rarest: in one order, as sums of floats depend on it
         for memory in mentioned.get(entity, ()):
-            strength[memory] = strength.get(memory, 0.0) + came.activation
+            strength[memory] = strength.get(memory, 0.0) + entity_hit.activation
             nearest.setdefault(memory, entity)
     # Rounded, so that floating-point errors do not order equals.
     found = [LinkedMemory(m, reached[e].depth + 1, round(strength[m], 9), e) for m, e in nearest.items()]

@@ -207,7 +207,7 @@ class Http:
         except orjson.JSONDecodeError:
             pass  # second chance below
         try:
-            # What orjson rightly refuses is still told apart item by item: bytes that are not UTF-8 become U+FFFD,
+            # Input that orjson rejects is still read item by item: bytes that are not UTF-8 become U+FFFD,
             # lone surrogates and NaN get through to the gather, which fixes and counts them.
             return json.loads(body.decode("utf-8", "replace"))
         except (ValueError, RecursionError):

@@ -44,7 +44,7 @@ from fusion.errors import BackendError, HttpStatus, SettingsError
 DESCRIBE_S = 1.0
 """how long a look may take at its health route, and at its search"""
 FRESH_S = 10.0
-"""how long an answer stands for a look, which goes with each question: some servers take money for theirs"""
+"""how long an answer counts as a health check, which comes with each query: some servers charge for theirs"""
 NOBODY = "_nobody"
 """the user that a health check asks for, if the server requires one"""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -107,7 +107,7 @@ class Options:
         if unknown := asked - known:
             raise SettingsError(f"{{{min(unknown)}}} has no value; give it one in values")
         if unfixed := _placeholders(self.path) - set(self.values) - set(self.bound) - {"query", "limit"}:
-            raise SettingsError(f"{{{min(unfixed)}}} stands in path, so bound or values must fix it")
+            raise SettingsError(f"{{{min(unfixed)}}} is used in path; fix it in bound or values")
         if unsent := [d for d in self.filters if d not in asked]:
             raise SettingsError(f"filters names {unsent[0]}, which neither path nor body passes on")
 
@@ -231,7 +231,7 @@ def _filled(value: Any, values: Mapping[str, object]) -> Any:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What stands at a path of a JSON value; None where nothing does. A dot alone is the value itself."""
+    """The value at a path of a JSON value, or None. A dot alone is the value itself."""
     for step in filter(None, path.split(".")):
         if isinstance(value, Mapping):
             value = value.get(step)

@@ -1,4 +1,4 @@
-"""Vectors that are missing, filled in in the background: the loop of every store that has vectors, and its queue."""
+"""Computes missing vectors in the background: the loop and the queue of every store that has vectors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a question asks for: its words without those that only make it a question, in seven languages.
+"""Extracts the search words of a query: its words without stop words, in seven languages.
 
-Nothing is lost by it: where all words of a question are such, they are looked for. Numbers and short names are kept,
-for a port or "Go" may be what is asked for, and BM25 weighs a word by how rare it is.
+If all words of a query are stop words, they are searched. Numbers and short names are kept, because a query may be for
+a port or "Go", and BM25 weighs a word by its rarity.
 
 | language | how |
 |---|---|
@@ -9,7 +9,7 @@ for a port or "Go" may be what is asked for, and BM25 weighs a word by how rare 
 | Arabic | stop words, also after "and" and "so", which are written as one with what follows |
 | Korean | stop words, and the particles at a word's end |
 | Japanese | cut between scripts, and at particles and verb endings |
-| Chinese | cut at words of question and grammar; what is left is looked for in pairs of characters |
+| Chinese | cut at words of question and grammar; the rest is searched in pairs of characters |
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _stop_words(words: Sequence[str]) -> frozenset[str]:
     plain = [accentless(word) for word in words]
     english, *others = (sum(word in known for word in plain) for known in (STOP_WORDS, SPANISH, PORTUGUESE))
     best = STOP_WORDS if max(others) < english + 2 else SPANISH if others[0] >= others[1] else PORTUGUESE
-    # As they stand in the question: with their accents.
+    # As written in the query: with their accents.
     return frozenset(word for word, bare in zip(words, plain, strict=True) if bare in best) | KOREAN
 
 

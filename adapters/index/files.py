@@ -161,7 +161,7 @@ class IndexFiles:
         changed = {key: state for key, state in new.items() if self.lexical_is_lost or known.get(key) != state}
         gone = [key for key, entry in changes.items() if entry is None]
         if changed or gone:
-            self.vectors.changing([key for key in (*changed, *gone) if key in known])
+            self.vectors.mark_dirty([key for key in (*changed, *gone) if key in known])
             self.lexical.change(((key, state.tag, _words(put[key].text)) for key, state in changed.items()), gone)
             try:
                 self.vectors.change(changed, gone)

@@ -512,7 +512,7 @@ class Index:
 
 
 def _standing(by_words: Scored | BaseException, by_vectors: Scored | BaseException) -> tuple[Scored, Scored]:
-    """Both halves, with a failed one empty; raises its error if the other half cannot stand in for it."""
+    """Both halves, with a failed one empty; raises its error if the other half cannot replace it."""
     if isinstance(by_words, BaseException):
         if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
             raise by_words

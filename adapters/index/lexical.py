@@ -1,8 +1,8 @@
 """Lexical search: BM25 over stemmed words, in a tantivy index on disk.
 
-S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009. What a text's words are is
-decided by `fusion.lib.words` alone; tantivy gets terms, never text, and its query parser is never used: to it `*` is
-everything and `tag:3 OR x` another user's memories.
+S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009. Only
+`fusion.lib.words` splits texts into words; tantivy gets terms, never text, and its query parser is never used: it reads
+`*` as everything and `tag:3 OR x` as another user's memories.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Lexical:
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     def _queries(self, text: str, tags: Sequence[int] | None) -> Iterator[Query]:
-        """What is asked for, and where that finds nothing, what is asked for then."""
+        """The query, and the fallback query for when it finds nothing."""
         words = dict.fromkeys(_asked(text))
         searcher, _ = self._seen
         rare: list[Query] = []
@@ -224,7 +224,7 @@ def _any_of(terms: Sequence[Query]) -> Query:
 
 
 def erase(folder: Path) -> None:
-    """Deletes an index, so that the next ``Lexical`` there begins anew."""
+    """Deletes an index, so that the next ``Lexical`` there begins empty."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,9 +1,9 @@
-"""Unit vectors in int8, one row a slot, in one file that is mapped into memory: what is not searched takes no room.
+"""Unit vectors in int8, one row a slot, in one memory-mapped file: rows that are not searched take no RAM.
 
 A search looks at every row, block by block, so it is exact up to the rounding to int8, and can be narrowed to any set
-of scopes; an approximate index could not. Where numkong is installed it goes over all rows in int8, in two thirds of
-the time, and those that may be among the best are then computed as without it. Rows are written with ``pwrite``, which
-says so when the disk is full, where writing to mapped memory would end the process.
+of scopes; an approximate index could not. If numkong is installed, it scans all rows in int8 in two thirds of the
+time, and the possible best rows are then computed as without it. Rows are written with ``pwrite``, which raises an
+error if the disk is full; writing to mapped memory would end the process.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Matrix:
             among = exact >= _edge(exact, limit)
             scores = dict(zip(slots.tolist(), exact.tolist(), strict=True))
             found: list[tuple[str, float]] = []
-            for some in (slots[among], slots[~among]):  # the others stand in for those that are nobody's any more
+            for some in (slots[among], slots[~among]):  # the others replace rows that have no owner any more
                 if len(found) < limit:
                     found += [(key, scores[slot]) for slot, key in name(some.tolist()) if scores[slot] >= -1.5]
             return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
@@ -200,7 +200,7 @@ class Matrix:
             self._file = -1
 
     def _near(self, rows: Small, query: Floats, chosen: NDArray[np.intp] | None) -> tuple[Floats, float]:
-        """Inner products with a query, not yet of unit length, and by how much cosines made of them may be off.
+        """Approximate inner products with a query (before normalisation), and the error bound of their cosines.
 
         A cosine with the rounded query q' differs from that with q by at most |q - q'|: Cauchy and Schwarz.
         """

@@ -1,6 +1,6 @@
-"""Two ranked lists become one: those that BM25 found and those that vectors did, united by key.
+"""Merges the BM25 and the vector results into one ranked list, by key.
 
-Pure formulas. BM25 comes as tantivy gives it: positive, the more the better. Equal scores stand in the order of keys.
+Pure functions. BM25 scores are tantivy's: positive, higher is better. Equal scores are ordered by key.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Scored = Sequence[tuple[str, float]]
 """keys with their scores, best first"""
 
 BEST_RRF = highest([1.0, 1.0])
-"""what stands first in both lists has"""
+"""the score of a key that is first in both lists"""
 
 VECTOR_WEIGHT = 0.7
 TEXT_WEIGHT = 0.3
 _NO_NUMBER = 1 / 1000
 
 DEEP = 100
-"""the place in a list of what is like the question no more than everything is"""
+"""the rank in a list from which hits are no more similar to the query than any text"""
 
 
 class SearchResult(NamedTuple):
@@ -75,9 +75,9 @@ def weighted(
 ) -> list[SearchResult]:
     """vector × cosine + text × text score, the weights divided by their sum; the score is between 0 and 1.
 
-    Of what is ``wordless``, a picture, the cosine is the score: it has no words that could be found. A negative cosine
-    counts as 0, and so does what a list does not have. Where there are no vectors at all the text score is the score,
-    so that a floor means the same with a model and without one.
+    The score of a ``wordless`` item (a picture) is its cosine, because it has no words to find. A negative cosine
+    counts as 0, as does a key that a list does not have. Without any vectors the score is the text score, so a floor
+    means the same with and without a model.
     """
     if not by_vectors:
         vector, text = 0.0, 1.0
@@ -92,12 +92,12 @@ def convex(
     text: float = TEXT_WEIGHT,
     wordless: Callable[[str], bool] | None = None,
 ) -> Iterator[SearchResult]:
-    """As ``weighted``, of what each score has over its list's hundredth, as a share of the best. Ties: nearer first.
+    """As ``weighted``, but each score counts by its excess over its list's hundredth, as a share of the best.
 
-    S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023: it keeps how much
-    better a hit is than the next, which ranks forget. What the hundredth has everything has, so a list whose best is
-    hardly better, as the vectors' are for a rare code, gives little, and the words decide; what is not the best of a
-    long list has nothing to do with how long it is. A score compares a hit with the others of its answer.
+    S. Bruch, S. Gai and A. Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023: it keeps the
+    distance between a hit and the next, which ranks lose. A list whose best score hardly exceeds its hundredth, as that
+    of the vectors for a rare code, contributes little, and the words decide. The length of a list has no effect. Scores
+    compare hits of one answer only. Ties: nearest vector first.
     """
     if not by_vectors:
         vector, text = 0.0, 1.0
@@ -122,7 +122,7 @@ def _sum(
 
 
 def _shares(ranked: Scored) -> Scored:
-    """By how much each is above the ``DEEP``th, or above 0 in a shorter list, as a share of the best."""
+    """The excess of each score over the ``DEEP``th, or over 0 in a shorter list, as a share of the best."""
     best = ranked[0][1] if ranked else 0.0
     floor = max(0.0, ranked[DEEP - 1][1]) if len(ranked) >= DEEP else 0.0
     return [(key, (score - floor) / best if score > floor else 0.0) for key, score in ranked] if best > 0 else ranked

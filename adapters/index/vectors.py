@@ -255,7 +255,7 @@ class Vectors:
         return found
 
     def tag(self, scope: Scope) -> int:
-        """The number that stands for exactly this scope."""
+        """The number of exactly this scope."""
         with self._lock, _named_errors():
             if (tag := self._tags.get(scope)) is None:
                 tag = len(self._scopes) + 1
@@ -279,8 +279,8 @@ class Vectors:
         with self._lock, _named_errors():
             self._set_meta("analysis", analysis)
 
-    def changing(self, keys: Sequence[str]) -> None:
-        """Record that the lexical index is about to change these; only ``change`` clears that."""
+    def mark_dirty(self, keys: Sequence[str]) -> None:
+        """Mark entries as being written to the lexical index; ``change`` clears the mark."""
         with self._lock, _named_errors(), self._transaction() as run:
             self._set_meta("stamp", "")
             for key in keys:

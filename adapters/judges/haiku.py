@@ -223,7 +223,7 @@ class Haiku:
 
     def _disable(self, why: str) -> None:
         if self.disabled is None:
-            log.warning("The judge %s is disabled, the local order stands: %s", self.name, why)
+            log.warning("The judge %s is disabled, the local order is used: %s", self.name, why)
         self.disabled = why
 
 
@@ -231,7 +231,7 @@ class Haiku:
 
 
 def read(reply: object, ids: Iterable[str]) -> tuple[dict[str, float], int, str | None]:
-    """Scores by passage id, how many were ignored, and what is wrong when there are none.
+    """Scores by passage id, the number that were ignored, and the fault if there are none.
 
     A number from 0 to 10 for an id that was asked about is a score. The first word on an id counts, also if it is
     none: an answer that contradicts itself has no better half.

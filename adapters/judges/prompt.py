@@ -1,8 +1,8 @@
-"""What a language model is asked when it judges, and what it must answer.
+"""The prompt of the judge, and the form of its answer.
 
-Passages are data from anywhere, so nothing in them may speak to the model: each stands between tags that carry a nonce
-of this call, is cleaned of what is invisible, normalised (a full-width ``＜`` becomes ``<``) and then escaped, in that
-order. Its id says nothing of its place in the order.
+Passages are untrusted data and must not instruct the model: each is cleaned of invisible characters, normalised (a
+full-width ``＜`` becomes ``<``), escaped, in that order, and put between tags with a nonce of this call. Its id does
+not reveal its rank.
 """
 
 from __future__ import annotations

@@ -443,7 +443,7 @@ def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | No
             if not real.is_dir():
                 raise SettingsError(f"[backends.markdown] log_folder: there is no folder {folder}; make it")
             return root, "".join(f"{step}/" for step in real.relative_to(root.folder).parts)
-    raise SettingsError("[backends.markdown] log_folder must be in one of paths: what is appended there is to be found")
+    raise SettingsError("[backends.markdown] log_folder must be in one of paths, so that its notes can be found")
 
 
 def _is_media(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a day's notes lose with time, and which files lose nothing.
+"""Time decay of notes; evergreen files do not decay.
 
 Exponential decay: score × 0.5^(age / half-life). With the seed's 30 days: 7 days leave 85.07 %, 30 days 50 %, 90 days
 12.5 %, 180 days 1.56 %.
@@ -17,7 +17,7 @@ _DAY_S = 86_400
 
 
 def decay(age_days: float, half_life_days: float = HALF_LIFE_DAYS) -> float:
-    """What is left of a score after so many days, from 1 to 0; what is yet to come has lost nothing."""
+    """The remaining share of a score after so many days, from 1 to 0; 1 for a date in the future."""
     return float(0.5 ** (max(0.0, age_days) / half_life_days))
 
 
@@ -26,11 +26,11 @@ def age_days(then: datetime, now: datetime) -> float:
 
 
 def dated(document: str, modified: datetime | None) -> datetime | None:
-    """When what stands in a file was noted; ``None`` for what is evergreen.
+    """The date of a file's content; ``None`` for an evergreen file.
 
     ``document`` begins with the name of its folder, as in "workspace/memory/2026-03-24.md". In this order: the day in
-    the name of a daily log; nothing for MEMORY.md and whatever else stands in ``memory``; else when the file was
-    last written, ``None`` where that is not known yet.
+    the name of a daily log; None for MEMORY.md and every other file in ``memory``; else the time of the last write,
+    None if that is not known yet.
     """
     if match := _DAILY.search(document):
         try:

@@ -1,7 +1,7 @@
-"""Folders of Markdown, walked and read without being led astray.
+"""Lists and reads folders of Markdown safely.
 
-Nothing is opened but regular files below a root, each folder on the way by ``O_NOFOLLOW``, so that a
-link put there at any moment leads nowhere. What is not read is a ``Skip`` with its reason.
+Only regular files below a root are opened, and each folder on the way with ``O_NOFOLLOW``, so a link placed there at
+any moment has no effect. A file that is not read becomes a ``Skip`` with the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Signature = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder whose files are memory. ``only``: just these files of it, whatever they are called.
+    """A folder whose files are memory. ``only``: just these files, regardless of their names.
 
     ``suffixes``: what the names of the others end with.
     """
@@ -216,7 +216,7 @@ def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:
 
 
 def read(root: Root, path: str, max_bytes: int, setting: str = "max_file_mb") -> Content:
-    """The bytes of one file, all of the same moment. Raises ``Unreadable``; ``setting`` is where its limit stands."""
+    """The bytes of one file, all of the same moment. Raises ``Unreadable``, which names ``setting`` as its limit."""
     try:
         with open_parent(root.folder, path) as (folder, name):
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)

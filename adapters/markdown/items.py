@@ -1,4 +1,4 @@
-"""From a file's content to what can be found in it."""
+"""Splits a file into searchable items."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def document_of(file: Seen, content: Content, options: Options) -> Document:
 
 
 def _media_document(file: Seen, content: Content, mime: str, options: Options) -> Document:
-    """A picture or recording: one item, whose words are only shown, and which is found by what is in it."""
+    """A picture or recording as one item: its words are only shown; it is found by the vector of its bytes."""
     if not content.data:
         raise Unreadable("skipped: it is empty")
     scope, native = scope_of(file.root, file.path, options), file.document + MEDIA

@@ -1,4 +1,4 @@
-"""The log of a day in a folder of the user's: lines are appended to it, and nothing that stands there is touched."""
+"""Appends lines to a daily log in a folder of the user, and never changes existing lines."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def is_handle(text: str) -> bool:
 
 
 def shown(document: str, mime: str, size: int) -> str:
-    """What stands for the file in an answer, which has words only."""
+    """The text that represents the file in an answer, which has words only."""
     kind = "Picture" if mime.startswith("image/") else "Recording"
     return f"{kind}: {document} ({mime}, {max(1, size >> 10):,} kB)"
 

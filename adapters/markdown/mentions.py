@@ -1,4 +1,4 @@
-"""Notes that lead to each other: what the best hits name lifts those of the other hits that have it too.
+"""Raises hits that share a name with the best hits (unlinked mentions).
 
 A question that takes two notes to answer is like the first of them; the second is named in it. So the names in the
 best hits, which are runs of words with capitals and targets of ``[[wiki links]]``, are looked for in what else was
@@ -109,7 +109,7 @@ def links(note: Note) -> list[str]:
 def names(note: Note) -> list[str]:
     """What a note names, each once, at most ``NAMES``: with it, its own title, for notes that name it.
 
-    A line's end parts two names, or stands within one; nobody else has the one that is none.
+    A line end may part two names or be inside one: both readings are tried, and no other note has the wrong one.
     """
     found = dict.fromkeys(links(note))
     for text in (note.intro, note.line):
@@ -118,7 +118,7 @@ def names(note: Note) -> list[str]:
 
 
 def places(text: str, name: str) -> Iterator[int]:
-    """Where in a text a name ends that stands there as a whole, and not as a part of a longer word."""
+    """The ends of each occurrence of a name in a text, as a whole and not as part of a longer word."""
     start = text.find(name)
     while start >= 0:
         end = start + len(name)

@@ -1,4 +1,4 @@
-"""What can be set for Markdown memory, checked once."""
+"""The options of Markdown memory, checked once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Options:
 
     ``paths``: folders and single files of the user's; without any, those of [notes], with its ``ignore`` added and its
     owner and interval where these are not set here. ``bind``: whose they are (scope dimensions by name).
-    ``private``: names of files that are never shown to a group. ``ignore``: what is left out, in the patterns of
+    ``private``: names of files that are never shown to a group. ``ignore``: files to leave out, in the patterns of
     .gitignore, after those that hold anyway: hidden files and folders (`.obsidian` is one), `node_modules`,
     `__pycache__`; `!name` takes one back. ``remember_turns``: write every turn of a conversation down, not just notes.
     ``log_folder``: the folder, in one of ``paths``, that has the user's daily logs (``YYYY-MM-DD.md``), for what an

@@ -1,4 +1,4 @@
-"""How a search of Markdown orders what it found, on one screen: seed 001's pipeline.
+"""Orders the hits of a Markdown search: seed 001's pipeline, on one screen.
 
     by words ─┐
               ├─ merge ─ decay ─ sort ─ mentions ─ MMR ─ floor ─ top k
@@ -47,8 +47,8 @@ class Ranking:
     ``merge``: by score, each over its list's hundredth; by rank; by score as it is; or so with the seed's text
     score as it was written. ``mention_lift``: how far a hit rises at most when the best ones lead to it; 0 leaves it
     where it is. ``half_life_days``: 0 leaves decay out, the seed's is 30. ``mmr_lambda``: 1 leaves MMR out, the seed's
-    is 0.7. ``min_score``: what is below it is left out, except that a hit of words alone passes with a text score of at
-    least ``min(min_score, text_weight)``, behind all others.
+    is 0.7. ``min_score``: hits below it are left out, except that a hit of words alone passes with a text score of at
+    least ``min(min_score, text_weight)``, after all others.
     """
 
     merge: Merge = "convex"
@@ -77,7 +77,7 @@ def ranked(
     text: Callable[[str], str],
     now: datetime,
 ) -> Iterator[SearchResult]:
-    """What was ``merged``, best first. ``noted`` says when what a key stands for was noted (``None``: it does not age),
+    """What was ``merged``, best first. ``noted`` gives the date of a key's content (``None``: it does not age),
     ``note`` what of a user's file it is (``None``: of none), ``text`` what it says; none of them is asked where its
     step is left out."""
     if ranking.half_life_days:
@@ -105,8 +105,8 @@ def merged(
 def lifted(
     found: Iterable[SearchResult], question: str, note: Callable[[str], Note | None], lift: float
 ) -> Iterator[SearchResult]:
-    """Best first, once those that the best lead to have risen: 1 - (1 - score)(1 - lift · how surely). None falls by
-    its own score, and none behind the first ``AMONG`` moves."""
+    """Best first, once those that the best lead to have risen: 1 - (1 - score)(1 - lift · how surely). No score
+    falls, and no hit after the first ``AMONG`` moves."""
     rest = iter(found)
     head = list(islice(rest, AMONG))
     notes = {one.key: about for one in head if (about := note(one.key)) is not None}
@@ -118,7 +118,7 @@ def lifted(
 def aged(
     found: Iterable[SearchResult], noted: Callable[[str], datetime | None], now: datetime, half_life_days: float
 ) -> list[SearchResult]:
-    """Scores after what time has taken of them."""
+    """The hits with their scores after time decay."""
     return [
         one if (then := noted(one.key)) is None else _times(one, decay(age_days(then, now), half_life_days))
         for one in found

@@ -3,7 +3,7 @@
     [backends.mem0]                     # the default: a folder of our own
     adapter = "adapters.mem0:Mem0"
 
-    [backends.mem0]                     # what OpenClaw's plugin has; every option stands in `adapters.mem0.options`
+    [backends.mem0]                     # what OpenClaw's plugin has; every option is in `adapters.mem0.options`
     adapter = "adapters.mem0:Mem0"
     preset = "openclaw"
     port = 6333

@@ -1,4 +1,4 @@
-"""Mem0's memories in a local Qdrant folder of ours: all of it on one thread, and known by heart."""
+"""Mem0's memories in a local Qdrant folder of the gateway: on one thread, cached in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 UNEMBEDDED = "unembedded"
-"""Stands for the model in the name of the collection whose memories have no vector yet."""
+"""takes the place of the model in the name of the collection of memories without a vector"""
 
 
 class EmbeddedMem0:
@@ -42,7 +42,7 @@ class EmbeddedMem0:
         self._memory: Any = None
         self._hits: dict[str, Hit] = {}
         self._ends: dict[str, str] = {}
-        """the day on which mem0 lets a memory expire, of those that it gave one"""
+        """the expiry day of each memory that mem0 gave one"""
         self._documents: dict[tuple[Scope, str], list[tuple[int, int, str]]] = {}
         self._scopes: Counter[tuple[str, ...]] = Counter()
         self.refused: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""The ``mem0ai`` library with our vectors and our model in place of its providers."""
+"""The ``mem0ai`` library with the gateway's embedder and language model as its providers."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Model:
 class Frugal:
     """mem0's store, searched no deeper than ``depth``.
 
-    mem0 asks for four times what it is asked for, to order that anew by keywords and entities. A store without these,
-    as ours is, gives the same first ones; and to copy 400 payloads was most of what a search cost.
+    mem0 requests four times the limit, to rerank by keywords and entities. A store without these, like this one, gives
+    the same first results, and copying 400 payloads was most of the cost of a search.
     """
 
     def __init__(self, store: Any) -> None:
@@ -91,7 +91,7 @@ class Frugal:
 
 
 class Bare:
-    """Qdrant's local client for who knows by heart what a memory says: copying 100 payloads was a third of a search.
+    """Qdrant's local client without payloads, for a caller that caches them: copying 100 took a third of a search.
 
     mem0 needs two things of them: that a memory says something, and the day on which it ends (``ends``, by id), for it
     passes over what has expired. The question's vector is an array, for a list is copied float by float.
@@ -118,8 +118,8 @@ class Bare:
 def library(folder: Path) -> Any:
     """mem0's ``Memory``, silenced. Imported late: it takes 0.7 s of CPU.
 
-    mem0 reads these variables once, when it is imported; where others imported it before, its switches are turned.
-    The names of its providers are fixed, so ours stand under one of them: "langchain" needs no server and no key.
+    mem0 reads these variables once, when it is imported; if it was imported before, its module attributes are set.
+    The names of its providers are fixed, so the gateway's use one of them: "langchain" needs no server and no key.
     """
     own = folder / "mem0"  # mem0 writes a file of its own there when it is imported
     for path in (own, own / "config.json"):
@@ -142,7 +142,7 @@ def library(folder: Path) -> Any:
 
 
 def config(store: Mapping[str, object]) -> dict[str, object]:
-    """mem0's, with Qdrant as ``store`` describes it, and our vectors and our model."""
+    """mem0's configuration: Qdrant as in ``store``, the gateway's embedder and language model."""
     return {
         "vector_store": {"provider": "qdrant", "config": dict(store)},
         "embedder": {"provider": "langchain", "config": {}},

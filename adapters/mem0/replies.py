@@ -1,4 +1,4 @@
-"""What mem0 answers, from its library or its server, in the shapes of 1.x and 2.x.
+"""Reads the replies of mem0's library and server, in the shapes of 1.x and 2.x.
 
 2.x     {"results": [{"id": "…", "memory": "…", "score": 0.8, "user_id": "…", "created_at": "…", "metadata": {…}}]}
 1.x     the same, with "relations" next to it; its earliest form is the list alone
@@ -53,7 +53,7 @@ def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit],
 
 
 def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
-    """One result. What mem0 does not say of whose it is, it was asked for; what is not ours is of ``tenant``.
+    """One result. An owner that mem0 leaves out is that of the query; an external memory belongs to ``tenant``.
 
     Raises KeyError, TypeError, ValueError or AttributeError where it is none.
     """

@@ -1,13 +1,13 @@
-"""Mem0's own server (:8888) as a backend, read and written; what others stored there is found as well.
+"""Mem0's own server (:8888) as a backend, read and written; memories that others stored there are found as well.
 
     [backends.mem0]
     adapter = "adapters.mem0:Mem0Server"
     url = "http://127.0.0.1:8888"
     api_key_env = "MEM0_API_KEY"
 
-It gives each memory an id of its own; the event's id stands in the metadata, so that a delivery that is retried stores
-nothing twice. A server of 1.x takes the user next to the query, one of 2.x in ``filters``: which
-it is, is found out at the first question, and again when the server was upgraded.
+It gives each memory its own id; the event's id is in the metadata, so a retried delivery stores nothing twice. A server
+of 1.x takes the user next to the query, one of 2.x in ``filters``; the version is detected at the first query, and
+again after an upgrade of the server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The library as it is, on a Qdrant server that others use as well, or where mem0 itself makes the facts.
+"""Runs the mem0 library unchanged: on a Qdrant server that others share, or where mem0 itself derives the facts.
 
-Nothing is known by heart here: every question goes to mem0, and what others stored a moment ago is found. A server is
-connected to at the first question, so that one that is down now may be up then; a local folder has one thread.
+Nothing is cached here: every query goes to mem0, so memories that others have just stored are found. The connection to
+a server is made at the first query, so a server that is down at the start may be up by then; a local folder has one
+thread.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Plain:
             store.insert(vectors=vectors.tolist(), payloads=payloads, ids=[event.event_id for event in events])
 
     def infer(self, event: Event) -> tuple[str, ...]:
-        """Lets mem0 make facts of an event: their ids. Once: a retried delivery finds those of the first."""
+        """Lets mem0 derive facts from an event; returns their ids. Idempotent: a retry returns the first call's ids."""
         with named(self._options.url):
             memory = self._opened()
             if known := self._of_event(event.event_id):

@@ -1,7 +1,7 @@
-"""Qdrant's own client over our exchange: what the library asks a server is bounded and named as all else that is asked.
+"""Runs Qdrant's own client over `adapters.http`, so that its requests have the same bounds and errors as all others.
 
-The client would wait for each read anew, read a reply of any length and any compression, and go where the environment's
-proxies lead; and it would keep the key that it was given. It works in threads, the exchange on the loop.
+The client itself has a time-out for each read only, reads replies of any length and compression, uses the environment's
+proxies and keeps the key. It works in threads, the exchange on the event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fusion.errors import BackendTimeout, BackendUnreachable
 T = TypeVar("T")
 
 AFTER_S = 5.0
-"""how long after its deadline an exchange is waited for: it ends by itself, unless the loop has"""
+"""seconds to wait for an exchange after its deadline: it ends without help, unless the loop has ended"""
 
 
 class Through(httpx.BaseTransport):

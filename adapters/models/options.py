@@ -1,4 +1,4 @@
-"""What every language model is opened with: the table `[model]` of the configuration."""
+"""The options of every language model: the table `[model]` of the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``anthropic`` SDK, made harmless: no retries, no time-out of its own, no log lines with texts and keys in them.
+"""Opens the ``anthropic`` SDK safely: no retries, no time-out of its own, no log lines with texts and keys in them.
 
 Its time-out bounds each read, not the call, and retries add to it: the caller sets an outer deadline.
 """

@@ -1,7 +1,7 @@
-"""What a graph is asked, in Cypher that Neo4j and Memgraph both understand; what they say differently is a dialect's.
+"""The Cypher statements for a graph, for both Neo4j and Memgraph; a `Dialect` has their differences.
 
-Every statement only reads. In it stand names out of the configuration, which were checked; all else is a parameter.
-What bounds it stands in it too: of each node so many relationships are looked at, and so many come back.
+Every statement only reads. It contains validated names from the configuration; all else is a parameter. It is bounded
+in the relationships of each node that it scans and returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CANDIDATES = 64
 TIMES = ("at", "valid_from", "valid_to")
 
 ARMS = (1, 4, 16)
-"""nodes that are gone on from at once: a database plans a query for each of these numbers, and not for all between"""
+"""arms of a statement: a database plans a query for each of these numbers, not for all between"""
 
 Values = dict[str, object]
 
@@ -62,7 +62,7 @@ class Cypher:
         return wanted + [(self.options.scope[d], f"$_{d}") for d in self.options.filtered if d in named]
 
     def node_seen(self, node: str, scope: Scope, labels: str = "$labels") -> str:
-        """The node has one of the labels, and is whose the question asks for: what is nobody's is not."""
+        """Cypher: the node has one of the labels and an owner in ``scope``; a node without an owner never matches."""
         terms = [f"any(label IN labels({node}) WHERE label IN {labels})"]
         terms += [f"{node}.{name} = {value}" for name, value in self._owned(scope)]
         if "audience" in self.options.scope and scope.audience != "private":
@@ -129,8 +129,8 @@ class Cypher:
         )
 
     def related(self, origins: Sequence[str | int], scope: Scope) -> tuple[str, Values]:
-        """What is related to each of ``origins``, which are at most 16: an arm for each, so that each is cut off by
-        itself, whatever its degree. Arms that nothing is left for look for null, which is nowhere."""
+        """The relationships of each of at most 16 ``origins``: one arm for each, so that each is cut off separately,
+        regardless of degree. Unused arms match null, which matches nothing."""
         many = next(arms for arms in ARMS if arms >= len(origins))
         values: Values = {f"from{n}": origins[n] if n < len(origins) else None for n in range(many)}
         types = f":{'|'.join(self.options.relationships)}" if self.options.relationships else ""

@@ -1,4 +1,4 @@
-"""Which entities of a graph a question names. Pure.
+"""Finds the entities of a graph that a query names. Pure functions.
 
 A full-text index proposes entities, and those that are named to the letter come first, by the rules of
 `adapters.graph.names`: the longest name, regardless of case, accents and punctuation. Without an index names are looked
@@ -35,7 +35,7 @@ def telling_words(text: str) -> str:
 
 
 def spellings(text: str) -> list[str]:
-    """Everything in ``text`` that may be a name, as it stands there and as names are written."""
+    """All possible names in ``text``, as written there and in the usual spellings of names."""
     return list(islice(dict.fromkeys(map(storable, _spellings(text))), SPELLINGS))
 
 
@@ -60,7 +60,7 @@ def linked(text: str, candidates: Sequence[tuple[Node, Sequence[str]]]) -> list[
     if not candidates:
         return []
     keys = {node.native_id: {key(name) for name in names} - {""} for node, names in candidates}
-    meant = {name: place for place, name in enumerate(named(text, {k for some in keys.values() for k in some}))}
+    named_at = {name: place for place, name in enumerate(named(text, {k for some in keys.values() for k in some}))}
     there = {name for _, _, name in spans(text)}
     asked = frozenset(stems(text))
     found: dict[str, tuple[float, int, Node]] = {}
@@ -68,7 +68,7 @@ def linked(text: str, candidates: Sequence[tuple[Node, Sequence[str]]]) -> list[
         mine = keys[node.native_id]
         if node.native_id in found:
             continue
-        if places := [meant[name] for name in mine if name in meant]:
+        if places := [named_at[name] for name in mine if name in named_at]:
             found[node.native_id] = 1.0, min(places), node
         elif mine.isdisjoint(there):  # a name within a longer one does not count
             share = max((_share(name, asked) for name in mine), default=0.0)

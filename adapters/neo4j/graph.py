@@ -1,7 +1,7 @@
-"""The backend: what is asked of the database for one question, and in which order its answers stand.
+"""The backend: runs the queries of one search, and ranks their results.
 
-One read transaction a question: the entities that it names, what the database's own indexes find of its words and its
-meaning, then one or two hops from there. The three lists are fused by their ranks.
+A search is one read transaction: the entities that the query names, the results of the database's own full-text and
+vector indexes, then one or two hops from there. The three lists are fused by their ranks.
 
 A cold Neo4j takes longer to plan such queries than a question has, and forgets its plan when the question is cut off:
 a cancelled query runs once more, alone, in the background, so that the next one finds the plans cached.
@@ -112,7 +112,7 @@ class Neo4j:
             await self._bolt.reading(work, PLAN_S)
 
     async def describe(self) -> Description:
-        """How many nodes of its labels there are, and what is wrong with how it is set up, with the fix."""
+        """Count the nodes of its labels, and report faults of the setup with the fix."""
 
         async def look(run: Run) -> tuple[list[Row], list[Row]]:
             return await run(self._cypher.count()), await run(self._cypher.sampled())

@@ -1,4 +1,4 @@
-"""The table of a graph in fusion.toml, checked before anything of it may stand in a query."""
+"""The table of a graph in fusion.toml, validated before any of its names is used in a query."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Options:
 
     @classmethod
     def of(cls, options: Mapping[str, object], where: str) -> Self:
-        """Raises ``SettingsError``, which names ``where``, the key and what may stand there."""
+        """Raises ``SettingsError``, which names ``where``, the key and its valid values."""
         given: dict[str, Any] = {key: value for key, value in options.items() if key not in NAMES}
         known = [one.name for one in fields(cls)]
         for key, value in given.items():
@@ -103,7 +103,7 @@ class Options:
             raise SettingsError(f"[{where}] {error}") from None
 
     def in_queries(self) -> Mapping[str, tuple[str, ...]]:
-        """Every name that stands in a query, by the key that gives it."""
+        """Every name that is used in a query, by the key that gives it."""
         lists = ("entities", "names", "aliases", "passages", "texts", "relationships", "facts")
         single = ("name_index", "text_index", "vector_index", "vector_property", "id", "at", "valid_from", "valid_to")
         return {

@@ -1,7 +1,7 @@
-"""What the statements of `cypher` bring back: nodes and relationships, and the hits that they are. Pure.
+"""Reads the rows of `cypher` as nodes, relationships and hits. Pure functions.
 
-A graph is somebody else's, so nothing is believed: what has another type than it should is left out, and a row without
-what makes it one raises.
+The graph is external, so every value is validated: a value of a wrong type is left out, and a row without its required
+values raises.
 """
 
 from __future__ import annotations

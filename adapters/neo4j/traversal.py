@@ -1,4 +1,4 @@
-"""How far a question leads in a graph, and what it passes is worth. Pure: the caller asks the database, hop by hop.
+"""Spreading activation over a graph from the entities of a query. Pure: the caller queries the database for each hop.
 
 Activation starts at the entities that the question names and spreads along relationships: half of it is left with each
 hop (seed 000's graph proximity), and of a node with many relationships each gets less of it. A relationship between two
@@ -18,7 +18,7 @@ from fusion.contract import Hit, Query
 from fusion.lib.words import stems
 
 FRONTIER = 16
-"""nodes of the first hop that the second goes on from, the rarest first"""
+"""nodes of the first hop from which the second starts, best first"""
 
 WORDS = 2.0
 """how much more a hit counts that has all words of the question than one that has none"""
@@ -98,9 +98,9 @@ class Walk:
         self._seen.update(one.node.ident for one in self.frontier)
 
     def hop(self, rows: Sequence[Row], depth: int) -> None:
-        """Goes on with what is related to the ``frontier``: rows of `Cypher.related`, whose ``came`` is a place in it.
+        """One hop from the frontier. Hubs may start a walk but are never passed through.
 
-        A hub is a place to start from; further on it is never passed: what it is related to says little.
+        ``rows`` are those of `Cypher.related`; ``came`` is an index into the frontier.
         """
         arms: defaultdict[int, list[Row]] = defaultdict(list)
         for row in rows:
@@ -129,7 +129,7 @@ class Walk:
         self._seen.update(one.node.ident for one in self.frontier)
 
     def ranked(self, limit: int) -> list[Hit]:
-        """What was passed, best first."""
+        """The hits of the walk, best first."""
         scores = {id_: said.activation * (1 + WORDS * said.words) for id_, said in self._said.items()}
         best = sorted(scores, key=lambda id_: (-scores[id_], id_))[:limit]
         return [self._hit(self._said[id_], round(scores[id_], 6)) for id_ in best]
@@ -152,7 +152,7 @@ class Walk:
                 yield _Step(here, edge, node, bool(row["forward"]))
 
     def _take(self, step: _Step, activation: float, passed: Collection[str]) -> float:
-        """Takes in what a step says: how much it is worth to go on from there."""
+        """Record the hits of a step; returns the weight of continuing from its node."""
         edge, node = step.edge, step.node
         if node.text:
             self._say(node, step.path if node.is_entity and node.name else step.here.path, activation)

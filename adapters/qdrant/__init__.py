@@ -8,7 +8,7 @@
     adapter = "adapters.qdrant:Qdrant"
     replicas = 2
 
-Options of both (those of one alone stand in `adapters.qdrant.options`):
+Options of both (those of one alone are in `adapters.qdrant.options`):
 
     url = "http://127.0.0.1:6333"       # of REST; 6334 is usually gRPC, which is not spoken here
     api_key_env = "QDRANT_API_KEY"      # the environment variable with its key; or api_key_file, read for each request

@@ -1,4 +1,4 @@
-"""Qdrant's REST interface, as much of it as memories need. Bodies and results are Qdrant's own JSON."""
+"""A client of Qdrant's REST interface. Bodies and results are Qdrant's own JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A collection that somebody else fills, as a backend that only reads."""
+"""A Qdrant collection that others fill, as a read-only backend."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ class Collection:
         try:
             points = await self._client.query(self._options.collection, body, max(left, 0.001))
         except HttpStatus as error:
-            self._known = None  # it may have been made anew, of another shape
+            self._known = None  # it may have been recreated with another shape
             raise await self._explained(error) from None
         hits, dropped = self._reader.hits(points[:limit], query.scope, rising=self._is_distance(shape))
         return PartialHits(hits, dropped) if dropped else hits
 
     async def describe(self) -> Description:
-        """How many points there are, and what is wrong with the collection."""
+        """Count the points and report faults of the collection."""
         try:
             await self._shape(DESCRIBE_S)
             await self._client.require_search(self._options.collection, DESCRIBE_S)
@@ -183,7 +183,7 @@ def _fix(error: BackendError) -> str:
 
 
 class Reader:
-    """Reads points as hits, each field where the options say that it stands."""
+    """Reads points as hits, each field from the payload key in the options."""
 
     def __init__(self, options: Theirs) -> None:
         self._paths = {name: tuple(path.split(".")) for name, path in options.fields.items()}

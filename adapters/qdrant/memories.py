@@ -1,11 +1,11 @@
-"""The gateway's own memories in Qdrant: the way past one machine.
+"""Stores the gateway's own memories on a Qdrant server, for more than one machine.
 
 A collection has a dense vector of the embedder's and a sparse one of the words (`adapters.qdrant.sparse`); a point is a
 memory, its id the event's, its payload that of `adapters.qdrant.payload`. Vectors of two models are never in one
 collection, for its name carries the model's identity: with another model there is a new one, which the memories of the
 old are copied into. The old one stays, as another gateway may be using it; delete it if none does.
-What is forgotten is deleted from both. What is stored while the model is away has no dense vector: its words find it,
-and the vector follows in the background.
+A forgotten memory is deleted from both. A memory stored while the model is unavailable has no dense vector: its words
+find it, and the vector is computed in the background.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ INDEXED = {
     **dict.fromkeys(("began", "created_at", "valid_to"), "datetime"),
     "start": "integer",
 }
-"""of a payload: what is filtered by, and by what neighbours stand in order"""
+"""the payload keys for filters and for the order of neighbours"""
 WRITE_S, DESCRIBE_S, BESIDE_S = 30.0, 1.0, 5.0
 PAGE = 64
 """points read, embedded and written in one go"""
@@ -167,7 +167,7 @@ class Qdrant:
         return [nearest(hit, next(near), span) if hit.place is not None else [] for hit in hits]
 
     async def describe(self) -> Description:
-        """Memories, and those of them that wait for a vector; what is wrong, with the fix."""
+        """Count the memories and those without a vector; report faults with the fix."""
         notes = []
         if self._embedder is None:
             notes.append("No embedding model: Qdrant is searched by words only. Fix: configure [embedder].")
@@ -418,7 +418,7 @@ def neighbour_filters(hit: Hit, span: int) -> list[Mapping[str, Any]]:
 
 
 def nearest(hit: Hit, points: Sequence[Any], span: int) -> list[Hit]:
-    """Of what was found on both sides, up to ``span`` before the hit and after it, in the order of the document."""
+    """The neighbours of ``hit`` among ``points``: at most ``span`` before and after it, in document order."""
     found, _ = hits_of_points(points)
     same = {other.native_id: other.scored(None) for other in found if other.place and other.scope == hit.scope}
     order = sorted(same.values(), key=_stands)

@@ -1,4 +1,4 @@
-"""The options of a Qdrant server, and of what is kept there."""
+"""The options of a Qdrant server and of its collections."""
 
 from __future__ import annotations
 

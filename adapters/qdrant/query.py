@@ -1,4 +1,4 @@
-"""A search in Qdrant's words."""
+"""Builds a search request for Qdrant."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def question(
 ) -> dict[str, Any] | None:
     """The body of POST /points/query; ``None`` where there is nothing to ask by.
 
-    ``vector`` and ``words`` come with the names of their vectors. The filter stands in each of the searches that are
-    merged, so that what is filtered out uses up no place in them.
+    ``vector`` and ``words`` come with the names of their vectors. The filter is in each of the merged searches,
+    so filtered points take no place in them.
     """
     searches = [
         {

@@ -1,4 +1,4 @@
-"""What a collection is made of, whether that is what is expected of it, and what may be the id of a point."""
+"""The schema of a collection, its validation, and the valid ids of a point."""
 
 from __future__ import annotations
 

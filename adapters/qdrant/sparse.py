@@ -1,7 +1,7 @@
-"""Texts as sparse vectors, so that Qdrant's own inner product of a question and a memory is their BM25.
+"""Texts as sparse vectors, so that Qdrant's inner product of a query and a memory is their BM25 score.
 
 A term's number is that of fastembed's ``Qdrant/bm25``, the usual maker of such vectors: the MurmurHash3 of its English
-stem, without sign. A memory weighs each of its terms by how often it stands there (Robertson and Zaragoza, "The
+stem, without sign. A memory weighs each of its terms by its frequency (Robertson and Zaragoza, "The
 probabilistic relevance framework: BM25 and beyond", 2009; k1 = 1.2, b = .75); a question weighs each as 1; and Qdrant
 multiplies by idf, which it keeps up to date, where the vector's modifier says so.
 """

@@ -1,7 +1,7 @@
-"""Which names are one entity: aliases that a text gives, and spellings that differ only in case, accents and the like.
+"""Resolves names to entities: by aliases that a text gives, and regardless of case, accents and the like.
 
 A name is resolved in three steps: exactly (but for case, accents and punctuation: `adapters.graph.names.key`); by an
-alias, which is an edge that a memory asserts; else by what is left of it without an article and blanks.
+alias, which is an edge that a memory asserts; else without articles and blanks.
 """
 
 from __future__ import annotations
@@ -94,8 +94,10 @@ def resolve(db: Connection, text: str, scope: Scope) -> dict[int, tuple[str, flo
     if not spelt:
         return {}
     rows = _known(db, scope.tenant, scope.user_id, spelt)
-    meant = set(named(text, rows.keys()))
-    found = sorted((row for name, same in rows.items() if name in meant for row in same), key=lambda r: (r[2], r[0]))
+    mentioned = set(named(text, rows.keys()))
+    found = sorted(
+        (row for name, same in rows.items() if name in mentioned for row in same), key=lambda r: (r[2], r[0])
+    )
     return {entity: (name, rarity(mentions)) for entity, name, mentions in found[:MAX_QUERY_ENTITIES]}
 
 

@@ -43,7 +43,7 @@ STATED = 1.0
 """by how much a name is likelier where an edge joins it to the one that the passage was found through"""
 
 START = 0
-"""stands for the question where a passage's id says whence a walk came: SQLite's ids begin at 1"""
+"""takes the place of a passage id for a walk that came from the query: SQLite's ids begin at 1"""
 
 ELSEWHERE = -1
 """stands for the memories of a hub that are not looked at: what comes to them is lost, for a hub says little"""
@@ -98,7 +98,7 @@ class Walk:
         """The entities that a step passes through, with what comes to each from where, most promising first.
 
         From a passage to a name in it, weighted by rarity; neither to a hub, nor to what the question itself
-        names, nor to a name that stands nowhere else.
+        names, nor to a name that occurs nowhere else.
         """
         leaving: dict[int, Amounts] = {} if self._step else {e: {START: r.activation} for e, r in self.reached.items()}
         edge_between = {(e.memory, *ends): e for e in edges for ends in ((e.subject, e.object), (e.object, e.subject))}

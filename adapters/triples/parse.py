@@ -1,4 +1,4 @@
-"""Reads the triples that people write down themselves. A pure function of a text; no model, linear in its length.
+"""Parses triples that people write in their notes. A pure function of a text; no model, linear in its length.
 
     ---
     title: Bug gateway           the note's name: what its own lines and links are about
@@ -44,7 +44,7 @@ MOST = 200
 """facts, and names, of one text: what has more is an export, and its first ones name it well enough"""
 
 LONGEST_PART = 120
-"""characters of a subject, relation or object: longer, and the arrow stood in a sentence"""
+"""characters of a subject, relation or object: longer, and the arrow is part of a sentence"""
 
 BEGINNING = 160
 """characters of a text in which the title that it opens with is looked for"""
@@ -101,7 +101,7 @@ def parse(text: str, document: str | None = None) -> Parsed:
 
 @lru_cache(maxsize=16_384)
 def about(beginning: str, document: str | None) -> frozenset[str]:
-    """The keys of what a text is about, by its beginning and the document that it stands in."""
+    """The keys of what a text is about, by its beginning and its document."""
     front, _ = read(beginning) if beginning.startswith("---") else ([], [])
     subject = _title(_fields(front)) or _stem(document) or lead(beginning)
     return frozenset(filter(None, (key(subject), key(bare(subject) or "")))) if subject else frozenset()

@@ -1,4 +1,4 @@
-"""The six relations that many predicates come down to, and which way each of them runs.
+"""Maps predicates to six relations and their directions.
 
 A predicate is stored as it was written; its relation is computed from its words, so a later change of the rules needs
 no migration. A predicate of none of the six is walked like the others, and found by its words.
@@ -77,7 +77,7 @@ def relation(predicate: str) -> Relation:
     return _KNOWN.get(tuple(part for part in parts if part not in _AUXILIARY), Relation(""))
 
 
-def asked(text: str) -> frozenset[Type]:
+def asked_relations(text: str) -> frozenset[Type]:
     """The relations that a question asks after: "what does the gateway depend on?" asks after USES."""
     parts = _stemmed(text)
     spans = {parts[i : i + size] for i in range(len(parts)) for size in (1, 2, 3)}
@@ -88,7 +88,7 @@ _REPO = re.compile(r"(?:https?://|git@)?[\w.-]*(?:github|gitlab|codeberg)\.\w+[/
 
 
 def types(fact: Fact) -> Iterator[tuple[str, str]]:
-    """What the ends of a fact are, by what it says of them: what is used is a tool, what is decided on a decision."""
+    """The types of a fact's ends by its relation: the object of USES is a tool, that of DECIDES a decision."""
     found = relation(fact.predicate)
     subject, object_ = (fact.object, fact.subject) if found.inverse else (fact.subject, fact.object)
     if found.type == "USES":

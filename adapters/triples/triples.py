@@ -24,7 +24,7 @@ from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
 from adapters.triples.parse import BEGINNING, about, parse
-from adapters.triples.relations import ALSO_CALLED, asked, relation, types
+from adapters.triples.relations import ALSO_CALLED, asked_relations, relation, types
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -223,7 +223,7 @@ class Triples(GraphStore):
 
     def _facts(self, db: Connection, query: Query, view: Condition, keys: Sequence[str]) -> list[list[Asserted]]:
         """The edges among these keys that match well, in this order, each as a list of its assertions."""
-        words, wanted = set(stems(query.text)), asked(query.text) - {"", "RELATES_TO"}
+        words, wanted = set(stems(query.text)), asked_relations(query.text) - {"", "RELATES_TO"}
         matching: dict[str, tuple[str, str, str]] = {}
         for fact, *said in tuples(
             db,

@@ -111,7 +111,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "triples.aliases": lambda text: list(names.aliases(text)),
     "triples.loose": names.loose,
     "triples.relation": relations.relation,
-    "triples.asked": relations.asked,
+    "triples.asked": relations.asked_relations,
     "graph.key": key,
     "graph.spans": spans,
     "cortex.concepts": concepts,

@@ -207,7 +207,7 @@ async def test_items_that_are_none_are_counted() -> None:
         ({"fields": {"text": "t"}}, "where native_id and text are"),
         ({"fields": {"native_id": "i", "text": "t", "colour": "c"}}, "fields has no colour"),
         ({"body": {"q": "{words}"}}, "{words} has no value"),
-        ({"path": "/of/{user_id}"}, "{user_id} stands in path, so bound or values must fix it"),
+        ({"path": "/of/{user_id}"}, "{user_id} is used in path; fix it in bound or values"),
         ({"filters": ["user_id"]}, "neither path nor body passes on"),
         ({"filters": ["colour"]}, "filters names some of"),
         ({"method": "PUT"}, "GET or POST"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from adapters.triples.names import aliases, loose
 from adapters.triples.parse import about, bare, lead
-from adapters.triples.relations import Relation, asked, relation, strength, types
+from adapters.triples.relations import Relation, asked_relations, relation, strength, types
 from fusion.contract import Fact
 
 
@@ -41,9 +41,9 @@ def test_free_predicates_come_down_to_six(predicate: str, found: Relation) -> No
 
 def test_what_a_question_asks_after() -> None:
     """Its words name relations as predicates do."""
-    assert asked("What does the gateway depend on?") == {"USES"}
-    assert asked("Who is blocked by the release?") == {"BLOCKED_BY"}
-    assert asked("Where was the heron?") == frozenset()
+    assert asked_relations("What does the gateway depend on?") == {"USES"}
+    assert asked_relations("Who is blocked by the release?") == {"BLOCKED_BY"}
+    assert asked_relations("Where was the heron?") == frozenset()
 
 
 def test_a_link_leads_on_less_than_a_statement() -> None:
