@@ -1,7 +1,8 @@
 """Reads the front matter of a Markdown document (YAML between two `---` lines) leniently.
 
 If the front matter is not valid YAML, each entry is read separately, and an invalid entry is taken as plain text: a
-fault in one entry affects neither the other entries nor the note.
+fault in one entry affects neither the other entries nor the note. Aliases (`*name`) are plain text as well: aliases of
+aliases would make gigabytes of a few kilobytes.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ HEAD_CHARS = 8_000
 BRACKETS = 100
 """largest number in a YAML text that is parsed: libyaml takes quadratic time for brackets that are never closed"""
 KEY_CHARS = 80
+VALUE_CHARS = 1_000
+"""of a value that are kept: a title precedes every chunk of its note"""
 
 _FENCE = re.compile(r"-{3,}[ \t]*|\.\.\.[ \t]*")
 _ENTRY = re.compile(r"([^\s:#\-\[{&*!|>'\"%@`][^:]{0,79}?)\s*:(?:\s+(.*))?$")
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """The fields of the front matter, with keys in lower case and lists joined by ``, ``."""
+    """The fields of the front matter, with keys in lower case and lists joined by ``, `` and cut at VALUE_CHARS."""
     joined: dict[str, str] = {}
     for key, values in read(text)[0]:
-        joined[key.lower()] = ", ".join(values)
+        joined[key.lower()] = ", ".join(values)[:VALUE_CHARS]
     return joined
 
 
@@ -68,13 +71,19 @@ def _entries(lines: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def _parsed(yaml: str) -> dict[Any, Any] | None:
-    """The mapping in a YAML text, with all scalars as text; empty for other types, None for invalid YAML."""
+    """The mapping in a YAML text, with all scalars as text; empty for other types.
+
+    None for invalid YAML, and for YAML with aliases: they are found before any value is built.
+    """
     if yaml.count("[") + yaml.count("{") > BRACKETS:
         return None
     import yaml as library
 
+    loader = getattr(library, "CBaseLoader", library.BaseLoader)
     try:
-        found = library.load(yaml, Loader=getattr(library, "CBaseLoader", library.BaseLoader))  # noqa: S506 - strings only
+        if "*" in yaml and any(isinstance(event, library.AliasEvent) for event in library.parse(yaml, Loader=loader)):
+            return None
+        found = library.load(yaml, Loader=loader)  # noqa: S506 - strings only
     except (library.YAMLError, RecursionError, ValueError):
         return None
     return found if isinstance(found, dict) else {}
@@ -84,9 +93,9 @@ def _values(value: object) -> Iterator[str]:
     """The texts of a scalar or a list of scalars; a wiki link, which YAML reads as nested lists, is written back."""
     for one in value if isinstance(value, list) and not _is_link(value) else [value]:
         if _is_link(one):
-            yield f"[[{', '.join(one[0])}]]"
+            yield f"[[{', '.join(one[0])[: VALUE_CHARS - 4]}]]"
         elif isinstance(one, str) and one.strip():
-            yield " ".join(one.split())
+            yield " ".join(one.split())[:VALUE_CHARS]
 
 
 def _is_link(value: object) -> TypeGuard[list[list[str]]]:

@@ -142,6 +142,14 @@ UNITS = (
 """what is repeated"""
 
 
+def aliased(n: int) -> str:
+    """Front matter whose YAML aliases would unfold to the cube of its length."""
+    n = min(n, front_matter.HEAD_CHARS - 100)
+    words, names, keys = n * 3 // 10, n // 10, n * 6 // 10
+    lines = [f"x: &x {'s ' * (words // 2)}", f"b: &b [{','.join(['*x'] * (names // 3))}]"]
+    return "\n".join([*lines, *(f"k{i}: *b" for i in range(keys // 10))])
+
+
 def texts() -> dict[str, Callable[[int], str]]:
     """Hostile texts by name, each for a number of characters."""
     made: dict[str, Callable[[int], str]] = {}
@@ -160,4 +168,5 @@ def texts() -> dict[str, Callable[[int], str]]:
     made["scores without an end"] = lambda n: '{"scores":[' + '{"id":"a","score":1},' * (n // 22)
     made["a string without an end"] = lambda n: '{"scores":"' + "a" * n
     made["quotes inside a string"] = lambda n: '{"scores":"' + 'a" b ' * (n // 5)
+    made["YAML aliases of aliases"] = aliased
     return made

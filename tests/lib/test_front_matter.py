@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.lib.front_matter import front_matter, read
+from fusion.lib.front_matter import HEAD_CHARS, VALUE_CHARS, front_matter, read
+from tests.fire.functions import aliased
 
 NOTE = """---
 title: "Gateway"
@@ -82,9 +83,36 @@ def test_front_matter_that_is_broken_keeps_the_other_fields(broken: str, value: 
         assert found["title"] == value
 
 
+@pytest.mark.feature("YAML aliases in a note's front matter are text: a few kilobytes never become megabytes")
+@pytest.mark.parametrize("key", ["k329", "title"])
+def test_front_matter_does_not_unfold_aliases(key: str) -> None:
+    """Short heads whose aliases would unfold to hundreds of megabytes: each alias is its own text."""
+    text = f"---\n{aliased(7_500)}\n{key}: *b\ndate: 2026-03-04\n---\nBody."
+    fields, body = read(text)
+    assert front_matter(text)[key] == "*b"
+    assert front_matter(text)["date"] == "2026-03-04"
+    assert sum(len(value) for _, values in fields for value in values) <= HEAD_CHARS
+    assert body == ["Body."]
+
+
+def test_front_matter_keeps_an_entry_with_an_anchor() -> None:
+    """An anchor is no part of its value, with and without an alias to it."""
+    assert front_matter("---\na: &x one\n---\n") == {"a": "one"}
+    assert front_matter("---\na: &x one\nb: *x\nc: 5 * 3\n---\n") == {"a": "one", "b": "*x", "c": "5 * 3"}
+
+
+@pytest.mark.parametrize("title", ["a" * 7_000, "[" + "a," * 3_000 + "a]", "[[" + "a," * 3_000 + "a]]"])
+def test_front_matter_limits_the_length_of_a_value(title: str) -> None:
+    """A title precedes every chunk of its note."""
+    found = front_matter(f"---\ntitle: {title}\ndate: 2026-03-04\n---\nBody.")
+    assert 0 < len(found["title"]) <= VALUE_CHARS
+    assert found["date"] == "2026-03-04"
+
+
 @given(st.text(st.sampled_from("ab:-[]{}&*!|>'\"%@`#, \n\t\u2028é"), max_size=200))
 def test_any_front_matter_is_read(head: str) -> None:
-    """No error, no line of the body is lost, and a value is never empty or of several lines."""
+    """No error, no line of the body is lost, a value is never empty or of several lines, and values do not grow."""
     fields, body = read(f"---\n{head}\n---\nlast")
     assert body[-1] == "last"
     assert all(key and "\n" not in key and all(v and "\n" not in v for v in values) for key, values in fields)
+    assert sum(len(value) for _, values in fields for value in values) <= 2 * len(head)
