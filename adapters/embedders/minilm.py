@@ -47,9 +47,9 @@ Result = TypeVar("Result")
 class MiniLM:
     """The `Embedder` port. ``open`` raises ``ModelMissing``, which says how to fix it.
 
-    Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound what is held in memory, ``token_store_mb`` and
-    ``dense_store_mb`` (1024 each) what is kept on disk, ``threads`` (the cores, at most 2) how many texts are encoded
-    at once while storing. Belongs to one event loop.
+    Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound the cache in memory, ``token_store_mb`` and
+    ``dense_store_mb`` (1024 each) the cache on disk, ``threads`` (the cores, at most 2) the texts that are encoded at
+    once while storing. Belongs to one event loop.
     """
 
     identity = IDENTITY
@@ -102,7 +102,7 @@ class MiniLM:
             else:
                 found[text] = dense
         if missing:
-            # A question is seldom what is stored: to look for it first would only keep it from being encoded.
+            # A query is seldom a stored text: a lookup first would only delay its encoding.
             is_question = not keep and len(texts) == 1
             on_disk = {} if is_question else await self._in_thread(self._store.dense, missing)
             for text, dense in on_disk.items():
@@ -120,7 +120,7 @@ class MiniLM:
         return (await self._asked([text]))[text].tokens
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
-        """As the port has it; the first texts are encoded first, and what was begun in time is kept for next time."""
+        """See the port; texts are encoded in order, and those begun in time are cached for the next call."""
         self._check_open()
         until = asyncio.get_running_loop().time() + deadline_s
         found = {text: held for text in texts if (held := self._tokens.get(text)) is not None}
@@ -168,7 +168,7 @@ class MiniLM:
         return found | await landed(joined)
 
     async def _kept(self, texts: Sequence[str]) -> dict[str, Encoded]:
-        """Encodes what is being stored: side by side with others who store, and kept on disk."""
+        """Encode texts to store, in parallel with other callers, and cache them on disk."""
         return await landed(self._flights.board(texts, self._fly))
 
     async def _fly_query(self, mine: dict[str, Flight[Encoded]]) -> None:
@@ -190,7 +190,7 @@ class MiniLM:
             async with turns:
                 await self._encode_and_keep(portion, mine, self._store_threads)
 
-        # Of about the same length, so that little is padding. Characters stand for tokens, which are not counted yet.
+        # Of similar length, to have little padding. Characters estimate tokens, which are not counted yet.
         async with asyncio.TaskGroup() as group:
             for portion in _portions(sorted(mine, key=len), _PORTION_TEXTS):
                 group.create_task(one(portion))
@@ -242,7 +242,7 @@ class MiniLM:
 
 
 def _portions(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:
-    """In their order, so many that a thread is soon free again; never an empty one."""
+    """Split the texts, in order, into portions that soon free a thread; none is empty."""
     portion: list[str] = []
     characters = 0
     for text in texts:

@@ -66,7 +66,7 @@ class Options:
             return ""
         where = "api_key_file" if self.api_key_file else self.api_key_env
         if not key or not key.isascii() or not key.isprintable():
-            raise Unauthorized(f"there is no key in {where}" if not key else f"what is in {where} is no key")
+            raise Unauthorized(f"there is no key in {where}" if not key else f"the content of {where} is no key")
         return key
 
 

@@ -16,7 +16,7 @@ from itertools import chain, islice
 
 UNKNOWN, FIRST, LAST = "[UNK]", "[CLS]", "[SEP]"
 _LONGEST_WORD = 100
-# Characters. BERT's own limit: what is longer is no word, and greedy matching is quadratic in it.
+# Characters. BERT's own limit: longer strings are no words, and greedy matching is quadratic in the length.
 _REMEMBERED_WORDS = 32_768
 _ASCII_PUNCTUATION = frozenset(string.punctuation)
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co"})
@@ -49,7 +49,7 @@ class WordPiece:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
         self.first, self.last, self.padding = self._ids[FIRST], self._ids[LAST], self._ids["[PAD]"]
         self._unknown = self._ids[UNKNOWN]
-        # Words repeat: remembering them makes a text ten times cheaper than cutting it anew.
+        # Words repeat: caching them makes a text ten times cheaper than splitting it again.
         self._of_word = lru_cache(maxsize=_REMEMBERED_WORDS)(self._cut)
 
     def knows(self, word: str) -> bool:
@@ -127,7 +127,7 @@ def _stands_alone(character: str) -> bool:
 
 
 def _plain(word: str) -> str:
-    """Lower case without accents: decomposed, combining marks dropped, then each character lowered by itself."""
+    """Lower case without accents: decomposed, combining marks dropped, then each character lowered separately."""
     if word.isascii():
         return word.lower()
     bare = (c for c in unicodedata.normalize("NFD", word) if unicodedata.category(c) != "Mn")

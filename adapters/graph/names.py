@@ -61,7 +61,7 @@ def _spans(plain: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _boundaries(plain: str) -> tuple[list[int], list[int]]:
-    """Where units start and end: words, and each character of an unspaced script."""
+    """The start and end of each unit: words, and each character of an unspaced script."""
     starts, ends = [], []
     for word in re.finditer(r"\S+", plain):
         if word.group().isascii() or not _UNSPACED.search(word.group()):

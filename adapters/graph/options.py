@@ -12,7 +12,7 @@ from fusion.lib.did_you_mean import hint
 
 @dataclass(frozen=True, slots=True)
 class WalkOptions:
-    """How far and how wide a walk goes.
+    """The depth and width of a walk.
 
     ``hops`` between what a query names and a memory: one that mentions it is 1 away, one that mentions its neighbour 2.
     Seed 000 walks 2; a third brings in most of a small graph. ``fan_out`` is how many edges of one entity are walked,

@@ -255,7 +255,7 @@ class GraphStore:
 
 
 def held_in(db: Connection, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:
-    """As `fusion.contract.ListsEvents.events`."""
+    """See `fusion.contract.ListsEvents.events`."""
     rows = db.execute("select * from memory where event_id > ? order by event_id limit ?", (after, limit))
     return [(event_of(row), (row["event_id"],)) for row in rows]
 

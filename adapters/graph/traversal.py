@@ -315,7 +315,7 @@ def ranks(found: Sequence[LinkedMemory]) -> dict[int, int]:
 
 
 def shares(found: Sequence[LinkedMemory]) -> dict[int, float]:
-    """Of each memory, its strength over that of the strongest as many hops away, 0 to 1; ``found`` strongest first."""
+    """The strength of each memory relative to the strongest at its distance, 0 to 1; ``found`` strongest first."""
     top: dict[int, float] = {}
     for f in found:
         top.setdefault(f.hops, f.strength)

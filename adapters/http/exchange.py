@@ -1,4 +1,4 @@
-"""Fetching JSON from a memory system over HTTP: bounded in time and in bytes, and with every failure named.
+"""Fetches JSON from a memory system over HTTP, bounded in time and bytes; every failure is a `BackendError`.
 
 One `Http` a backend: one session, kept connections. It guards against servers that crash, hang or lie:
 
@@ -72,11 +72,11 @@ class Http:
         return (await self.exchange("GET", path, deadline_s))[1]
 
     async def put(self, path: str, body: object, deadline_s: float) -> Any:
-        """As ``post``."""
+        """See ``post``."""
         return (await self.exchange("PUT", path, deadline_s, orjson.dumps(body)))[1]
 
     async def delete(self, path: str, deadline_s: float) -> Any:
-        """As ``get``."""
+        """See ``get``."""
         return (await self.exchange("DELETE", path, deadline_s))[1]
 
     async def exchange(
@@ -104,7 +104,7 @@ class Http:
         content_type: str = "application/json",
         accept: Container[int] = (),
     ) -> tuple[int, bytes]:
-        """As ``exchange``, but returns the reply's bytes."""
+        """Like ``exchange``, but returns the reply's bytes."""
         import aiohttp
 
         session = self._opened()
@@ -216,12 +216,12 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Where a key is: the environment ``variable``, or the ``file``, that has it. Neither: no key is asked for."""
+    """The source of a key: an environment ``variable`` or a ``file``; neither if no key is needed."""
 
     variable: str = ""
     file: str = ""
     option: str = "api_key"
-    """how the settings call it: api_key_env, api_key_file"""
+    """its name in the settings: api_key_env, api_key_file"""
 
     def __post_init__(self) -> None:
         if self.variable and self.file:
@@ -259,7 +259,7 @@ def checked(url: str) -> str:
 
 
 def fix_of(error: BackendError) -> str:
-    """What to do about a failed exchange, in the words of a description's note."""
+    """The fix for a failed exchange, as a description's note."""
     match error:
         case Unauthorized():
             return "Fix: give it the key of the server, by api_key_env or api_key_file"

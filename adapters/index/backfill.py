@@ -40,7 +40,7 @@ class Backfill:
         self._progress = asyncio.Condition()
 
     def start(self, *, retry: bool = True) -> None:
-        """Has what waits filled in. Without ``retry`` a pause after a failure goes on."""
+        """Start to fill the queue in. Without ``retry`` a pause after a failure continues."""
         if self._closed:
             return
         self._wanted = True
@@ -102,7 +102,7 @@ Value = TypeVar("Value")
 
 
 class Waiting(dict[str, Value], Generic[Value]):
-    """What waits for its vector, by key: the newest first, and what the model makes no vector of last.
+    """The queue of texts without a vector, by key: the newest first, refused ones last.
 
     A key whose value changes is new: it is tried again.
     """
@@ -114,7 +114,7 @@ class Waiting(dict[str, Value], Generic[Value]):
         self._why: InvalidAnswer | None = None
 
     def add(self, items: Mapping[str, Value], *, fresh: bool) -> None:
-        """``fresh``: somebody has just said these, so they do not wait for what waits already."""
+        """``fresh``: these are new memories and go to the front of the queue."""
         self.update(items)
         if fresh:
             self._fresh.update(dict.fromkeys(items))

@@ -115,5 +115,5 @@ def _parts(word: str, stop: frozenset[str], japanese: bool) -> Iterator[str]:
 
 
 def _without(grammar: re.Pattern[str], run: str) -> Iterator[str]:
-    """What is left of a run; a single sign of a script of syllables says nothing."""
+    """The rest of a run; a single sign of a syllabary is left out."""
     yield from (part for part in grammar.split(run) if len(part) > 1)

@@ -1,6 +1,6 @@
 """The files of an index: the lexical index, and the record of its entries with their vectors.
 
-Both have the same entries. `IndexFiles` opens them, writes them in step, detects damage and replaces what is damaged.
+Both have the same entries. `IndexFiles` opens them, writes them in step, detects damage and replaces damaged files.
 Every method blocks; `adapters.index.hybrid` calls them in threads.
 """
 
@@ -89,7 +89,7 @@ class IndexFiles:
         return self.difference()
 
     def begin_anew(self, fault: str) -> None:
-        """Replace what is damaged (record, vectors or words) by an empty one; the rest stays and is searched."""
+        """Replace damaged files (record, vectors or words) by empty ones; the others are still searched."""
         try:
             self.vectors.check()
             self.vectors.drop_damaged()

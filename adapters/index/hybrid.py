@@ -282,18 +282,18 @@ class Index:
         return await self._in_thread(lambda: self.compared(vector, keys))
 
     def compared(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
-        """As ``cosines``, in the caller's thread, which it may block."""
+        """Like ``cosines``, in the caller's thread, which it may block."""
         self._check_open()
         return self._files.vectors.cosines(vector, keys)
 
     async def damage(self) -> str | None:
-        """What is damaged in the files, or None. The caller must hold back writes."""
+        """The damage of the files, or None. The caller must hold back writes."""
         fault = await self._in_thread(self._files.damage)
         # A background merge of tantivy may look like damage for a moment, so check twice.
         return None if fault is None else await self._in_thread(self._files.damage)
 
     async def rebuild(self, truth: Iterable[Entry], fault: str) -> None:
-        """Rebuild what is damaged from ``truth``; ``fault`` says why. The caller must hold back other writes.
+        """Rebuild damaged files from ``truth``; ``fault`` says why. The caller must hold back other writes.
 
         Meanwhile the undamaged half is searched alone.
         """

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 _WRITER_BYTES = 15_000_000
 # Little: more would only mean fewer, larger segments while a store is first filled, and four backends hold one each.
 _LONGEST_TERM = 128
-# Characters: a sha256 and most addresses are found whole; what is longer is no word that anybody types.
+# Characters: a sha256 and most addresses are found whole; longer strings are no words that users type.
 _SPARE = 32
 _MOST_TIES = 1024
 # Documents that are read to choose among equal scores: fifty thousand edges of one hub must not cost 50 ms.
@@ -41,7 +41,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u
 # The scripts that `stems` cuts into pairs. Documents have their single characters too, in a field of their own, so that
 # a query of one character finds what pairs cannot.
 _CAMEL = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z]{2}[A-Za-z0-9]*)")
-# Looked for at the beginning of a word only: a hash of 60,000 letters would else be read anew from each of them.
+# Looked for at the beginning of a word only: a hash of 60,000 letters would else be read again from each of them.
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _FUZZY_FROM = 6
 # Letters of a term that may be misspelt: of fewer, too many are one letter away ("Marta" is from "Maria").
@@ -49,7 +49,7 @@ _PROBE = "Foxes jumped over naïve user_ids, getUserById: 東京タワー, 한�
 
 
 def terms(text: str) -> list[str]:
-    """What a text is found by, with repeats. Parts of ``snake_case`` and ``camelCase`` names are words, and so is a
+    """The terms of a text, with repeats. Parts of ``snake_case`` and ``camelCase`` names are words, and so is a
     name in ``camelCase`` as a whole."""
     plain = (text if text.isascii() else normalize("NFKC", text)).replace("_", " ")
     humps = [part for name in _CAMEL.findall(plain) for part in _HUMP.split(name)]
@@ -63,7 +63,7 @@ def analysis() -> str:
 
 @lru_cache(maxsize=64)
 def _asked(text: str) -> tuple[str, ...]:
-    """What a question looks for: its keywords' terms, and once more the names whose humps keywords do not have.
+    """The terms of a query: those of its keywords, and the names whose camelCase parts keywords do not have.
 
     Remembered, for several indexes are asked the same at once.
     """
@@ -97,13 +97,13 @@ class Lexical:
         self._look_again()
 
     def _look_again(self) -> None:
-        """Lets searches see what is on disk."""
+        """Make the committed documents visible to searches."""
         self._index.reload()
         self._seen: tuple[Any, dict[tuple[int, int], str]] = self._index.searcher(), {}
 
     @property
     def size(self) -> int:
-        """How many documents a search sees."""
+        """The number of documents that a search sees."""
         return int(_guarded(lambda: self._index.searcher().num_docs))
 
     def check(self) -> None:
@@ -208,7 +208,7 @@ class Lexical:
         return Query.boolean_query([(Occur.Must, matches), (Occur.Must, Query.const_score_query(within, 0.0))])
 
     def _term(self, field: str, word: str, having: int) -> Query:
-        """A term; one that no text has is taken as misspelt, and what is one letter from it is looked for."""
+        """The query of a term; for a term that no text has, all terms within an edit distance of 1."""
         if not having and len(word) >= _FUZZY_FROM and word.isalpha():
             return Query.fuzzy_term_query(self._index.schema, field, word)
         return Query.term_query(self._index.schema, field, word)

@@ -53,7 +53,7 @@ def _weights(dimensions: int) -> NDArray[np.float64]:
 
 
 def checksums(rows: Small) -> Numbers:
-    """Of each row the sum of its components, each times an odd number of its own below 2^32.
+    """A checksum of each row: the sum of its components, each times an odd number of its own below 2^32.
 
     Every step is a whole number below 2^53, so the sums are exact in any order, and one component
     that changed is never missed. A tenth of what a CRC-32 of each row costs from Python.
@@ -95,7 +95,7 @@ class Matrix:
         return slots[~sound].tolist()  # type: ignore[no-any-return]
 
     def damaged(self, slots: Numbers, sums: Numbers) -> list[int]:
-        """Those of these rows, in ascending order, whose bytes on disk are not what was written."""
+        """The damaged ones of these rows, whose bytes on disk differ from those written, in ascending order."""
         sound = np.zeros(len(slots), np.bool_)
         for low, high, rows in self._on_disk(slots):
             sound[low:high] = checksums(rows) == sums[low:high]
@@ -125,7 +125,7 @@ class Matrix:
             self.count -= len(taken)
 
     def rest(self, slots: Sequence[int]) -> None:
-        """These are nobody's now, and may be somebody else's as soon as no search can have seen them."""
+        """Free these slots; they are reused once no running search can have seen them."""
         self.free(slots)
         with self._lock:
             self._resting.extend(slots)
@@ -155,7 +155,7 @@ class Matrix:
     ) -> list[tuple[str, float]]:
         """The best ``limit`` with their cosines, among these tags (``None``: all). Equal cosines: by name.
 
-        ``name`` gives the names of slots that are still somebody's.
+        ``name`` gives the names of slots that are still in use.
         """
         with self._lock:
             rows, scales, taken, end, count = self._rows, self._scales, self._tags, self._end, self.count
@@ -188,7 +188,7 @@ class Matrix:
                 self._searches -= 1
 
     def cosines(self, query: Floats, slots: Sequence[int]) -> list[float]:
-        """Of each slot; 0 for one that was freed meanwhile."""
+        """The cosine of each slot; 0 for one that was freed meanwhile."""
         with self._lock:
             rows, scales = self._rows, self._scales
         chosen = np.array(slots, np.intp)
@@ -290,7 +290,7 @@ def _edge(cosines: Floats, limit: int) -> float:
 
 
 def _runs(slots: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Where runs of neighbouring slots begin and end in a list of them."""
+    """The first and last index of each run of adjacent slots in a list."""
     start = 0
     for i in range(1, len(slots) + 1):
         if i == len(slots) or slots[i] != slots[i - 1] + 1:

@@ -81,7 +81,7 @@ class Moving:
         self._added += len(rows)
 
     def counts(self) -> tuple[int, int]:
-        """How many are there, of how many."""
+        """The number of vectors built, and of all."""
         total, done = self._database.execute(_COUNTS).fetchone()
         return done, total
 

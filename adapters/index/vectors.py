@@ -51,7 +51,7 @@ _KNOWN = "select key, tag, case when written then hash else '' end from entry"
 _AT_ONCE = 500
 _REMEMBERED_SCOPES = 256
 _REMEMBERED_NAMES = 8192
-# Of about 200 bytes. To read a hundred anew was half of what a search of vectors takes.
+# Of about 200 bytes. Reading a hundred again took half of a vector search.
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class Vectors:
         return found
 
     def with_vector(self, keys: Iterable[str]) -> set[str]:
-        """Those of ``keys`` that have a vector."""
+        """The keys among ``keys`` that have a vector."""
         found: set[str] = set()
         with self._lock, _named_errors():
             for some in _some(list(keys)):
@@ -381,7 +381,7 @@ class Vectors:
         return matrix.search(query, tags, limit, name)
 
     def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
-        """By key, the cosines of those of ``keys`` that have a vector."""
+        """The cosines of the ``keys`` that have a vector, by key."""
         if self._matrix is None:
             return {}
         slots: dict[int, str] = {}

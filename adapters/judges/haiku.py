@@ -36,19 +36,19 @@ log = logging.getLogger(__name__)
 
 MINUTE_S = 60.0
 FIRST_GUESS_S = 0.3
-"""How long a call is thought to take before any was made."""
+"""the expected duration of the first call"""
 
 COOLDOWN_S = 30.0
 MAX_COOLDOWN_S = 300.0
-"""What a server may ask us to wait at most; the first is where it names no time."""
+"""bounds of a pause that a server requests; the first is for one without a time"""
 
 TOKENS_A_SCORE = 24
-"""What one entry of the answer costs: an opaque id, a number and their JSON."""
+"""the tokens of one entry of the answer: an opaque id, a number and their JSON"""
 
 MAX_REPLY_CHARS = 65_536
 MAX_REPAIRED_CHARS = 2_048
 MAX_REPAIRED_BRACKETS = 64
-"""What almost-JSON may have to be repaired, three times a full answer: on some texts repair takes quadratic time."""
+"""upper bound of almost-JSON to repair, three times a full answer: on some texts repair takes quadratic time."""
 _BRACKETS = str.maketrans(dict.fromkeys("{[("))
 
 
@@ -155,7 +155,7 @@ class Haiku:
                 log.debug("there is no client to close: the anthropic SDK is not installed")
 
     def _refusal(self, tokens: int, deadline_s: float) -> Verdict | None:
-        """Why nobody is asked now, or None."""
+        """The reason for making no call now, or None."""
         now = self._clock()
         if now < self._wait_until:
             return Verdict("cooldown", fault=f"asked to wait; {self._wait_until - now:.0f} s are left")
@@ -269,7 +269,7 @@ def _reply_text(reply: object) -> str | None:
 
 
 def _entries(text: str) -> tuple[list[Any], str | None]:
-    """The answer's list, repaired once where it is almost JSON; or what is wrong with it."""
+    """The answer's list, with almost-JSON repaired once; or its fault."""
     if not text or len(text) > MAX_REPLY_CHARS:
         return [], "the answer is empty" if not text else "the answer is too long"
     value, cut = _parsed(text)
@@ -312,7 +312,7 @@ def _usage(reply: object) -> tuple[int, int]:
 
 
 def _retry_after_s(error: Exception) -> float:
-    """How long to wait, in seconds, at most `MAX_COOLDOWN_S`."""
+    """Seconds to wait, at most `MAX_COOLDOWN_S`."""
     asked_s = asked_to_wait_s(error)
     return COOLDOWN_S if asked_s is None else min(asked_s, MAX_COOLDOWN_S)
 

@@ -15,7 +15,7 @@ from fusion.lib.budget import clip
 from fusion.lib.prompt import quoted
 
 PASSAGE_CHARS = 2_000
-"""What of a passage is shown: sixteen of them are then at most some 10,000 tokens a call."""
+"""characters of a passage in the prompt: sixteen passages are at most about 10,000 tokens a call"""
 
 SYSTEM = """\
 You score passages from a user's memory by how well they help to answer a query.
@@ -51,7 +51,7 @@ SCHEMA: dict[str, object] = {
     "required": ["scores"],
     "additionalProperties": False,
 }
-"""Without the bounds of a score: the API does not enforce them, so the answer is checked here."""
+"""The form of the answer, without the bounds of a score: the API does not enforce them; they are checked here."""
 
 
 def ask(query: str, passages: Sequence[Passage], nonce: str) -> str:
