@@ -15,7 +15,17 @@ connection for each request, and `AsyncClient` imports httpx on first use. Hooks
 
 from fusion.client.address import TIMEOUT_S
 from fusion.client.aio import AsyncClient
-from fusion.client.server_process import LOG, ensure_server, open_log, stop_server
+from fusion.client.server_process import LOG, ensure_connection, ensure_server, open_log, stop_server
 from fusion.client.sync import Client, client_of
 
-__all__ = ["LOG", "TIMEOUT_S", "AsyncClient", "Client", "client_of", "ensure_server", "open_log", "stop_server"]
+__all__ = [
+    "LOG",
+    "TIMEOUT_S",
+    "AsyncClient",
+    "Client",
+    "client_of",
+    "ensure_connection",
+    "ensure_server",
+    "open_log",
+    "stop_server",
+]

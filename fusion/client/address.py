@@ -35,7 +35,7 @@ class Endpoint:
     """the record of the home's server"""
 
 
-def endpoint_of(record: ServerRecord, token: str | None) -> Endpoint:
+def endpoint_of(record: ServerRecord, token: str) -> Endpoint:
     return Endpoint(record.url, _authorization(token), token, record)
 
 

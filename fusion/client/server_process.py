@@ -51,7 +51,9 @@ def ensure_server(
     return proven.record
 
 
-def ensure_connection(home: Path, config: Path | None, *, timeout_s: float, starting_s: float | None = None) -> Proven:
+def ensure_connection(
+    home: Path, config: Path | None = None, *, timeout_s: float, starting_s: float | None = None
+) -> Proven:
     """As `ensure_server`, with the connection on which the server has just proved itself: use it or close it."""
     began = time.monotonic()
     starting_limit_s = (

@@ -15,9 +15,7 @@ from fusion.client import calls
 from fusion.client.address import TIMEOUT_S, BaseClient, Endpoint, endpoint_of
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone
-from fusion.home import ServerRecord
 from fusion.local_server import CONNECT_S, Proven, Unsent
-from fusion.trust.token import read_token
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,10 +93,14 @@ class Client(BaseClient):
         self.close()
 
 
-def client_of(home: Path, record: ServerRecord, *, timeout_s: float = TIMEOUT_S) -> Client:
-    """A client of the home's server that ``record`` describes."""
+def client_of(home: Path, proven: Proven, *, timeout_s: float = TIMEOUT_S) -> Client:
+    """A client of the home's server that has proved itself on a connection.
+
+    Each of its connections must be proved with the same token, so a token that has gone since does not let it connect
+    without a proof.
+    """
     client = Client.of_home(home, start=False, timeout_s=timeout_s)
-    client._endpoint = endpoint_of(record, read_token(home))
+    client._endpoint = endpoint_of(proven.record, proven.token)
     return client
 
 

@@ -104,16 +104,17 @@ class HookCall(NamedTuple):
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
         """A client of the home's server, which is started if none runs: ``start_s`` or the setting bounds the wait."""
-        from fusion.client import client_of, ensure_server
+        from fusion.client import client_of, ensure_connection
 
-        record = local_server.running_server(self.home, timeout_s=PROBE_S)
-        if record is None and start_s is None:
+        proven = local_server.connect(self.home, PROBE_S)
+        if proven is None and start_s is None:
             from fusion.settings import load  # slow to import: only where a server must be started, which is slower
 
             start_s = max(0.001, load(home=self.home).hooks.start_wait_ms / 1000)
-        if record is None:
-            record = ensure_server(self.home, timeout_s=start_s or 0.0)
-        with client_of(self.home, record, timeout_s=answer_s) as client:
+        if proven is None:
+            proven = ensure_connection(self.home, timeout_s=start_s or 0.0)
+        proven.close()
+        with client_of(self.home, proven, timeout_s=answer_s) as client:
             yield client
 
 

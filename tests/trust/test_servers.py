@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fusion.client import AsyncClient, Client, ensure_server, open_log, stop_server
+from fusion.doors.hooks import HookCall, capture_transcript
 from fusion.errors import HomeNotAllowed, ServerUnreachable
 from fusion.home import HomeLock, ServerRecord, holds_lock, owner, read_record, write_record
 from fusion.local_server import is_here, running_server
@@ -34,6 +35,8 @@ class Impostor:
     """what it proves with; None: it gives a proof that is wrong"""
     proofs: int = 1_000_000
     """so often it proves itself; then it is another program at the same port"""
+    removes: Path | None = None
+    """a file that goes when it first proves itself"""
     connections: int = 0
     challenges: int = 0
     heard: list[str] = field(default_factory=list)
@@ -68,6 +71,8 @@ class Impostor:
                     knows = impostor.token is not None and impostor.proofs > 0
                     impostor.proofs -= 1
                     token = str(impostor.token) if knows else "guessed"
+                    if impostor.removes is not None:
+                        impostor.removes.unlink(missing_ok=True)
                     self.send_header(PROOF, proof(token, nonce, self.connection.getsockname()))
                 self.end_headers()
                 self.wfile.write(reply)
@@ -154,6 +159,26 @@ def test_a_hook_takes_one_connection_and_one_proof(home: Path) -> None:
     assert (server.connections, server.challenges) == (1, 1)
     [question] = server.heard
     assert question.startswith("POST /v1/fuse HTTP/1.1 Bearer ")
+
+
+@pytest.mark.feature(
+    "… a token that vanishes while a hook captures does not let it connect without a proof",
+    of="no question, key or transcript reaches a program",
+)
+def test_hook_capture_without_the_token_sends_nothing_to_an_unproven_server(home: Path, tmp_path: Path) -> None:
+    """The token goes between the proof and the transcript, when another program already has the port."""
+    turn = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "The keys are in the shed."}}
+    turn |= {"sessionId": "s1", "timestamp": "2026-05-01T10:00:00Z"}
+    (tmp_path / "talk.jsonl").write_text(json.dumps(turn) + "\n")
+    with HomeLock.take(home, "fusion serve"):
+        impostor = Impostor(home_token(home), proofs=1, removes=home / "token")
+        with impostor.serving() as url:
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            call = HookCall({"transcript_path": str(tmp_path / "talk.jsonl")}, home)
+            with pytest.raises(ServerUnreachable):
+                capture_transcript(call)
+    assert impostor.connections > 0
+    assert impostor.heard == []
 
 
 async def test_an_async_client_proves_each_connection(home: Path) -> None:
