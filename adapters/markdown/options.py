@@ -111,10 +111,12 @@ class Options:
 
 
 def _with_notes(given: Mapping[str, object], notes: NoteFolders) -> dict[str, object]:
-    """The table with the folders of [notes] as its ``paths``."""
-    owner = {"bind": {"user_id": notes.scope.user_id}} if notes.scope.user_id else {}
+    """The table with the folders of [notes] as its ``paths``; ``bind`` keeps the owner unless it names another."""
+    bind = given.get("bind", {})
+    if notes.scope.user_id and isinstance(bind, Mapping):
+        bind = {"user_id": notes.scope.user_id, **bind}
     ignore = (*notes.ignore, *_texts(given, "ignore", ()))
-    return {"interval_s": notes.every_s, **owner, **given, "paths": notes.paths, "ignore": ignore}
+    return {"interval_s": notes.every_s, **given, "bind": bind, "paths": notes.paths, "ignore": ignore}
 
 
 def _ranking(given: Mapping[str, object]) -> Ranking:

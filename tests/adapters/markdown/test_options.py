@@ -11,6 +11,7 @@ import pytest
 from adapters.markdown import Markdown
 from adapters.markdown.options import Options
 from fusion.contract import NoteFolders, Opening, Scope
+from fusion.errors import SettingsError
 from fusion.gateway.gateway import Gateway
 from fusion.lib.ignore import ALWAYS
 from fusion.settings import Settings, load
@@ -28,8 +29,26 @@ def test_options_without_paths_take_the_folders_of_notes() -> None:
     assert options.interval_s == 60.0
     own = Options.of({"ignore": ["*.tmp.md"], "bind": {"project": "x"}, "interval_s": 5}, NOTES)
     assert own.ignore == (*ALWAYS, "drafts/", "*.tmp.md")
-    assert own.bind == Scope(project="x")
+    assert own.bind == Scope(user_id="ada", project="x")
     assert own.interval_s == 5
+    assert Options.of({"bind": {"user_id": "bob"}}, NOTES).bind == Scope(user_id="bob")
+    with pytest.raises(SettingsError, match="bind must give texts"):
+        Options.of({"bind": "x"}, NOTES)
+
+
+@pytest.mark.feature("… `bind` of the backend adds to the owner of `[notes]`", of="`[notes]`: a server")
+async def test_bind_next_to_notes_keeps_their_owner(tmp_path: Path) -> None:
+    """The note is found once by a question without a user and by its owner's, not by another user's."""
+    (notes := tmp_path / "notes").mkdir()
+    (notes / "bike.md").write_text("The bike is blue.")
+    folders = NoteFolders((notes,), scope=Scope(user_id="ada"))
+    options = {"watch": False, "bind": {"project": "x"}}
+    backend = await Markdown.open(Opening("markdown", tmp_path / "home", options, notes=folders))
+    [hit] = await ask(backend, "bike")
+    assert (hit.scope.user_id, hit.scope.project) == ("ada", "x")
+    assert len(await ask(backend, "bike", Scope(user_id="ada"))) == 1
+    assert await ask(backend, "bike", Scope(user_id="bob")) == []
+    await backend.close()
 
 
 def test_options_with_paths_of_their_own_ignore_those_of_notes() -> None:
