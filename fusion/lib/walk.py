@@ -14,6 +14,9 @@ from pathlib import Path
 
 from fusion.lib.ignore import Ignored
 
+_PASS = getattr(os, "O_PATH", os.O_RDONLY)
+"""the access to folders on the way to a file: where the system has O_PATH, those that cannot be listed are passed"""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -71,12 +74,12 @@ def leads_out(folder: Path, path: str) -> bool:
 
 
 @contextmanager
-def open_folder(folder: Path, steps: Sequence[str]) -> Iterator[int]:
+def open_folder(folder: Path, steps: Sequence[str], access: int = os.O_RDONLY) -> Iterator[int]:
     """The descriptor of a folder that is reached from ``folder`` by these names, without following a link."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fd = os.open(folder, access | os.O_DIRECTORY)
     try:
         for step in steps:
-            inner = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            inner = os.open(step, access | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
             os.close(fd)
             fd = inner
         yield fd
@@ -92,3 +95,11 @@ def open_parent(folder: Path, path: str) -> Iterator[tuple[int, str]]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     with open_folder(folder, steps) as fd:
         yield fd, name
+
+
+def open_file(path: Path) -> int:
+    """The descriptor of a file, for reading. No part of its path may be a link; a pipe does not block."""
+    path = path.absolute()
+    with open_folder(Path(path.anchor), path.parts[1:-1], _PASS) as folder:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(path.name or ".", flags, dir_fd=folder)

@@ -21,7 +21,7 @@ import orjson
 from fusion.ingest.intake import not_one_line
 from fusion.lib.clean import clean
 from fusion.lib.ignore import ALWAYS, Ignored, matcher
-from fusion.lib.walk import Unlisted, is_listed, leads_out, walk
+from fusion.lib.walk import Unlisted, is_listed, leads_out, open_file, walk
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressionReader
@@ -266,9 +266,9 @@ def file_at(path: Path, paths: Sequence[Path], ignored: Ignored = NEVER_READ) ->
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens a regular file that is not empty. Raises Unreadable."""
+    """Opens a regular file that is not empty, without following a link anywhere in its path. Raises Unreadable."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_file(path)
         with os.fdopen(fd, "rb") as file:
             about = os.fstat(fd)
             if not stat.S_ISREG(about.st_mode):

@@ -112,8 +112,9 @@ def read_session(
 ) -> Iterator[NewMemory | Skip]:
     """The turns of one transcript; with ``bookmarks``, those since the last time. Unreadable content becomes a `Skip`.
 
-    A turn that is too long for one memory is split.
+    A turn that is too long for one memory is split. The caller names the file, so its folder may be reached by a link.
     """
+    path = path.parent.resolve() / path.name
     if form_of(path, named=True) == "database":
         yield from in_pieces(database(path, scope, bookmarks))
     elif session := session_of(path, scope):
