@@ -1,7 +1,8 @@
 """Detects events that a store has lost while the server runs, or between two runs, by comparing counts.
 
-The journal lists every deletion from a store. So a store that holds fewer events than at the last count, minus the
-deletions since, has lost some through another program.
+The journal knows the state of every delivery and deletion, and so between which numbers a store's events must be. A
+store that holds more has events of other programs, and their number stays the same. A store that falls below its
+earlier surplus has lost events through another program.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from fusion.contract import CountsEvents
 from fusion.journal import Journal
-from fusion.journal.outbox import Removals
+from fusion.journal.outbox import Holding
 from fusion.journal.store_watermarks import StoreCount, read_count, remove_count, write_count
 
 log = logging.getLogger(__name__)
@@ -54,23 +54,20 @@ class Losses:
             await asyncio.to_thread(remove_count, self._folders[name])
 
     async def _counted(self, name: str, store: CountsEvents) -> StoreCount | None:
-        """A store's present count with the number of lost events; the last count while deletions are under way."""
+        """A store's present count with the number of lost events; the last count if the journal changes meanwhile."""
         folder = self._folders[name]
         last = await asyncio.to_thread(read_count, folder)
         journal = (await self._journal.watermark()).id
-        before = (await self._journal.outbox.removals()).get(name, Removals())
+        before = (await self._journal.outbox.holdings()).get(name, Holding())
         events = await store.count()
-        after = (await self._journal.outbox.removals()).get(name, Removals())
+        after = (await self._journal.outbox.holdings()).get(name, Holding())
         if events is None:
             return None
         if last is not None and last.journal != journal:
             last = None
-        if after.open or before != after:
+        if before != after:
             return last
-        count = StoreCount(journal, events, after.done)
-        if last is not None:
-            lost = max(0, last.events - events - max(0, after.done - last.removed))
-            count = replace(count, missing=last.missing + lost)
+        count = _compared(journal, events, after, last)
         if count != last:
             await asyncio.to_thread(write_count, folder, count)
         return count
@@ -81,3 +78,14 @@ class Losses:
             f"{name}: at least {count.missing} of its memories are gone that nobody removed; it holds {count.events}. "
             f"The journal has them: stop the server, move {folder} away and start again, and the store is filled anew"
         )
+
+
+def _compared(journal: str, events: int, held: Holding, last: StoreCount | None) -> StoreCount:
+    """The count of a store that holds ``events``, compared with its last count."""
+    least, most = events - held.most, events - held.least
+    surplus = least
+    if last is not None and last.surplus is not None:
+        surplus = max(last.surplus, least)
+    elif last is not None:  # of an earlier version, whose count may have reported a loss that is none
+        surplus = max(least, min(0, most + last.missing))
+    return StoreCount(journal, events, surplus, missing=max(0, surplus - most))

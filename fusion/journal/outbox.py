@@ -50,11 +50,14 @@ class Deliveries:
 
 
 @dataclass(frozen=True, slots=True)
-class Removals:
-    """Counts of the deletions of one backend: ``open`` ones and those that are done."""
+class Holding:
+    """How many of the journal's events one backend holds: at least ``least`` and at most ``most``.
 
-    open: int = 0
-    done: int = 0
+    They differ while deliveries and deletions are open. External items that were deleted count negatively.
+    """
+
+    least: int = 0
+    most: int = 0
 
 
 class Outbox:
@@ -242,16 +245,31 @@ class Outbox:
         )
         return {row["backend"]: row["n"] for row in rows}
 
-    async def removals(self) -> Mapping[str, Removals]:
-        """By backend, its open and completed deletions."""
+    async def holdings(self) -> Mapping[str, Holding]:
+        """By backend, how many events it holds according to the states of its deliveries."""
         rows = await self._database.read(
             lambda db: db.execute(
-                "select backend, sum(state = 'forget') as open, "
-                "sum(state not in ('pending', 'done', 'declined', 'failed', 'forget')) as done "
-                "from delivery group by backend"
+                "select backend, state, sent, seq in (select seq from event where natural >= ? and natural < ?) "
+                "as external, count(*) as n from delivery group by 1, 2, 3, 4",
+                (f'["{BORN_FORGOTTEN}"', f'["{BORN_FORGOTTEN}#'),  # "#" follows the quote: a range of the index
             ).fetchall()
         )
-        return {row["backend"]: Removals(row["open"], row["done"]) for row in rows}
+        held: dict[str, Holding] = {}
+        for row in rows:
+            before = held.get(row["backend"], Holding())
+            least, most = _held(row["state"], bool(row["sent"]), bool(row["external"]))
+            held[row["backend"]] = Holding(before.least + least * row["n"], before.most + most * row["n"])
+        return held
+
+
+def _held(state: str, sent: bool, external: bool) -> tuple[int, int]:
+    """The least and most that a delivery in this state adds to the number of events that its backend holds."""
+    if external:  # it was there before; "absent" may be the answer to a second try of its deletion
+        return {"deleted": (-1, -1), "hidden": (0, 0)}.get(state, (-1, 0))
+    if state == "done":
+        return 1, 1
+    absent = state in ("declined", "deleted", "absent") or (state == "pending" and not sent)
+    return (0, 0) if absent else (0, 1)
 
 
 def has_open_deliveries(file: Path) -> bool:

@@ -29,13 +29,14 @@ HOME = "the home"
 class StoreCount:
     """How many events a store held when it was last counted.
 
-    ``journal`` is the id of the journal that filled it, ``removed`` the number of events that journal had deleted from
-    it, and ``missing`` the number of events that were gone without a deletion.
+    ``journal`` is the id of the journal that filled it, ``surplus`` how many events it has held at least besides those
+    of the journal (None in the file of an earlier version; negative if it never held all of them), and ``missing`` the
+    number of events that were gone without a deletion.
     """
 
     journal: str
     events: int
-    removed: int
+    surplus: int | None
     missing: int = 0
 
 
@@ -59,8 +60,8 @@ def read_count(folder: Path) -> StoreCount | None:
     """The count in a folder; None if it is missing or invalid."""
     try:
         found = json.loads((folder / COUNT_FILE).read_text(encoding="utf-8"))
-        numbers = (int(found[name]) for name in ("events", "removed", "missing"))
-        return StoreCount(str(found["journal"]), *numbers)
+        surplus = None if found.get("surplus") is None else int(found["surplus"])
+        return StoreCount(str(found["journal"]), int(found["events"]), surplus, int(found["missing"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
