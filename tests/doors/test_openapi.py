@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from pydantic import ValidationError
 
 from fusion.client import AsyncClient, Client, ensure_server, stop_server
-from fusion.doors.http.openapi import document, examples
+from fusion.doors.http.openapi import document, document_json, examples, page
 from fusion.doors.http.routes import router
 from fusion.home import ServerRecord
 from fusion.settings import ServerSettings, Settings
@@ -140,3 +141,24 @@ def test_remember_documents_delivery_in_the_background() -> None:
         assert "in the background" in text
         assert "settle" in text
         assert "may not find" in text
+
+
+@pytest.mark.feature("the first requests for /docs and /openapi.json do not hold up the others")
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
+async def test_openapi_is_built_outside_the_event_loop(path: str) -> None:
+    """Building takes some 200 ms: the loop's thread never calls FastAPI's function for it."""
+    for cached in (document, document_json, page):
+        cached.cache_clear()
+    called: set[str] = set()
+    transport = httpx.ASGITransport(app_over(FakeFusion()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        sys.setprofile(lambda frame, *_: called.add(f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"))
+        try:
+            reply = await client.get(path)
+        finally:
+            sys.setprofile(None)
+    assert reply.status_code == 200
+    assert "/v1/memories" in reply.text
+    assert "starlette.routing.app" in called, "the profile sees the loop's thread"
+    assert not {f"fusion.doors.http.openapi.{name}" for name in ("document", "document_json", "page")} & called
+    assert "fastapi.openapi.utils.get_openapi" not in called

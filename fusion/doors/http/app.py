@@ -23,7 +23,7 @@ from fusion import problem
 from fusion.contract import Scope
 from fusion.doors.http import validation
 from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
-from fusion.doors.http.openapi import DOCS, docs_page, document
+from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, reply, while_connected
 from fusion.doors.http.streaming import no_lines, no_progress
@@ -41,6 +41,7 @@ def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None =
         title="memory-fusion",
         version=package.__version__,
         summary="Ask all of an agent's memories at once.",
+        openapi_url=None,  # FastAPI's route builds the document on the event loop
         docs_url=None,  # FastAPI's page loads scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
@@ -64,7 +65,7 @@ def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None =
                 compat_path(backend, drop_in), drop_in_endpoint(fusion, backend, drop_in), methods=[drop_in.method]
             )
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
-    app.openapi = lambda: document(needs_key=bool(rules.keys))  # type: ignore[method-assign]
+    app.add_route(OPENAPI, document_route(needs_key=bool(rules.keys)), include_in_schema=False)
     app.add_route(DOCS, docs_page, include_in_schema=False)
     return gate
 

@@ -1,16 +1,19 @@
 """The OpenAPI document of the routes, and the page that shows it.
 
 FastAPI writes the document; this adds the problem details of errors, the key, and an example of each request and reply
-(`examples.json`; a test validates each).
+(`examples.json`; a test validates each). The first request for each builds it in a thread: that takes some 200 ms.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.openapi.utils import get_openapi
@@ -23,8 +26,11 @@ from fusion.doors.http.routes import router
 from fusion.doors.http.routing import problem_reply
 
 DOCS = "/docs"
+OPENAPI = "/openapi.json"
 JSON = "application/json"
 _KEY = "The token of the home, which `fusion token` prints, or an API key, which names a tenant."
+_BUILDING = Lock()
+T = TypeVar("T")
 
 
 @cache
@@ -77,9 +83,30 @@ def _example(example: dict[str, Any], which: str) -> dict[str, Any]:
     return {"example": example[which]}
 
 
+def document_route(*, needs_key: bool) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of `/openapi.json`."""
+
+    async def endpoint(request: Request) -> Response:
+        return Response(await asyncio.to_thread(_once, lambda: document_json(needs_key=needs_key)), media_type=JSON)
+
+    return endpoint
+
+
 async def docs_page(request: Request) -> Response:
     """`/docs`: the document as one page without scripts, styles and fonts."""
-    return HTMLResponse(page())
+    return HTMLResponse(await asyncio.to_thread(_once, page))
+
+
+def _once(build: Callable[[], T]) -> T:
+    """What a cached function returns, built by one thread while others wait for it."""
+    with _BUILDING:
+        return build()
+
+
+@cache
+def document_json(*, needs_key: bool) -> bytes:
+    """The document as it is sent."""
+    return json.dumps(document(needs_key=needs_key), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @cache
