@@ -68,9 +68,9 @@ class InMemory:
         return "deleted" if known else "absent"
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        return [self._beside(hit, span) for hit in hits]
+        return [self._neighbours(hit, span) for hit in hits]
 
-    def _beside(self, hit: Hit, span: int) -> list[Hit]:
+    def _neighbours(self, hit: Hit, span: int) -> list[Hit]:
         if hit.place is None:
             return []
         document = [

@@ -73,7 +73,7 @@ def within(filters: Sequence[str], bound: Mapping[str, object]) -> None:
 
 
 def features_of(filters: Sequence[str], bound: Mapping[str, str], tenant: str) -> Features:
-    """What a read-only backend with these options can honour."""
+    """The features of a read-only backend with these options."""
     return Features(
         filters=frozenset(d for d in DIMENSIONS if d in filters),
         bound={d: bound[d] for d in DIMENSIONS if d in bound},

@@ -113,7 +113,7 @@ class Qmd:
         return PartialHits(found.values(), dropped) if dropped else list(found.values())
 
     async def describe(self) -> Description:
-        """That it runs; QMD does not say over HTTP what it holds."""
+        """Check that it runs; QMD does not report its contents over HTTP."""
         try:
             health = await self._http.get("/health", HEALTH_S)
         except BackendError as error:
@@ -172,7 +172,7 @@ def hit_of(item: Any, whose: Scope, options: Options) -> Hit:
 
 
 def _lines(snippet: str, line: object) -> tuple[int, str]:
-    """Where a snippet begins (0: not known), and its bare lines: QMD numbers them, below a header as diffs have it."""
+    """The first line number of a snippet (0: unknown), and its lines without QMD's numbers and diff-like header."""
     lines = snippet.split("\n")
     numbers = [_NUMBERED.match(one) for one in lines]
     start = line if isinstance(line, int) and not isinstance(line, bool) and line > 0 else 0

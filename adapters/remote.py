@@ -82,13 +82,13 @@ class Remote:
             body["backend"] = self._backend
         reply = await self._http.post("/v1/search", body, query.deadline_s)
         items = reply.get("hits") if isinstance(reply, dict) else None
-        # It was asked for this scope only: what an item does not say of itself is taken from the question. What it
-        # does say stays, and the gateway's own filter drops what belongs to somebody else.
+        # The query was for this scope only, so an item without an owner gets that of the query. An item with an owner
+        # keeps it, and the gateway's filter drops those of others.
         assumed = Scope(self.features.tenant, **query.scope.named(), audience=query.scope.audience)
         return hits_of(items, query.limit, lambda item: hit_of(item, assumed), self._http.server)
 
     async def describe(self) -> Description:
-        """How much the other server's backend holds, and how it is; nothing where it is no memory-fusion."""
+        """The count and state of the other server's backend; empty if the server is no memory-fusion."""
         try:
             reply = await self._http.get("/v1/backends", DESCRIBE_S)
         except BackendError as error:

@@ -61,7 +61,7 @@ create table vector (
 );
 """
 FILL = 64
-"""texts that are embedded at once"""
+"""texts embedded in one call"""
 CANDIDATES = 4
 """times the limit is asked of words and of vectors before the two are merged (seed 001's candidateMultiplier)"""
 
@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What vectors and words count; only their proportion matters."""
+    """The weights of vectors and words; only their ratio matters."""
 
     vector_weight: float = 0.7
     text_weight: float = 0.3
@@ -261,7 +261,7 @@ class VectorSqlite:
                 db.execute("delete from words where rowid = ?", (memory,))
                 db.execute("delete from memory where id = ?", (memory,))
             if found:
-                # The index only marks what is deleted; merging it drops the words, and SQLite overwrites their pages.
+                # FTS5 only marks deleted rows; a merge drops their words, and SQLite overwrites their pages.
                 db.execute("insert into words(words) values ('optimize')")
             return found
 
@@ -303,7 +303,7 @@ class VectorSqlite:
         made = [(row["id"], vector.astype("float32").tobytes()) for row, vector in zip(rows, vectors, strict=True)]
 
         def store(db: Connection) -> list[tuple[int, bytes]]:
-            """Those whose memory is still there."""
+            """Store the vectors whose memory still exists."""
             return [
                 (memory, vector)
                 for memory, vector in made
@@ -355,7 +355,7 @@ def _nearest(db: Connection, query: Query, near: Near, width: int) -> dict[int, 
         found = {memory: max(0.0, cosine) for memory, cosine in nearest if memory in allowed}
         if len(found) >= width or len(nearest) < step:
             return dict(list(found.items())[:width])
-        step *= 8  # most of the nearest are somebody else's, or of another time: look further
+        step *= 8  # most of the nearest belong to other scopes or times: look further
 
 
 def _rows(db: Connection, memories: Sequence[int]) -> dict[int, Row]:

@@ -27,9 +27,7 @@ def allowed(name: str, among: Collection[str]) -> str:
     """``name``, if it is one of ``among``. Raises ``BadInput``, which shows no more than 40 characters of it."""
     if name not in among:
         shown = name if len(name) <= 40 else f"{name[:39]}…"
-        raise BadInput(
-            f"{shown!r} is not a name that may stand in a query; one of these may: {', '.join(sorted(among))}"
-        )
+        raise BadInput(f"{shown!r} is not a valid name in a query; valid are: {', '.join(sorted(among))}")
     return named(name)
 
 

@@ -68,7 +68,7 @@ _QUERY_BYTES = 4 << 20
 _OVERHEAD_BYTES = 200
 
 
-class Hosted:
+class HttpEmbedder:
     """The dense half of the `Embedder` port. Belongs to one event loop; ``open`` raises ``SettingsError``."""
 
     @classmethod

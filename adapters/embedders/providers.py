@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from adapters.embedders.http_embedder import Hosted
+    from adapters.embedders.http_embedder import HttpEmbedder
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ class Providers:
         api, chosen = choose(options)
         if api is None:
             return await MiniLM.open(folder, options)
-        from adapters.embedders.http_embedder import Hosted
+        from adapters.embedders.http_embedder import HttpEmbedder
 
-        dense = await Hosted.open(api, folder, chosen)
+        dense = await HttpEmbedder.open(api, folder, chosen)
         log.info("embeddings come from %s: texts are sent to %s", dense.identity, checked(chosen.url))
         if options.get("alone"):  # another embedder of the home has the local model
             return Composed(dense, None)
@@ -81,7 +81,7 @@ class Composed:
     So the provider gets the query and nothing else. Without ``local`` there are no token vectors.
     """
 
-    def __init__(self, dense: Hosted, local: Embedder | None) -> None:
+    def __init__(self, dense: HttpEmbedder, local: Embedder | None) -> None:
         self.identity, self.dimensions = dense.identity, dense.dimensions
         self.local = local
         self.sees = dense.sees

@@ -110,7 +110,7 @@ def _clean(text: str) -> str:
 def _split(chunk: str) -> Iterator[str]:
     start = 0
     for i, character in enumerate(chunk):
-        if _stands_alone(character):
+        if _is_separate(character):
             if start < i:
                 yield chunk[start:i]
             yield character
@@ -119,7 +119,7 @@ def _split(chunk: str) -> Iterator[str]:
         yield chunk[start:]
 
 
-def _stands_alone(character: str) -> bool:
+def _is_separate(character: str) -> bool:
     if character.isascii():
         return character in _ASCII_PUNCTUATION
     code = ord(character)

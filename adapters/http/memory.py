@@ -145,10 +145,10 @@ class HttpMemory:
         return hits
 
     async def describe(self) -> Description:
-        """Whether there is a key where one is named, its health route answers where it has one, and its search answers
-        a question for one hit in the form that is expected. No such route says how much it holds.
+        """Check the key, the health route and the search, each if it is configured; the search must answer a query for
+        one hit in the expected form. No such route reports a count.
 
-        Where a question of somebody's was answered within ``FRESH_S``, none is asked for this.
+        If a query was answered within ``FRESH_S``, no search is sent.
         """
         options = self._options
         nobody = dict.fromkeys(options.filters, NOBODY) | dict(options.bound)
@@ -163,7 +163,7 @@ class HttpMemory:
                 whom = NOBODY if NOBODY in nobody.values() else ""
                 await self._ask(probe)
         except BackendError as error:
-            # Some answer 404 where they do not know the user, and this one nobody knows: all may be well.
+            # Some servers answer 404 for an unknown user, as this one is: the server may be healthy.
             unsure = bool(whom) and isinstance(error, HttpStatus) and error.status == 404
             why = f"{error}, which may only mean that it knows no user {whom}" if unsure else f"{error}"
             return Description(notes=(f"{why}. {fix_of(error)}",), degraded=not unsure)

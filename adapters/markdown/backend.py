@@ -72,7 +72,7 @@ class Markdown:
         self._sync = sync
         kinds: tuple[Kind, ...] = KINDS if options.remember_turns else tuple(k for k in KINDS if k != "turn")
         self.features = Features(frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(kinds))
-        self._unsure = False  # a write was begun and not brought to its end: what is on disk must be looked at
+        self._unsure = False  # a write was interrupted: the files on disk must be scanned
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._index: Index
@@ -134,7 +134,7 @@ class Markdown:
         return [item.hit for item in await self.find(query)]
 
     async def find(self, query: Query, ranking: Ranking | None = None) -> Sequence[Item]:
-        """As ``search``, but with headings; ``ranking`` overrides the settings'. Scores are from 0 to 1."""
+        """Like ``search``, but with headings; ``ranking`` overrides the settings'. Scores are from 0 to 1."""
         if not query.text.strip() or query.limit < 1:
             return []
         await self._sync.freshen(query.deadline_s)
@@ -152,8 +152,8 @@ class Markdown:
     async def read(self, name: str) -> StoredDocument | None:
         """A file as it is on disk now, if a scan would read it.
 
-        The name is looked up among those of the last scan and never made into a path by itself; then the file is opened
-        below its root without following a link, so that one which was put there since leads nowhere.
+        The name is looked up among those of the last scan and never used as a path; then the file is opened
+        below its root without following links, so a link placed there since has no effect.
         """
         await self._sync.freshen(READ_S)
         root = next((root for root in self._roots if name.startswith(f"{root.name}/")), None)

@@ -38,7 +38,7 @@ create index item_document on item(document, start, end, id);
 create index item_event on item(event) where event is not null;
 """
 _FILE = "files.sqlite"
-_ANEW = "anew"
+_REPLACEMENT = "anew"
 _FIX = "It is derived from the files: delete it, and it is written again"
 _AT_ONCE = 500
 _MADE = 2_000
@@ -147,9 +147,9 @@ class ItemTable:
         database = await Database.open(folder / _FILE, (_SCHEMA,), fix=_FIX)
         return cls(folder, reading, database, connect(folder / _FILE))
 
-    async def anew(self) -> ItemTable:
+    async def open_replacement(self) -> ItemTable:
         """An empty table, to replace this one once this is discarded."""
-        folder = self._folder.parent if self._folder.name == _ANEW else self._folder / _ANEW
+        folder = self._folder.parent if self._folder.name == _REPLACEMENT else self._folder / _REPLACEMENT
         return await ItemTable.open(folder, self._reading)
 
     async def discard(self) -> None:
@@ -387,11 +387,11 @@ def _erase(folder: Path) -> None:
 
 def _adopt(folder: Path) -> None:
     """Put a rebuilt table into the place of the damaged one, if that is gone."""
-    if (folder / _ANEW).exists():
+    if (folder / _REPLACEMENT).exists():
         if not (folder / _FILE).exists():
-            for file in (folder / _ANEW).glob(f"{_FILE}*"):
+            for file in (folder / _REPLACEMENT).glob(f"{_FILE}*"):
                 file.rename(folder / file.name)
-        rmtree(folder / _ANEW)
+        rmtree(folder / _REPLACEMENT)
 
 
 def _some(items: Sequence[str]) -> Iterator[Sequence[str]]:

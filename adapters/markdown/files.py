@@ -173,7 +173,7 @@ def _examined(root: Root, entry: Entry) -> Seen | Skip | None:
 
 
 def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | None:
-    """Of some paths below a root: the files, as `scan` would find them, and the paths where no such file is.
+    """The files at some paths below a root, as `scan` would find them, and the paths without such a file.
 
     ``None`` where only a scan tells what there is: at a folder, a link, what cannot be looked at, a single file of the
     user's, a name that is not UTF-8 or that another one may take precedence over, and where the root itself is away.
@@ -202,7 +202,7 @@ def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | Non
 
 
 def _precedence(seen: list[Seen]) -> tuple[list[Seen], list[Skip]]:
-    """Without each memory.md whose folder also has a MEMORY.md."""
+    """The files without each memory.md whose folder also has a MEMORY.md."""
     paths = {file.path for file in seen}
     beaten = [
         file

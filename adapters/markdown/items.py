@@ -28,7 +28,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 def document_of(file: Seen, content: Content, options: Options) -> Document:
     """The document that a file is now. Raises ``Unreadable`` where it is not text.
 
-    Only in the gateway's own folder do markers count: a file of the user's that holds one claims nothing by it.
+    Markers count only in the gateway's own folder; in a file of the user they have no effect.
     """
     if options.media and not file.root.own and (mime := mime_of(file.path)):
         return _media_document(file, content, mime, options)
@@ -63,19 +63,19 @@ def _media_document(file: Seen, content: Content, mime: str, options: Options) -
 
 
 def text_of(root: Root, data: bytes) -> str:
-    """A file's text outside of the gateway's entries, whose lines are left blank: it is its owner's."""
+    """The user's text in a file: the lines of the gateway's entries are blank."""
     text = data.decode("utf-8-sig", "replace")
     return parse(text).rest if root.own else text
 
 
 def scope_of(root: Root, path: str, options: Options) -> Scope:
-    """Whose a file of that path is."""
+    """The scope of a file at that path."""
     private = not root.own and matcher(options.private)(path, False)
     return replace(options.bind, audience="private") if private else options.bind
 
 
 def note_item(name: str, event: Event, options: Options, copy: int = 1) -> Item:
-    """An entry of the gateway's own; a copy that somebody made of it within its file has an id of its own."""
+    """An entry of the gateway; a copy of it within its file has its own id."""
     native = f"{name}#{event.event_id}" + (f".{copy}" if copy > 1 else "")
     texts = [event.text]
     if tokens(event.text) > options.chunk_tokens:

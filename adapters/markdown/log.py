@@ -41,7 +41,7 @@ def _grow(fd: int, text: str, parent: int) -> tuple[int, int]:
     lines = text.strip("\n").split("\n")
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
     if before and not before.endswith(b"\n"):
-        data = b"\n" + data  # somebody's editor left the last line open
+        data = b"\n" + data  # an editor left the last line without its end
     try:
         rest = memoryview(data)
         while rest:

@@ -46,7 +46,7 @@ def mime_of(path: str) -> str | None:
 
 
 def handle(document: str, mime: str, digest: bytes) -> str:
-    """What the index holds in place of a file's text: another one for any other content."""
+    """The text of a file in the index, unique to its content."""
     return f"{_MARK} {mime} {digest.hex()} {document}"
 
 

@@ -61,7 +61,7 @@ class Note:
 
 
 def led_to(question: str, scores: Sequence[tuple[str, float]], notes: Mapping[str, Note]) -> dict[str, float]:
-    """By key, how surely the best hits lead there, above 0 to 1; ``scores`` are best first, between 0 and 1.
+    """The confidence, above 0 to 1, that the best hits lead to each key; ``scores`` are best first, between 0 and 1.
 
     Each name in common is a reason of its own (noisy-or: J. Pearl, "Probabilistic Reasoning in Intelligent Systems",
     1988), as strong as the hit that it comes from, shared by all that have it. Nothing leads on within a document, nor
@@ -107,7 +107,7 @@ def links(note: Note) -> list[str]:
 
 
 def names(note: Note) -> list[str]:
-    """What a note names, each once, at most ``NAMES``: with it, its own title, for notes that name it.
+    """The names in a note, each once, at most ``NAMES``, with its own title for notes that name it.
 
     A line end may part two names or be inside one: both readings are tried, and no other note has the wrong one.
     """
@@ -132,7 +132,7 @@ def _goes_on(character: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """Without the words at its beginning that are capitalised only for their place: "The", "In"."""
+    """A name without leading words that are capitalised only by position: "The", "In"."""
     words = name.split(" ")
     while words and words[0].lower() in STOP_WORDS:
         del words[0]

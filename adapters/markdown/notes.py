@@ -253,7 +253,7 @@ class Notes:
                 about = os.fstat(fd)
                 try:
                     if about.st_size and os.pread(fd, 1, about.st_size - 1) != b"\n":
-                        data = b"\n" + data  # somebody's editor left the last line open
+                        data = b"\n" + data  # an editor left the last line without its end
                     _write_all(fd, data)
                     os.fsync(fd)
                 except OSError as error:

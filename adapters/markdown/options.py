@@ -34,9 +34,9 @@ class Options:
     ``chunk_tokens``, ``chunk_overlap``: in tokens of about four bytes. ``max_file_mb``: larger files are skipped.
     ``media``: pictures and recordings in ``paths`` are found too, by what a multimodal embedder sees and hears in them;
     they are sent to its server. ``media_max_mb``: larger ones are skipped; at most 14, for what a request may have.
-    ``watch``: hear of changes by the system's notices, and follow them ``debounce_s`` seconds after the first.
+    ``watch``: react to the system's change events, ``debounce_s`` seconds after the first.
     ``scan_interval_s``: seconds for which a search trusts the last scan, where no change events arrive.
-    ``interval_s``: seconds between two looks at all files that nobody asked for; 0 is never. ``ranking``: the keys of
+    ``interval_s``: seconds between two scheduled scans of all files; 0 is never. ``ranking``: the keys of
     `Ranking`, in the same table.
     """
 
@@ -62,7 +62,7 @@ class Options:
         return int(self.max_file_mb * 2**20)
 
     def limit_of(self, path: str) -> tuple[int, str]:
-        """How many bytes a file of that name may have, and the setting that says so."""
+        """The size limit in bytes of a file of that name, and the setting of the limit."""
         if self.media and mime_of(path):
             return int(self.media_max_mb * 2**20), "media_max_mb"
         return self.max_bytes, "max_file_mb"

@@ -110,7 +110,7 @@ class Sync:
 
     @property
     def faults(self) -> list[str]:
-        """What fails at the moment, for a description of the backend."""
+        """The current faults, for a description of the backend."""
         said = [f"the files could not be looked through: {self.trouble}"] if self.trouble else []
         away = [root.folder for root in self.roots if root.name in self.table.hidden]
         return said + [f"{folder} is away: what it held is kept, and shown again when it is back" for folder in away]
@@ -195,9 +195,9 @@ class Sync:
         try:
             await self.table.check()
         except StoreDamaged as error:
-            anew = Sync(self.roots, self._options, self._folder, await self.table.anew(), self._timing)
-            await anew.sync(self.roots)
-            damaged, self.table = self.table, anew.table
+            rebuilt = Sync(self.roots, self._options, self._folder, await self.table.open_replacement(), self._timing)
+            await rebuilt.sync(self.roots)
+            damaged, self.table = self.table, rebuilt.table
             await damaged.discard()
             return str(error)
         return None

@@ -21,7 +21,7 @@ Four things about the library shape the first (measured with mem0ai 2.2.1, qdran
   the library's payload and with the event id as the memory's id: a retry is an upsert, a batch is one call, 0.4 ms CPU
   an event. ``Memory.search``, ``get``, ``get_all`` and ``delete`` see them like their own.
 - qdrant-client's local mode keeps each point as a pickle, which runs what it says when it is read. Points are kept as
-  numbers and JSON instead (`adapters.mem0.local`), below the same engine; what is there is brought over once.
+  numbers and JSON instead (`adapters.mem0.local`), below the same engine; an existing folder is migrated once.
 - A filter costs local Qdrant 7 µs a point, for it is tried on each of them in Python. A condition that every stored
   memory meets is left out: where a home has one user, a search of 2,000 memories takes 5 ms instead of 24.
 

@@ -69,7 +69,7 @@ class Mem0:
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str | None:
-        """It is installed, its options are right, and the key that they name is there."""
+        """Check that it is installed, its options are valid, and its key exists."""
         for package in ("mem0", "qdrant_client"):
             if find_spec(package) is None:
                 raise PackageMissing(f"the mem0 backend needs {package}: pip install '/path/to/checkout[mem0]'")
@@ -231,7 +231,7 @@ class Mem0:
 
 
 def _shelf(opening: Opening, options: Options) -> tuple[EmbeddedMem0 | Plain, int]:
-    """What keeps the memories, and how many threads may work on it. Raises SettingsError where something is missing."""
+    """The store of the memories, and the number of its threads. Raises SettingsError if something is missing."""
     where, loop, embedder = f"[backends.{opening.name}]", asyncio.get_running_loop(), opening.embedder
     if not options.url and not options.infer:
         return EmbeddedMem0(opening.folder, options.collection, embedder, loop), 1

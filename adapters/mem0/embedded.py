@@ -102,7 +102,7 @@ class EmbeddedMem0:
             insort(document, (hit.place.start, hit.place.end, native_id))
 
     def missing(self, events: Sequence[Event]) -> list[Event]:
-        """Those that are not stored yet, each once."""
+        """The events that are not stored yet, each once."""
         return list({event.event_id: event for event in events if event.event_id not in self._hits}.values())
 
     def store(self, events: Sequence[Event], vectors: Floats | None) -> None:
@@ -147,7 +147,7 @@ class EmbeddedMem0:
             self._client.delete_collection(emptied)
 
     def held(self, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:
-        """As `fusion.contract.ListsEvents.events`."""
+        """See `fusion.contract.ListsEvents.events`."""
         ours = ((hit.event_id, native_id) for native_id, hit in self._hits.items() if hit.event_id is not None)
         ids = {event_id: native_id for event_id, native_id in ours if event_id > after}
         wanted = {ids[event_id]: event_id for event_id in sorted(ids)[:limit]}
@@ -159,7 +159,7 @@ class EmbeddedMem0:
         return [(found[native_id], (native_id,)) for native_id in wanted if native_id in found]
 
     def count(self) -> int:
-        """As `fusion.contract.CountsEvents.count`."""
+        """See `fusion.contract.CountsEvents.count`."""
         return int(self._client.count_points())
 
     def delete(self, ids: set[str]) -> bool:
@@ -205,7 +205,7 @@ class EmbeddedMem0:
         return sorted(merged, key=lambda hit: -(hit.score or 0.0))[: query.limit]
 
     def _semantic(self, query: Query, vector: Floats) -> list[Hit]:
-        """By vector, as deep as it takes: what a time hides, which mem0 does not filter by, uses up no limit."""
+        """Search by vector, as deep as necessary: mem0 cannot filter by time, and hidden hits must not count."""
         text = query.text.strip()  # as mem0 does before it asks for the vector
         self._memory.embedding_model.ready = {text: vector.tolist()}
         filters = self._filters(query.scope)
@@ -225,7 +225,7 @@ class EmbeddedMem0:
 
     def _filters(self, scope: Scope) -> dict[str, object]:
         """The scope as mem0's filters, less what every stored memory meets anyway."""
-        asked: dict[str, object] = {"user_id": "*"}  # mem0 wants to be asked for somebody; this asks for anybody
+        asked: dict[str, object] = {"user_id": "*"}  # mem0 requires an owner in a query; this is any owner
         wanted = conditions(scope)
         for position, key in enumerate(MATCHED):
             named = key == "tenant" or getattr(scope, key) is not None
@@ -246,9 +246,9 @@ class EmbeddedMem0:
         return sorted(found, key=lambda hit: (-(hit.score or 0.0), hit.native_id))[: query.limit]
 
     def neighbours(self, ids: Sequence[str], span: int) -> list[list[Hit]]:
-        return [self._beside(native_id, span) for native_id in ids]
+        return [self._neighbours(native_id, span) for native_id in ids]
 
-    def _beside(self, native_id: str, span: int) -> list[Hit]:
+    def _neighbours(self, native_id: str, span: int) -> list[Hit]:
         hit = self._hits.get(native_id)
         if hit is None or hit.place is None:
             return []
@@ -278,7 +278,7 @@ class EmbeddedMem0:
 
 
 def collection_of(prefix: str, embedder: Embedder | None) -> str:
-    """The name of a collection of ours. It names the model, readably and beyond doubt."""
+    """The name of a collection of the gateway, with a readable and unique name of the model."""
     if embedder is None:
         return f"{prefix}-{UNEMBEDDED}"
     identity = embedder.identity

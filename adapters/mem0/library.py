@@ -53,7 +53,7 @@ class Bridge:
 
 
 class Model:
-    """mem0's language model: the configured one, or none; then nothing may be asked of it."""
+    """mem0's language model: the configured one, or none; then every call raises."""
 
     def __init__(self, config: object = None) -> None:
         self.config = config

@@ -64,7 +64,7 @@ class Client(QdrantClient):
 
 
 class Points:
-    """What one collection keeps: the four methods of qdrant-client's ``CollectionPersistence``."""
+    """The storage of one collection: the four methods of qdrant-client's ``CollectionPersistence``."""
 
     def __init__(self, db: sqlite3.Connection, collection: str, config: shapes.CreateCollection) -> None:
         self._db = db
@@ -173,7 +173,7 @@ class Engine(QdrantLocal):
             return super().delete(*args, **kwargs)
 
     def count_points(self) -> int:
-        """How many points the file has, in all collections; one that is in two of them counts once."""
+        """The number of points in the file, over all collections; one in two of them counts once."""
         return int(self._db.execute("select count(distinct id) from point").fetchone()[0])
 
     def close(self, **kwargs: Any) -> None:

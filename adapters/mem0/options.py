@@ -17,7 +17,7 @@ OPENCLAW_PORT = 6334
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Of the library in process.
+    """The options of the library in process.
 
     collection = "memories"             # begins the names of its collections in the backend's own folder; on a server,
                                         # the name of the one that there is
@@ -66,7 +66,7 @@ class Options:
             checked(self.url)
 
     def resolved(self, given: Mapping[str, object]) -> Options:
-        """With the preset's values where the table itself says nothing."""
+        """The options with the preset's values for those that the table leaves out."""
         if not self.preset:
             return self
         preset: dict[str, Any] = {**OPENCLAW, "url": f"http://127.0.0.1:{self.port or OPENCLAW_PORT}"}
@@ -82,7 +82,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Of mem0's own server.
+    """The options of mem0's own server.
 
     url = "http://127.0.0.1:8888"
     api_key_env = "MEM0_API_KEY"        # the environment variable with its key (X-API-Key); or api_key_file

@@ -40,7 +40,7 @@ def items_of(reply: Any) -> list[Any]:
 
 
 def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit], int]:
-    """What of them the query may see, best first, and how many were no memories. Raises InvalidAnswer if none was."""
+    """The visible memories, best first, and the number of invalid items. Raises InvalidAnswer if all are invalid."""
     found: list[Hit] = []
     for item in items:
         try:
@@ -77,7 +77,7 @@ def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
 
 
 def deeper(limit: int, found: int, answered: int, asked: int) -> int:
-    """How many to ask for next, where what may not be seen used up the limit; 0: that was all, or enough."""
+    """The next limit to request if hidden items used up the last one; 0 if all or enough were returned."""
     return 0 if found >= limit or answered < asked or asked >= DEEPEST else min(asked * 4, DEEPEST)
 
 

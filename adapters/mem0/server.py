@@ -109,7 +109,7 @@ class Mem0Server:
         return changes, (found.get("metadata") or {}).get("supersedes")
 
     async def describe(self) -> Description:
-        """That it answers; mem0 does not say how many memories it has."""
+        """Check that it answers; mem0 does not report a count."""
         try:
             await self._asked("memory", {"user_id": NOBODY}, 1, DESCRIBE_S)
         except BackendError as error:
@@ -124,7 +124,7 @@ class Mem0Server:
         return self._options.timeout_ms / 1000
 
     def _where(self, query: Query) -> dict[str, str]:
-        """The dimensions that are asked for, as they are stored; mem0 wants to be asked for somebody."""
+        """The dimensions of the query, as stored; mem0 requires at least one owner."""
         asked = dict(zip(("tenant", *DIMENSIONS), conditions(query.scope), strict=False))
         named: dict[str, str] = {d: asked[d] for d in query.scope.named() if d not in self.features.bound or d in OWN}
         return named if named.keys() & set(OWN) else {"user_id": "*", **named}
@@ -185,7 +185,7 @@ class Mem0Server:
     async def _got(self, native_id: str) -> Any:
         """The memory on the server; None if it does not exist.
 
-        A server of 1.x answers 500 for what is not there, which counts only while it answers what else it is asked.
+        A server of 1.x answers 500 for a missing memory, which counts only while it answers other requests.
         """
         try:
             return await self._http.get(f"/memories/{quote(native_id, safe='')}", self._timeout_s)

@@ -68,7 +68,7 @@ class Plain:
             self._opened()
 
     def missing(self, events: Sequence[Event]) -> list[Event]:
-        """Those that are not stored yet, each once."""
+        """The events that are not stored yet, each once."""
         once = {event.event_id: event for event in events}
         with named(self._options.url):
             self._opened()
@@ -215,7 +215,7 @@ class Plain:
             raise (HttpStatus(f"{error}. {NEWER}", 404) if error.status == 404 else error) from None
 
     def _where(self, query: Query) -> dict[str, str]:
-        """The dimensions that are asked for, as they are stored; mem0 wants to be asked for somebody."""
+        """The dimensions of the query, as stored; mem0 requires at least one owner."""
         asked = dict(zip(("tenant", *DIMENSIONS), conditions(query.scope), strict=False))
         return {"user_id": "*", **{dimension: asked[dimension] for dimension in query.scope.named()}}
 

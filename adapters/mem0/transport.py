@@ -42,7 +42,7 @@ class Through(httpx.BaseTransport):
 
     @contextmanager
     def within(self, deadline_s: float) -> Iterator[None]:
-        """What this thread asks meanwhile ends by then, however many requests it takes."""
+        """Bound all requests of this thread in the block by one deadline."""
         self._own.until = self._loop.time() + deadline_s
         try:
             yield
@@ -58,7 +58,7 @@ class Through(httpx.BaseTransport):
         return httpx.Response(status, content=reply)
 
     def close(self) -> None:
-        """As the client gives a connection up: another one may follow."""
+        """Close the connection; a later request opens another one."""
         with self._opening:
             http, self._http = self._http, None
         if http is not None:
@@ -86,7 +86,7 @@ class Through(httpx.BaseTransport):
 
         def begin() -> None:
             task = self._loop.create_task(work())
-            task.add_done_callback(lambda done: _tell(done, outcome))
+            task.add_done_callback(lambda done: _set_outcome(done, outcome))
 
         try:
             self._loop.call_soon_threadsafe(begin)
@@ -98,7 +98,7 @@ class Through(httpx.BaseTransport):
             raise BackendTimeout("no answer of the exchange in time") from None
 
 
-def _tell(done: asyncio.Task[T], outcome: Future[T]) -> None:
+def _set_outcome(done: asyncio.Task[T], outcome: Future[T]) -> None:
     if done.cancelled():
         outcome.set_exception(BackendUnreachable("the gateway is closing"))
     elif (error := done.exception()) is not None:

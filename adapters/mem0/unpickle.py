@@ -4,7 +4,8 @@ Its points are pickles. They are read by an unpickler that makes two of qdrant-c
 and nothing else; a folder in which a pickle asks for more is set aside unread, under a name that says so, and the
 journal fills the store again.
 
-The new file appears whole, by a rename, before the old folder is removed: cut off anywhere, the next start goes on.
+A rename makes the complete new file visible before the old folder is removed. After an interruption, the next start
+continues.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _CLASSES = {
 }
 _MAX_DEPTH = 64
 _MAX_VALUES = 1_000_000
-"""in one point: references to one list can stand for more values than there are atoms"""
+"""in one point: references to one list can expand to more values than there are atoms"""
 
 
 class Refused(ValueError):

@@ -40,7 +40,7 @@ def _client(key: str, base_url: str) -> AsyncAnthropic:
 
 
 def asked_to_wait_s(error: Exception) -> float | None:
-    """What a refusal's Retry-After asks for, in seconds; None without a sensible one. Dates are not read."""
+    """The Retry-After of a refusal, in seconds; None without a valid one. Dates are not read."""
     headers = getattr(getattr(error, "response", None), "headers", {})
     try:
         seconds = float(headers.get("retry-after", ""))

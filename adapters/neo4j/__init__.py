@@ -1,4 +1,4 @@
-"""A knowledge graph that somebody already keeps in Neo4j or Memgraph, as a backend. Read only: nothing is changed.
+"""An existing knowledge graph in Neo4j or Memgraph, as a read-only backend.
 
     [backends.company]
     adapter = "adapters.neo4j:Neo4j"
@@ -33,7 +33,7 @@
     audience = "group"                  # "private": shown where nobody else reads
 
 Labels, types, properties and indexes have names of letters, digits and _; what a question says is only ever a value.
-`options` is that table, `cypher` what is asked, `traversal` how far it leads, `rows` what comes back.
+`options` reads that table, `cypher` has the queries, `traversal` the walk, `rows` reads the results.
 """
 
 from adapters.neo4j.graph import Neo4j

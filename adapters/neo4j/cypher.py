@@ -77,7 +77,7 @@ class Cypher:
         return " AND ".join(terms)
 
     def _more(self, element: str) -> list[str]:
-        """What a node and a relationship have in common: id, times, owners."""
+        """The common columns of a node and a relationship: id, times, owners."""
         options = self.options
         names = [options.id, *(getattr(options, time) for time in TIMES), *options.scope.values()]
         return [f"{element}.{name}" if name else "null" for name in names]
@@ -117,7 +117,7 @@ class Cypher:
         return " UNION ALL ".join(arms)
 
     def found(self, index: TextIndex | VectorIndex, scope: Scope) -> str:
-        """What an index finds among its ``$k`` best: by ``$words``, or by ``$vector``; best first."""
+        """The ``$k`` best nodes of an index, by ``$words`` or by ``$vector``, best first."""
         if isinstance(index, VectorIndex):
             head, score, labels = self.dialect.nearest(index), "similarity", "$labels"
         else:
@@ -149,7 +149,7 @@ class Cypher:
         return " UNION ALL ".join(f"MATCH (n:{x}) RETURN '{x}' AS label, count(n) AS n" for x in self.options.labels)
 
     def sampled(self) -> str:
-        """Of a hundred nodes of each label, how many have a name or a text."""
+        """The number of nodes with a name or a text, among a hundred of each label."""
         parts = {**dict.fromkeys(self.options.passages, self.options.texts)}
         parts |= dict.fromkeys(self.options.entities, self.options.names)
         return " UNION ALL ".join(

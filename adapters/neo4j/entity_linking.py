@@ -28,7 +28,7 @@ AT_LEAST = 0.5
 """of a name's words that a question has to have, where it does not have all of the name"""
 
 
-def telling_words(text: str) -> str:
+def significant_words(text: str) -> str:
     """A question for a full-text index: without the words that say nothing, unless it has no others."""
     words = word_list(text)
     return " ".join([word for word in words if word not in STOP_WORDS] or words)

@@ -19,7 +19,7 @@ from typing import ClassVar, Self, TypeVar
 from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
 from adapters.bolt.errors import with_fix
 from adapters.neo4j.cypher import CANDIDATES, Cypher
-from adapters.neo4j.entity_linking import linked, spellings, telling_words
+from adapters.neo4j.entity_linking import linked, significant_words, spellings
 from adapters.neo4j.options import Options, server_of
 from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.traversal import Walk
@@ -36,14 +36,14 @@ PLAN_S = 30.0
 """for what was cut off, once more"""
 
 EMBED_SHARE = 0.5
-"""of a question's time, for its vector: what names and words find has to come in the rest"""
+"""share of a query's time for its vector; the searches by name and by word have the rest"""
 
 NEAREST = 3
-"""nodes that are near in meaning from which a walk starts where a question names nobody, and how much they count"""
+"""nodes with the nearest vectors from which a walk starts if the query names no entity, and their weight"""
 NEAREST_WEIGHT = 0.5
 
 OVERFETCH = 16
-"""times as many are asked of an index where it knows no scopes and too few of what it found are the question's"""
+"""factor for a second request to an index without scopes, if too few of its results belong to the query's"""
 
 SLOW = "run less on it meanwhile, or make an index on the names: it reads too much for one question"
 """how to fix a database that takes too long"""
@@ -203,7 +203,7 @@ class Neo4j:
         return found
 
     def _remarks(self) -> list[str]:
-        """What is so on purpose, or cannot be otherwise."""
+        """Notes on the configuration that are no faults."""
         found = []
         if self._options.entities and not self._options.name_index:
             found.append(
@@ -236,7 +236,7 @@ class _Search:
         starts = named or [(node, NEAREST_WEIGHT) for node in near[:NEAREST]]
         walk = Walk(self._query, self._rows, self._options.degree, starts)
         for depth in range(1, self._options.hops + 1):
-            walk.hop(await self._beside([one.node for one in walk.frontier]), depth)
+            walk.hop(await self._related([one.node for one in walk.frontier]), depth)
         hubs |= walk.hubs
         found = fused(
             walk.ranked(self._limit),
@@ -254,7 +254,7 @@ class _Search:
         if not self._options.entities:
             return []
         if self._cypher.names is not None:
-            rows = await self._indexed(self._cypher.names, {"words": searchable(telling_words(self._query.text))})
+            rows = await self._indexed(self._cypher.names, {"words": searchable(significant_words(self._query.text))})
         else:
             names = spellings(self._query.text)
             rows = (
@@ -271,7 +271,7 @@ class _Search:
     async def _by_words(self) -> list[Node]:
         if self._cypher.texts is None:
             return []
-        rows = await self._indexed(self._cypher.texts, {"words": searchable(telling_words(self._query.text))})
+        rows = await self._indexed(self._cypher.texts, {"words": searchable(significant_words(self._query.text))})
         return [node for _, node in self._nodes(rows) if node.text]
 
     async def _by_vector(self) -> list[Node]:
@@ -281,7 +281,7 @@ class _Search:
         return [node for _, node in self._nodes(rows)]
 
     async def _indexed(self, index: TextIndex | VectorIndex, asked: Mapping[str, object]) -> list[Row]:
-        """What an index finds and the question may see. It knows no scopes: once more, deeper, where that left few."""
+        """The visible results of an index. It knows no scopes, so a second, deeper request follows if few are left."""
         if not asked.get("words", True):
             return []
         statement = self._cypher.found(index, self._query.scope)
@@ -290,14 +290,14 @@ class _Search:
             rows = await self._run(statement, {**self._values, **asked, "k": CANDIDATES * OVERFETCH})
         return rows[:CANDIDATES]
 
-    async def _beside(self, nodes: Sequence[Node]) -> list[Row]:
+    async def _related(self, nodes: Sequence[Node]) -> list[Row]:
         if not nodes:
             return []
         statement, origins = self._cypher.related([node.ident for node in nodes], self._query.scope)
         return await self._run(statement, {**self._values, **origins})
 
     def _nodes(self, rows: Sequence[Row]) -> list[tuple[Row, Node]]:
-        """Those that are nodes, each once, and that hold at the time that is asked about."""
+        """The valid nodes of the rows, each once, that hold at the time of the query."""
         found: dict[str | int, tuple[Row, Node]] = {}
         for row in rows:
             try:

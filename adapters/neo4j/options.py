@@ -14,7 +14,7 @@ from fusion.errors import BadInput, SettingsError
 from fusion.lib.did_you_mean import hint
 
 OWNERS = ("tenant", *DIMENSIONS, "audience")
-"""what a property may say of whose something is"""
+"""the dimensions of an owner that a property may give"""
 
 LABELS = 32
 """of each kind: each is an arm of the query that looks names up"""
@@ -136,7 +136,7 @@ class Options:
 
 
 def server_of(options: Mapping[str, object], where: str) -> Server:
-    """Where the database is. Raises ``SettingsError``, also where its driver is not installed."""
+    """The server of the database. Raises ``SettingsError``, also where its driver is not installed."""
     Server.verify()
     return Server.of(options, where)
 

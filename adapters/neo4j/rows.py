@@ -17,7 +17,7 @@ from fusion.contract import DIMENSIONS, Hit, Moment, Scope
 
 @dataclass(slots=True)
 class Element:
-    """What a node and a relationship have in common. ``ident`` is the database's own id, ``native_id`` the hit's."""
+    """The common base of a node and a relationship. ``ident`` is the database's own id, ``native_id`` the hit's."""
 
     ident: str | int
     native_id: str
@@ -33,7 +33,7 @@ class Element:
 
     @property
     def recorded_at(self) -> None:
-        """A graph of somebody else's does not say when it was written."""
+        """None: an external graph has no time of writing."""
 
 
 @dataclass(slots=True)
@@ -52,10 +52,10 @@ _Common = tuple[str | int, str, str, datetime | None, datetime | None, datetime 
 
 
 class Rows:
-    """Reads rows, and makes hits of what they say, for one graph."""
+    """Reads the rows of one graph as nodes, relationships and hits."""
 
     def __init__(self, options: Options, scope: Scope) -> None:
-        """``scope`` is a question's: what does not say whose it is, is within it as far as the graph is bound."""
+        """``scope`` is the query's; elements without an owner belong to it as far as the graph is bound."""
         self._options = options
         self._entities = frozenset(options.entities)
         self._owners = tuple(options.scope)
@@ -84,14 +84,14 @@ class Rows:
         return Edge(*_common("edge", ident, native, text, at, start, end, owners), predicate=predicate.lower())
 
     def passage(self, node: Node, path: tuple[str, ...] = (), score: float | None = None) -> Hit:
-        """What a node says."""
+        """The text of a node as a hit."""
         raw_kind = node.labels[0] if node.labels else None
         return self._hit(node, node.text, self._owned(node.owners), path, score, "note", raw_kind)
 
     def triplet(
         self, subject: Node, edge: Edge, object_: Node, path: tuple[str, ...], score: float | None = None
     ) -> Hit:
-        """What a relationship says: in its own words, or by the names of its ends."""
+        """A relationship as a hit: its own text, or the names of its ends."""
         scope = self._owned(_shared(edge.owners, subject.owners, object_.owners))
         return self._hit(edge, sentence(subject, edge, object_), scope, path, score, "fact", edge.predicate)
 
@@ -169,7 +169,7 @@ def _plain(name: object) -> str:
 
 
 def _shared(edge: Sequence[object], subject: Sequence[object], object_: Sequence[object]) -> Sequence[object]:
-    """Whose a relationship is: whose it says, else whose both of its ends are. One private end makes it private."""
+    """The owners of a relationship: its own, else those that both ends share. One private end makes it private."""
     return [
         own if own is not None else (first if first == second else _narrower(first, second))
         for own, first, second in zip(edge, subject, object_, strict=True)

@@ -48,7 +48,7 @@ class _Said:
 
 @dataclass(slots=True)
 class _Step:
-    """From ``here`` along a relationship to ``node``; ``forward``: from its start to its end."""
+    """A step from ``here`` along a relationship to ``node``; ``forward``: from its start to its end."""
 
     here: ReachedNode
     edge: Edge
@@ -69,7 +69,7 @@ class _Step:
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """What justifies the relationship: a single one as it was asserted, whichever end the question named."""
+        """The path that justifies the relationship; a single one reads as it was asserted, from either end."""
         if len(self.here.path) > 1:
             return self.path
         subject, edge, object_ = self.triplet

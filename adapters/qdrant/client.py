@@ -32,7 +32,7 @@ class Client:
         return [one["name"] for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
 
     async def info(self, collection: str, deadline_s: float) -> Json | None:
-        """What a collection is made of; ``None`` where there is none of that name."""
+        """The description of a collection; None if it does not exist."""
         try:
             reply = await self._http.get(_path(collection), deadline_s)
         except HttpStatus as error:
@@ -42,7 +42,7 @@ class Client:
         return self._result(reply, dict)
 
     async def create(self, collection: str, body: Json, deadline_s: float) -> bool:
-        """Whether it was made now: somebody else may have been quicker."""
+        """Whether this call created it; another process may have been faster."""
         try:
             await self._http.put(_path(collection), body, deadline_s)
         except HttpStatus as error:
@@ -84,7 +84,7 @@ class Client:
         return self._part(await self._http.post(f"{_path(collection)}/points/count", body, deadline_s), "count", int)
 
     async def present(self, collection: str, ids: Sequence[str], deadline_s: float) -> list[str]:
-        """Those of ``ids`` that there are points of."""
+        """The ids among ``ids`` that have a point."""
         body = {"ids": list(ids), "with_payload": False, "with_vector": False}
         reply = await self._http.post(f"{_path(collection)}/points", body, deadline_s)
         return [str(point["id"]) for point in self._result(reply, list) if isinstance(point, dict) and "id" in point]

@@ -57,7 +57,7 @@ INDEXED = {
     "start": "integer",
 }
 """the payload keys for filters and for the order of neighbours"""
-WRITE_S, DESCRIBE_S, BESIDE_S = 30.0, 1.0, 5.0
+WRITE_S, DESCRIBE_S, NEIGHBOURS_S = 30.0, 1.0, 5.0
 PAGE = 64
 """points read, embedded and written in one go"""
 LOOKED_AT = 1000
@@ -131,7 +131,7 @@ class Qdrant:
         return [(event.event_id,) for event in events]
 
     async def _store(self, events: Sequence[Event]) -> None:
-        """Those that are not there yet: what a retried delivery brings again keeps its vector."""
+        """Store the new ones of these events; those of a retried delivery keep their vectors."""
         for start in range(0, len(events), PAGE):
             asked = {event.event_id: event for event in events[start : start + PAGE]}
             there = await self._client.present(self._name, list(asked), WRITE_S)
@@ -157,12 +157,12 @@ class Qdrant:
         return "deleted" if found else "absent"
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
-        """Within the same document and the same scope, by place; one request for all of them."""
+        """The neighbours in the same document and scope, by place; one request for all hits."""
         placed = [hit for hit in hits if hit.place is not None]
         if not placed or span < 1:
             return [[] for _ in hits]
         bodies = [side for hit in placed for side in neighbour_filters(hit, span)]
-        found = await self._client.query_each(self._name, bodies, BESIDE_S)
+        found = await self._client.query_each(self._name, bodies, NEIGHBOURS_S)
         near = iter([before + after for before, after in zip(found[::2], found[1::2], strict=True)])
         return [nearest(hit, next(near), span) if hit.place is not None else [] for hit in hits]
 
@@ -251,7 +251,7 @@ class Qdrant:
                 await self._client.index(self._name, field, schema, WRITE_S)
 
     def _check(self, info: Mapping[str, Any]) -> None:
-        """Raises HttpStatus where somebody changed the collection into what cannot be used."""
+        """Raises HttpStatus if the collection was changed and cannot be used."""
         dimensions = self._embedder.dimensions if self._embedder else 1
         shape = Shape.of(info)
         fault = shape.fault(DENSE, dimensions, "Cosine", WORDS)
@@ -389,9 +389,9 @@ def where(query: Query) -> list[Mapping[str, Any]]:
 
 
 def neighbour_filters(hit: Hit, span: int) -> list[Mapping[str, Any]]:
-    """What asks for the memories before a hit in its document, and for those after it, the nearest first.
+    """The requests for the memories before a hit in its document and for those after it, nearest first.
 
-    Those that begin where it does may be on either side, so both questions have them.
+    Memories that begin at the same position may be on either side, so both requests return them.
     """
     place, scope = hit.place, hit.scope
     if place is None:
@@ -421,12 +421,12 @@ def nearest(hit: Hit, points: Sequence[Any], span: int) -> list[Hit]:
     """The neighbours of ``hit`` among ``points``: at most ``span`` before and after it, in document order."""
     found, _ = hits_of_points(points)
     same = {other.native_id: other.scored(None) for other in found if other.place and other.scope == hit.scope}
-    order = sorted(same.values(), key=_stands)
-    here = sum(_stands(other) < _stands(hit) for other in order)
+    order = sorted(same.values(), key=_position)
+    here = sum(_position(other) < _position(hit) for other in order)
     return [*order[max(0, here - span) : here], *order[here : here + span]]
 
 
-def _stands(hit: Hit) -> tuple[int, int, str]:
+def _position(hit: Hit) -> tuple[int, int, str]:
     place = hit.place
     return (place.start, place.end, hit.native_id) if place else (0, 0, hit.native_id)
 

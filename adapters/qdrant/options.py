@@ -38,7 +38,7 @@ DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where it is, how it is asked. ``consistency`` is Qdrant's own read consistency."""
+    """The address and the settings of a server. ``consistency`` is Qdrant's own read consistency."""
 
     url: str = "http://127.0.0.1:6333"
     api_key_env: str = ""
@@ -57,12 +57,12 @@ class Server:
             raise SettingsError("connect_ms is from 1 to 60000")
 
     def client(self, write: str = "wait=true") -> Client:
-        """Of this server; ``write`` is what its writes carry in their query strings."""
+        """A client of this server; ``write`` is the query string of its writes."""
         read = f"consistency={self.consistency}" if self.consistency else ""
         return Client(Http(self.url, self._headers, connect_s=self.connect_ms / 1000), read, write)
 
     def reached(self) -> str:
-        """Where it is asked, for people. Raises Unauthorized where the key is not where it should be."""
+        """The address and whether a key is sent, as a text. Raises Unauthorized if the key cannot be read."""
         return f"{checked(self.url)}, {'with a key' if self._headers() else 'without a key'}"
 
     def _headers(self) -> Mapping[str, str]:
@@ -72,7 +72,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Theirs(Server):
-    """Of a collection that somebody else fills; it is only read.
+    """The options of an external collection, which is only read.
 
     vector = ""                         # the name of its dense vector; "" is the one without a name
     sparse = ""                         # of its sparse one, made as fastembed's Qdrant/bm25 does; "" asks for none
@@ -104,7 +104,7 @@ class Theirs(Server):
             raise SettingsError(f"distance is one of {', '.join(DISTANCES)}")
         if "text" not in self.fields or not self.fields.keys() <= set(FIELDS) or not _texts(self.fields):
             raise SettingsError(
-                f"fields says where text stands in a payload, and may say it of {', '.join(FIELDS[1:])}"
+                f"fields must give the payload key of text, and may give those of {', '.join(FIELDS[1:])}"
             )
         if not self.bound.keys() <= set(DIMENSIONS) or not _texts(self.bound):
             raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
@@ -122,7 +122,7 @@ class Theirs(Server):
 
 @dataclass(frozen=True, slots=True)
 class Ours(Server):
-    """Of the gateway's own memories, for one gateway alone.
+    """The options of the gateway's own memories, for one gateway alone.
 
     collection = "memories"             # begins the name of its collection, which goes on with the embedding model's
     shards = 1                          # parts that a collection is divided into, over the nodes of a cluster

@@ -27,7 +27,7 @@ class Shape:
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> Shape:
-        """From Qdrant's answer to GET /collections/{name}. Raises InvalidAnswer where it is another one."""
+        """Read Qdrant's reply to GET /collections/{name}. Raises InvalidAnswer for another form."""
         try:
             params = info["config"]["params"]
             vectors = params.get("vectors") or {}
@@ -42,7 +42,7 @@ class Shape:
             raise InvalidAnswer("the collection is described in another way than Qdrant's") from None
 
     def fault(self, vector: str | None, dimensions: int, distance: str, sparse: str) -> str | None:
-        """What is not as it should be, and how to fix it. ``vector`` None and ``sparse`` "" are not looked for."""
+        """The difference from the expected schema, with the fix. ``vector`` None and ``sparse`` "" are not checked."""
         if vector is not None:
             if (dense := self.dense.get(vector)) is None:
                 return f"has no vector {vector!r}, only {_names(self.dense)}. Fix: vector = one of them"

@@ -77,7 +77,7 @@ def _stands_for(short: str, name: str) -> bool:
 
 
 def loose(name_key: str) -> str:
-    """What is left of a key without its article and its blanks: "the beatles", "open ai"."""
+    """A key without its article and its blanks: "the beatles", "open ai"."""
     return name_key.removeprefix("the ").replace(" ", "")
 
 
@@ -124,7 +124,7 @@ def _respelt(db: Connection, scope: Scope, extracted: Extraction) -> Extraction:
 
 
 def _trails(name_key: str) -> bool:
-    """Whether a stretch of a text is none of a name: "of Berlin", "Berlin is"; an article may be."""
+    """Whether a span of a text is no name: "of Berlin", "Berlin is"; an article is allowed."""
     words = name_key.removeprefix("the ").split(" ")
     return words[0] in STOP_WORDS or words[-1] in STOP_WORDS
 
@@ -132,7 +132,7 @@ def _trails(name_key: str) -> bool:
 def _known(
     db: Connection, tenant: str, owner: str | None, keys: Sequence[str]
 ) -> dict[str, list[tuple[int, str, int]]]:
-    """By key, the entities of that key, or else of that key but for articles and blanks: id, name, mentions."""
+    """The entities of each key, else of the key without articles and blanks: id, name, mentions."""
     mine = "" if owner is None else "and owner = :owner"
     values = {"tenant": storable(tenant), "owner": storable(owner or "")}
 

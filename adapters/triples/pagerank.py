@@ -46,7 +46,7 @@ START = 0
 """takes the place of a passage id for a walk that came from the query: SQLite's ids begin at 1"""
 
 ELSEWHERE = -1
-"""stands for the memories of a hub that are not looked at: what comes to them is lost, for a hub says little"""
+"""takes the place of a hub's memories that are not scanned: their probability is lost, as a hub is weak evidence"""
 
 Amounts = dict[int, float]
 """the walk's probability here, by origin"""
@@ -196,7 +196,7 @@ class Walk:
 
 
 def passed(amounts: Amounts, holders: Holders) -> dict[int, float]:
-    """How likely an entity's memories become: each gets its share of what comes from every other."""
+    """The probabilities of an entity's memories: each gets its share of what comes from every other."""
     whole = sum(holders.values())
     gained: dict[int, float] = defaultdict(float)
     for source, amount in amounts.items():
@@ -238,7 +238,7 @@ def mentions_of(db: Connection, memories: Iterable[int], named: Iterable[int], c
 
 
 def edges_of(db: Connection, memories: Iterable[int], ends: Iterable[int]) -> list[Edge]:
-    """What these memories assert of any of these entities."""
+    """The edges that these memories assert about these entities."""
     at = dumps(list(ends))
     rows = tuples(
         db,

@@ -145,7 +145,7 @@ def _add(facts: dict[Fact, None], names: dict[str, None], subject: str | None, p
 
 
 def _clean(part: str) -> str:
-    """Without quotes, emphasis, and the brackets of a wiki link."""
+    """A name without quotes, emphasis, and the brackets of a wiki link."""
     part = part.strip(_TRIM)
     whole = _LINK.fullmatch(part)
     return (whole.group(1) if whole else part).strip(_TRIM)

@@ -101,9 +101,9 @@ def types(fact: Fact) -> Iterator[tuple[str, str]]:
 
 
 _LOOSE: dict[Type, float] = {"MENTIONS": 0.5, "RELATES_TO": 0.5}
-"""A link, a tag or "see also" says that there is something between two, not what: half of one that says it."""
+"""A link, a tag or "see also" relates two entities without saying how: half the weight of a specific relation."""
 
 
 def strength(predicate: str) -> float:
-    """How much more an edge leads on than a common mention does: 1 for one that says what is between its ends."""
+    """The weight of an edge relative to a common mention: 1 for an edge with a specific relation."""
     return _LOOSE.get(relation(predicate).type, 1.0)

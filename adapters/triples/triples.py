@@ -53,7 +53,7 @@ MATCHED = 5
 needs than one linked to names alone: Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), 2025; it keeps at most 5."""
 
 OVERFETCH = 2
-"""times the limit is asked of the index: it also holds what is superseded, expired, or an edge"""
+"""factor of the limit in a request to the index, which also has superseded and expired entries and edges"""
 
 MOST_READ = 4096
 """memories in the cache: about 4 MB at ordinary length"""

@@ -13,7 +13,7 @@ import pytest
 
 from adapters.embedders.cache import VectorStore
 from adapters.embedders.encoder import DIMENSIONS, Encoded
-from adapters.embedders.http_embedder import Hosted
+from adapters.embedders.http_embedder import HttpEmbedder
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from fusion.contract import TokenVectors
@@ -157,7 +157,7 @@ def test_the_log_of_a_cache_and_of_a_store_is_cut_back(tmp_path: Path) -> None:
 async def test_the_settings_bound_the_cache_of_a_provider_in_memory_and_on_the_disk(tmp_path: Path) -> None:
     """`[embedder] dense_cache_mb` and `dense_store_mb`, as they stand in the settings."""
     chosen = EmbedderSettings(provider="openai", dense_cache_mb=3, dense_store_mb=5)
-    embedder = await Hosted.open(OPENAI, tmp_path, Options.of(chosen.options))
+    embedder = await HttpEmbedder.open(OPENAI, tmp_path, Options.of(chosen.options))
     vector = np.ones(embedder.dimensions, np.float32)
     for n in range(1000):
         embedder._hold(embedder._dense, f"text {n}", vector)

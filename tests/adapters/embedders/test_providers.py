@@ -16,7 +16,7 @@ import pytest
 
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.http_embedder import Hosted
+from adapters.embedders.http_embedder import HttpEmbedder
 from adapters.embedders.minilm import MiniLM
 from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
@@ -110,10 +110,10 @@ class Clock:
 @asynccontextmanager
 async def hosted(
     folder: Path, server: Chaos, api: ProviderApi = COMPATIBLE, clock: Clock | None = None, **options: Any
-) -> AsyncIterator[Hosted]:
+) -> AsyncIterator[HttpEmbedder]:
     clock = clock or Clock()
     given = {"model": api.model or "some-model", "dimensions": 4, "url": server.url, **options}
-    model = await Hosted.open(api, folder, Options(api.name, **given), clock=clock, sleep=clock.sleep)
+    model = await HttpEmbedder.open(api, folder, Options(api.name, **given), clock=clock, sleep=clock.sleep)
     try:
         yield model
     finally:

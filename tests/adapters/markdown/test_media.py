@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.http_embedder import Hosted
+from adapters.embedders.http_embedder import HttpEmbedder
 from adapters.embedders.options import Options
 from adapters.embedders.providers import Composed
 from adapters.index.merge import SearchResult, weighted
@@ -48,7 +48,7 @@ async def opened(tmp_path: Path, server: Chaos, **options: Any) -> AsyncIterator
     """Over the folder ``vault``; the model is Gemini Embedding 2 on loopback."""
     given = Options("gemini", model="gemini-embedding-2", url=server.url, dimensions=16, api_key_env="MEDIA_TEST_KEY")
     with environment(MEDIA_TEST_KEY=KEY):
-        dense = await Hosted.open(GEMINI, tmp_path / "embeddings", given)
+        dense = await HttpEmbedder.open(GEMINI, tmp_path / "embeddings", given)
         embedder = Composed(dense, None)
         chosen = {"paths": [str(tmp_path / "vault")], "media": True, "watch": False, "scan_interval_s": 0, **options}
         store = await Markdown.open(Opening("markdown", tmp_path / "store", chosen, embedder))
@@ -153,7 +153,7 @@ async def test_a_model_of_texts_is_refused(vault: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r'takes texts only.*"gemini-embedding-2"'):
         await Markdown.open(Opening("markdown", tmp_path / "store", chosen, FakeEmbedder()))
     async with Chaos(behaviour=seeing) as server:
-        older = await Hosted.open(GEMINI, tmp_path, Options("gemini", "gemini-embedding-001", server.url))
+        older = await HttpEmbedder.open(GEMINI, tmp_path, Options("gemini", "gemini-embedding-001", server.url))
         assert not older.sees
         with pytest.raises(ModelMissing, match="texts only"):
             await older.embed_media([])

@@ -269,8 +269,8 @@ async def test_a_wrong_option_is_named(options: dict[str, object], fix: str) -> 
     ("options", "fix"),
     [
         ({"collection": ""}, "collection is missing"),
-        ({"fields": {"user_id": "u"}}, "where text stands"),
-        ({"fields": {"text": "t", "colour": "c"}}, "where text stands"),
+        ({"fields": {"user_id": "u"}}, "payload key of text"),
+        ({"fields": {"text": "t", "colour": "c"}}, "payload key of text"),
         ({"bound": {"planet": "mars"}}, "bound"),
         ({"distance": "cosine"}, "Cosine, Dot"),
         ({"limit": 2000}, "1000"),
