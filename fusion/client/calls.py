@@ -229,9 +229,15 @@ def sources(
     return Call("GET", "/v1/sources", parameters=_not_none(parameters))
 
 
-def retire(files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, **scope: str | None) -> Call[wire.Retired]:
-    """Retire what came from files and is no longer in them; ``files`` are {source, keep: revisions} of whole files."""
-    return Call("POST", "/v1/retire", _not_none({"files": [dict(f) for f in files], "dry_run": dry_run, **scope}))
+def retire(
+    files: Sequence[Mapping[str, Any]], *, dry_run: bool = False, reader: str | None = None, **scope: str | None
+) -> Call[wire.Retired]:
+    """Retire what came from files and is no longer in them; ``files`` are {source, keep: revisions} of whole files.
+
+    ``reader`` is the key in ``home/reader.key``; only a dry run works without it.
+    """
+    body = _not_none({"files": [dict(f) for f in files], "dry_run": dry_run, **scope})
+    return Call("POST", "/v1/retire", body, headers=_not_none({READER_HEADER: reader}) or None)
 
 
 def memory_search(

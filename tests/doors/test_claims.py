@@ -18,6 +18,7 @@ from fusion.client import AsyncClient
 from fusion.contract import READER_KINDS, Event, Place, Scope
 from fusion.doors.cli.ingest import ingest
 from fusion.doors.http.app import create_app
+from fusion.errors import BadInput
 from fusion.gateway.scoped import CallerGateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.chunk import chunks
@@ -126,6 +127,22 @@ async def test_a_request_with_the_token_does_not_edit_a_sessions_turn(tmp_path: 
         assert await members_of(client, TRUTH)
 
 
+@pytest.mark.feature("only the gateway's own readers of files may retire a note's lines")
+@pytest.mark.parametrize("sent", [None, "t0ken", "x" * 43])
+async def test_retire_without_the_readers_key_is_refused_and_retires_nothing(tmp_path: Path, sent: str | None) -> None:
+    """Retired lines leave no record in the audit, so the token alone must not be enough. A dry run only counts."""
+    home, note = tmp_path / "home", written(tmp_path / "notes")
+    gone = [{"source": f"file:{note}", "keep": []}]
+    async with opened(home) as (_, client):
+        await read_in(client, note, home)
+        with pytest.raises(BadInput, match=r"reader\.key"):
+            await client.retire(gone, user_id="ada", reader=sent)
+        assert await members_of(client, TRUTH)
+        assert (await client.retire(gone, user_id="ada", dry_run=True))["retired"] == 1
+        assert (await client.retire(gone, user_id="ada", reader=reader_key(home)))["retired"] == 1
+        assert not await members_of(client, TRUTH)
+
+
 @pytest.mark.feature("only the key of the home's readers makes a reader of files")
 async def test_only_the_readers_key_makes_a_reader(tmp_path: Path) -> None:
     """Neither another key nor the home's token; and only as long as nobody else can read the key."""
@@ -154,6 +171,8 @@ async def test_a_tenants_key_with_the_readers_key_claims_nothing(tmp_path: Path)
         async with AsyncClient.over(httpx.ASGITransport(app), api_key="secret") as client:  # type: ignore[arg-type]
             [kept] = (await client.remember([claim(note)], reader=reader_key(home)))["memories"]
             assert (await client.memory(kept["ref"], user_id="ada"))["source"] == f"claimed:file:{note}"
+            with pytest.raises(BadInput, match=r"reader\.key"):
+                await client.retire([{"source": "mail", "keep": []}], reader=reader_key(home))
 
 
 @pytest.mark.feature("a backend's verb claims no line of a note")

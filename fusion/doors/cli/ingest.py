@@ -263,7 +263,7 @@ async def send(
             tally.known = bookmarks.known
             if not refused:
                 bookmarks.commit()
-        tally.retired = await whole.retire(client, paths, scope)
+        tally.retired = await whole.retire(client, paths, scope, reader=reader)
         if bookmarks is not None and not refused:
             whole.mark(bookmarks)
             bookmarks.commit()

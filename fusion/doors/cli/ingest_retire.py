@@ -43,16 +43,27 @@ class WholeFiles:
         for name, mark in self._marks.items():
             bookmarks.set(name, mark)
 
-    async def retire(self, client: AsyncClient, paths: Sequence[Path], scope: Scope, *, dry_run: bool = False) -> int:
+    async def retire(
+        self,
+        client: AsyncClient,
+        paths: Sequence[Path],
+        scope: Scope,
+        *,
+        dry_run: bool = False,
+        reader: str | None = None,
+    ) -> int:
         """Retires what these files no longer have, and what files had that are gone from folders in ``paths``.
 
-        Returns the number of memories. Call it when all that was read has been sent.
+        Without the key ``reader`` it only does dry runs, because what was sent without the key are claims. Returns the
+        number of memories. Call it when all that was read has been sent.
         """
+        if reader is None and not dry_run:
+            return 0
         owner: Mapping[str, str] = {str(dimension): value for dimension, value in scope.named().items()}
         gone = [source async for source in self._gone(client, paths, owner)]
         retired = 0
         for batch in _batches({**self._kept, **dict.fromkeys(gone, ())}):
-            retired += (await client.retire(batch, dry_run=dry_run, **owner))["retired"]
+            retired += (await client.retire(batch, dry_run=dry_run, reader=reader, **owner))["retired"]
         return retired
 
     async def _gone(self, client: AsyncClient, paths: Sequence[Path], owner: Mapping[str, str]) -> AsyncIterator[str]:

@@ -34,8 +34,10 @@ NOBODY = Scope()
 
 
 @asynccontextmanager
-async def gateway(fusion: FakeFusion, **server: int) -> AsyncIterator[AsyncClient]:
+async def gateway(fusion: FakeFusion, home: Path | None = None, **server: int) -> AsyncIterator[AsyncClient]:
     settings = Settings(server=ServerSettings.model_validate(server))
+    if home is not None:
+        settings = settings.model_copy(update={"home": home})
     async with AsyncClient.over(Checked(app_over(fusion, settings))) as client:
         yield client
 
@@ -115,14 +117,14 @@ async def test_a_note_is_marked_when_what_it_has_no_more_is_retired(tmp_path: Pa
         return ReadOffsets(tmp_path, NOBODY).find(str(note)) is not None
 
     with pytest.raises(StoreFull):
-        await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+        await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path)
     fusion.error, fusion.refuses = None, "one"
-    await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path)
     assert not marked()
     fusion.refuses = None
-    await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
+    await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path)
     assert marked()
-    assert (await ingest([note], NOBODY, gateway(fusion), quiet=True, home=tmp_path))["read"] == 1
+    assert (await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path))["read"] == 1
 
 
 async def test_a_server_that_follows_the_files_waits_until_all_is_acknowledged(tmp_path: Path) -> None:
@@ -357,7 +359,7 @@ async def test_a_file_of_ten_thousand_pieces_is_told_in_parts(tmp_path: Path) ->
     revisions = [content_hash(str(n)) for n in range(12_000)]
     whole("file:/a.md", revisions, None)
     async with gateway(fusion) as client:
-        await whole.retire(client, [], NOBODY)
+        await whole.retire(client, [], NOBODY, dry_run=True)
     assert sorted(one for file, _ in fusion.retired for one in file.keep) == sorted(revisions)
     assert all(one.startswith(file.part) for file, _ in fusion.retired for one in file.keep)
     assert {file.part for file, _ in fusion.retired} == set("0123456789abcdef")

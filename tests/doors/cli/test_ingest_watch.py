@@ -15,6 +15,7 @@ from fusion.contract import Scope
 from fusion.doors.cli.ingest import Summary
 from fusion.doors.cli.ingest_watch import watch
 from fusion.errors import FusionError, StoreFull
+from fusion.settings import Settings
 from fusion.sources.files import DEFAULT_LIMITS, Limits
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
@@ -55,7 +56,7 @@ async def watching(
     """Follows paths in the background; the first round is told by the time that the block begins."""
     fusion = fusion or FakeFusion()
     running = Watching(fusion)
-    gateway = AsyncClient.over(Checked(app_over(fusion)))
+    gateway = AsyncClient.over(Checked(app_over(fusion, Settings(home=home))))
     task = asyncio.create_task(
         watch(
             paths,

@@ -20,9 +20,10 @@ from fusion.doors.http.routing import (
     reply,
     router,
 )
+from fusion.errors import BadInput
 from fusion.ingest.claims import unread
 from fusion.ingest.intake import Replayed
-from fusion.trust.token import READER_HEADER, is_reader
+from fusion.trust.token import READER, READER_HEADER, is_reader
 
 if TYPE_CHECKING:
     pass
@@ -84,7 +85,7 @@ async def remember(
     question asked right after this may not find them yet. POST /v1/settle waits until they are delivered.
     """
     items = [one.memory() for one in (body if isinstance(body, list) else [body])]
-    if context.tenant != "default" or not await asyncio.to_thread(is_reader, context.settings.home, reader):
+    if not await _from_reader(context, reader):
         items = [unread(item) for item in items]
     kept = await context.fusion.remember(
         items, idempotency_key=idempotency_key, tenant=context.tenant, batch=ingest_batch
@@ -139,7 +140,25 @@ async def sources(context: Context, query: Annotated[schemas.SourcesQuery, InQue
 
 
 @router.post("/v1/retire", response_model=wire.Retired, responses=problems(507))
-async def retire(context: Context, body: schemas.RetireBody) -> Response:
-    """Retire the memories that files no longer contain"""
+async def retire(
+    context: Context,
+    body: schemas.RetireBody,
+    reader: Annotated[str | None, Header(alias=READER_HEADER, include_in_schema=False)] = None,
+) -> Response:
+    """Retire the memories that files no longer contain
+
+    Only the gateway's own readers of files may do this: the request needs the key in home/reader.key. A dry run, which
+    only counts, does not.
+    """
+    if not body.dry_run and not await _from_reader(context, reader):
+        raise BadInput(
+            f"only a reader of the user's files may retire what they no longer contain: send the key in home/{READER} "
+            f"as the header {READER_HEADER}, or remove memories by POST /v1/forget"
+        )
     sources = await context.fusion.retire(body.scope(context.tenant), body.whole(), dry_run=body.dry_run)
     return reply({"retired": sum(sources.values()), "sources": sources, "dry_run": body.dry_run})
+
+
+async def _from_reader(context: Context, key: str | None) -> bool:
+    """Whether a request comes from one of the gateway's own readers; they read for the home's owner only."""
+    return context.tenant == "default" and await asyncio.to_thread(is_reader, context.settings.home, key)
