@@ -22,7 +22,7 @@ from fusion.doors.cli.ingest_preview import Bulk, ask, bulk_of
 from fusion.doors.cli.progress import bars
 from fusion.doors.cli.remember import say_interrupted
 from fusion.errors import BadInput
-from fusion.settings import IngestSettings
+from fusion.settings import IngestSettings, Settings
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits
 from fusion.sources.readers import read
 from tests.doors.contract import Checked
@@ -32,8 +32,8 @@ NOBODY = Scope()
 
 
 @asynccontextmanager
-async def gateway(fusion: FakeFusion) -> AsyncIterator[AsyncClient]:
-    async with AsyncClient.over(Checked(app_over(fusion))) as client:
+async def gateway(fusion: FakeFusion, settings: Settings | None = None) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient.over(Checked(app_over(fusion, settings))) as client:
         yield client
 
 
@@ -58,7 +58,7 @@ def test_what_is_new_is_reckoned_before_anything_is_read(flood: Path, tmp_path: 
 async def test_what_an_earlier_run_read_is_not_asked_about(flood: Path, tmp_path: Path) -> None:
     """A second run of the same command goes on without a question."""
     (tmp_path / "journal.sqlite").touch()  # bookmarks are of a journal
-    await ingest([flood], NOBODY, gateway(FakeFusion()), quiet=True, home=tmp_path)
+    await ingest([flood], NOBODY, gateway(FakeFusion(), Settings(home=tmp_path)), quiet=True, home=tmp_path)
     assert bulk_of([flood], NOBODY, tmp_path, DEFAULT_LIMITS) == Bulk()
 
 
