@@ -99,7 +99,7 @@ def home(tmp_path: Path, cognee: str, bolt: Mapping[str, object]) -> Iterator[Pa
 def fusion(home: Path, verb: str, *arguments: object) -> str:
     """What a command prints."""
     command = [sys.executable, "-m", "fusion", verb, "--home", home, *arguments]
-    environment = {**os.environ, "COLUMNS": "120"}
+    environment = {**os.environ, "COLUMNS": "160"}
     done = subprocess.run(
         list(map(str, command)), check=False, capture_output=True, text=True, env=environment, timeout=300
     )
