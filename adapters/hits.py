@@ -27,7 +27,7 @@ def hits_of(items: object, limit: int, read: Callable[[Any], Hit], server: str) 
         try:
             hits.append(read(item))
         except (KeyError, TypeError, ValueError, OverflowError):
-            continue  # counted below, as what is missing
+            continue  # counted below as missing
     if asked and not hits:
         raise InvalidAnswer(f"{server}: none of {len(asked)} items is a hit")
     return PartialHits(hits, len(asked) - len(hits)) if len(hits) < len(asked) else hits

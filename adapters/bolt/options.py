@@ -2,7 +2,7 @@
 
 url = "bolt://127.0.0.1:7687"       # bolt:// for one server, neo4j:// for a cluster; with +s for TLS
 database = "neo4j"                  # leave out for the server's own
-user = "neo4j"                      # leave out where the server asks for nobody, as Memgraph does at first
+user = "neo4j"                      # leave out for a server without users, as Memgraph is at first
 password_env = "NEO4J_PASSWORD"     # the environment variable with the password; or, for one that is renewed:
 password_file = "/run/keys/neo4j"   # the file with it, read again when the server refuses the one it knew
 connect_ms = 1000                   # milliseconds for a new connection, log-on included

@@ -1,7 +1,7 @@
 """Decide whether a new memory is stored, merged into one that says the same, or marked as a contradiction.
 
 Seed 000 drops a repetition (cosine ≥ .92), drops and reinforces a near one (≥ .80), and marks contradictions. Here only
-*statements* are compared: a rule, procedure, fact, preference, decision or plan that is valid by itself. Turns,
+*statements* are compared: a rule, procedure, fact, preference, decision or plan that is valid on its own. Turns,
 episodes, notes and parts of documents are events; saying "yes" twice is two of them. A merged memory is kept, hidden,
 until the memory that says the same is forgotten.
 

@@ -126,7 +126,7 @@ class Mem0:
         return "deleted" if await self._run(self._shelf.delete, {event_id, *native_ids}) else "absent"
 
     async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
-        """Of a folder of ours. On a server other programs keep memories, too."""
+        """Only for a local folder; a server also has memories of other programs."""
         shelf = self._shelf
         return await self._run(shelf.held, after, limit) if isinstance(shelf, EmbeddedMem0) else []
 

@@ -46,7 +46,7 @@ def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit],
         try:
             found.append(hit_of_item(item, query.scope, tenant))
         except (KeyError, TypeError, ValueError, AttributeError):
-            continue  # counted below, as what is missing
+            continue  # counted below as missing
     if items and not found:
         raise InvalidAnswer(f"mem0 answered in another shape: none of {len(items)} results is a memory")
     return [hit for hit in found if query.admits(hit)], len(items) - len(found)
@@ -65,7 +65,7 @@ def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
     if not isinstance(item["memory"], str) or not item["memory"]:
         raise ValueError("a memory has a text")
     hit = hit_of(str(item["id"]), payload)
-    hit.score = item.get("score")  # it was made just now, and nobody has it yet
+    hit.score = item.get("score")  # the hit is new and not shared yet
     if "event_id" not in payload:
         whose = hit.scope
         if whose.user_id is whose.agent_id is whose.run_id is None:

@@ -438,7 +438,7 @@ def hits_of_points(points: Sequence[Any]) -> tuple[list[Hit], int]:
         try:
             found.append(_hit(str(point["id"]), point["payload"], point.get("score")))
         except (KeyError, TypeError, ValueError, AttributeError):
-            continue  # counted below, as what is missing
+            continue  # counted below as missing
     if points and not found:
         raise InvalidAnswer(f"none of {len(points)} points is a memory of this gateway's")
     return found, len(points) - len(found)
@@ -448,7 +448,7 @@ def _hit(native_id: str, payload: Payload, score: float | None) -> Hit:
     hit = hit_of(native_id, payload)
     if not hit.text or hit.event_id is None:
         raise ValueError("a memory has a text and an event")
-    hit.score = score  # it was made just now, and nobody has it yet
+    hit.score = score  # the hit is new and not shared yet
     return hit
 
 

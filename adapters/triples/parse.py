@@ -111,7 +111,7 @@ def lead(text: str) -> str | None:
     """The title that a text opens with, as an entry of an encyclopedia does: "Title. …", "Title: …", "# Title".
 
     Two words or more, each with a capital or a digit but for the small ones; or one, if the text has it again. What
-    else stands first is a greeting or a sentence.
+    else comes first is a greeting or a sentence.
     """
     match = _LEAD.match(text[:BEGINNING])
     title = match[1].strip() if match else ""
