@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
@@ -338,6 +338,7 @@ async def take(home: Held, lines: set[int], action: str, deletions: str, deliver
 
 
 @examples(max_examples=40, deadline=None)
+@example(steps=[({0, 1}, "", "done", "done"), ({1}, "", "done", "done"), ({0}, "", "done", "")], lost=1)
 @given(steps=st.lists(STEPS, min_size=3, max_size=8), lost=st.integers(1, 6))
 @pytest.mark.feature(
     "a loss is reported exactly when another program deleted memories from a store, and no longer than that"
