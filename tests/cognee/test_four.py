@@ -99,7 +99,7 @@ def home(tmp_path: Path, cognee: str, bolt: Mapping[str, object]) -> Iterator[Pa
 def fusion(home: Path, verb: str, *arguments: object) -> str:
     """What a command prints."""
     command = [sys.executable, "-m", "fusion", verb, "--home", home, *arguments]
-    environment = {**os.environ, "COLUMNS": "160"}
+    environment = {**os.environ, "COLUMNS": "120"}
     done = subprocess.run(
         list(map(str, command)), check=False, capture_output=True, text=True, env=environment, timeout=300
     )
@@ -129,9 +129,9 @@ def test_one_question_is_answered_by_all_four(home: Path) -> None:
     paths = [member["path"] for member in members.values()]
     assert ["Mara Lindqvist", "decided_to_leave", "SQLite"] in paths
     assert ["spindle", "left_sqlite_because_of", "locked database"] in paths
-    assert "Mara Lindqvist → decided_to_leave → SQLite" in shown
+    assert "Mara Lindqvist → decided_to_leave → SQLite" in " ".join(shown.split())  # a table may wrap it
     receipt = json.loads(fusion(home, "receipt", told["receipt_id"], "--json"))
     assert members.keys() <= {row["ref"] for row in receipt["candidates"] if row["decision"] == "packed"}
     findings = fusion(home, "doctor")
-    assert ", 0 wrong." in findings
+    assert ", 0 failures." in findings
     assert "backend cognee" in findings
