@@ -314,7 +314,7 @@ def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path
         os.kill(record.pid if killed == "server" else process.pid, signal.SIGKILL)
         _, err = process.communicate(timeout=100)
     if process.returncode == 1:  # the server may also die between two requests: then another one took the rest
-        assert "run this again" in err
+        assert "again" in err
     if killed == "client":
         assert process.returncode == -signal.SIGKILL
         assert 1000 <= len(in_the_journal(home)) < 5000

@@ -200,7 +200,7 @@ def test_the_client_takes_what_the_model_declares(name: str) -> None:
     given = {
         CLIENT_NAMES.get((name, parameter), parameter): one
         for parameter, one in of_signature(function)
-        if (name, parameter) not in IN_PATH
+        if (name, parameter) not in IN_PATH and parameter != "reader"  # the reader's key is a header
     }
     assert [*differences("client", name, given, MODELS[name])] == []
     rest = [one for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]

@@ -26,7 +26,7 @@ from fusion.doors.cli.init import Asking, Unanswered, choose, init, look, set_up
 from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, config_root
 from fusion.recall.engine import Fused, FuseRequest
-from fusion.settings import load
+from fusion.settings import Settings, load
 from fusion.trust import allow, make_home
 from tests.discover.fakes import MEMGRAPH, Bolt, listening
 from tests.doors.contract import Checked
@@ -57,12 +57,12 @@ class Answers:
         return self.lines.pop(0)
 
 
-def over(fusion: FakeFusion) -> Callable[[], AbstractAsyncContextManager[AsyncClient]]:
+def over(fusion: FakeFusion, home: Path) -> Callable[[], AbstractAsyncContextManager[AsyncClient]]:
     """A gateway in this process, as the command line would make one of the home."""
 
     @asynccontextmanager
     async def gateway() -> AsyncIterator[AsyncClient]:
-        async with AsyncClient.over(Checked(app_over(fusion))) as client:
+        async with AsyncClient.over(Checked(app_over(fusion, Settings(home=home)))) as client:
             yield client
 
     return gateway
@@ -76,7 +76,7 @@ def asking(user: Path, home: Path, **how: Any) -> Asking:
 def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     """20 notes and a fact: the notes are followed where they are, all is sent, and a question is asked of it."""
     fusion = FakeFusion()
-    told = init(asking(user, home, yes=True), over(fusion))
+    told = init(asking(user, home, yes=True), over(fusion, home))
     settings = load(home=home)
     assert settings.notes.paths == (user / ".openclaw/workspace",)
     assert settings.backends["markdown"].options["paths"] == []  # it gets those of [notes]
@@ -103,14 +103,14 @@ def test_another_program_is_told_where_the_command_is(
     elsewhere.touch(mode=0o755)
     for path, called in ((user / "nowhere", own), (own.parent, own), (elsewhere.parent, "fusion")):
         monkeypatch.setenv("PATH", str(path))
-        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
+        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion(), home))
         assert f"claude mcp add memory-fusion -- {called} mcp --home {home}\n" in capsys.readouterr().out
 
 
 def test_one_question_a_group(user: Path, home: Path) -> None:
     """No notes, the JSONL by its number, after a number that is not there: only that is read in."""
     fusion, answers = FakeFusion(), Answers("n", "7", "2")
-    told = init(asking(user, home, ask=answers), over(fusion))
+    told = init(asking(user, home, ask=answers), over(fusion, home))
     assert [question.split(":")[0] for question in answers.asked] == ["Notes", "Memories", "2 are there. Memories"]
     assert told["chosen"] == [str(user / "facts/facts.jsonl")]
     assert [item.text for item, _, _ in fusion.kept] == ["We deploy on Tuesdays."]
@@ -120,7 +120,7 @@ def test_one_question_a_group(user: Path, home: Path) -> None:
 def test_nobody_to_ask(user: Path, home: Path) -> None:
     """Without a terminal and without --yes nothing is written."""
     with pytest.raises(Unanswered, match="--yes"):
-        init(asking(user, home), over(FakeFusion()))
+        init(asking(user, home), over(FakeFusion(), home))
     assert not home.exists()
 
 
@@ -128,7 +128,7 @@ def test_a_dry_run_only_looks(user: Path, home: Path) -> None:
     """Also where there is a configuration already."""
     home.mkdir()
     (home / "fusion.toml").write_text('recipe = "hook"\n')
-    told = init(asking(user, home, dry_run=True), over(FakeFusion()))
+    told = init(asking(user, home, dry_run=True), over(FakeFusion(), home))
     assert [find["kind"] for find in told["finds"]] == ["workspace", "memories"]
     assert (home / "fusion.toml").read_text() == 'recipe = "hook"\n'
 
@@ -150,9 +150,9 @@ def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
     home.mkdir()
     (home / "fusion.toml").write_text('recipe = "hook"\n')
     with pytest.raises(SettingsError, match="--force"):
-        init(asking(user, home, yes=True), over(FakeFusion()))
+        init(asking(user, home, yes=True), over(FakeFusion(), home))
     assert (home / "fusion.toml").read_text() == 'recipe = "hook"\n'
-    init(asking(user, home, yes=True, force=True), over(FakeFusion()))
+    init(asking(user, home, yes=True, force=True), over(FakeFusion(), home))
     assert load(home=home).recipe == "default"
     (backup,) = home.glob("fusion.toml.*.bak")
     assert backup.read_text() == 'recipe = "hook"\n'
@@ -171,7 +171,7 @@ def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pyt
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
-        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion()))
+        init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion(), home))
         assert server.wait(60) == 0
     told = capsys.readouterr().out
     assert f"Stopped the server at {url}, which had the earlier settings." in told
@@ -196,22 +196,22 @@ def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, r
     paths = f"paths = [{str(workspace)!r}, {added!r}]\n"
     (home / "fusion.toml").write_text(f"[backends.markdown]\n{paths}")
     allow(home)
-    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion(), home))
     assert load(home=home).backends["markdown"].options["paths"] == [str(vault)]
     assert f'"{added}",  # as it was before' in (home / "fusion.toml").read_text()
     assert load(home=home).notes.paths == ()  # one that only the Markdown backend was told of stays that
     (home / "fusion.toml").write_text(f"[notes]\n{paths}")
     allow(home)
-    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion(), home))
     assert load(home=home).notes.paths == (vault,)
     (home / "fusion.toml").write_text(f"[notes]\n{paths}[backends.markdown]\n{paths}")
     allow(home)
-    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion(), home))
     assert load(home=home).notes.paths == (vault,)
     assert load(home=home).backends["markdown"].options["paths"] == []  # both tables had it; one is enough
     (home / "fusion.toml").write_text("paths = [")
     allow(home)
-    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion()))
+    init(asking(user, home, force=True, ask=Answers("n", "n")), over(FakeFusion(), home))
     assert load(home=home).backends["markdown"].options["paths"] == []
 
 
@@ -220,14 +220,14 @@ def test_what_cannot_be_written_leaves_nothing_behind(user: Path, home: Path) ->
     make_home(home)
     (home / "fusion.toml").mkdir()
     with pytest.raises(HomeNotAllowed, match="no regular file"):
-        init(asking(user, home, yes=True, force=True), over(FakeFusion()))
+        init(asking(user, home, yes=True, force=True), over(FakeFusion(), home))
     assert [file.name for file in home.iterdir()] == ["fusion.toml"]
 
 
 def test_a_home_that_is_in_use_is_left_alone(user: Path, home: Path) -> None:
     """Another process that is no server has it open: said before anything is written."""
     with HomeLock.take(home, "fusion ingest notes --direct"), pytest.raises(HomeLocked):
-        init(asking(user, home, yes=True), over(FakeFusion()))
+        init(asking(user, home, yes=True), over(FakeFusion(), home))
     assert not (home / "fusion.toml").exists()
 
 
@@ -235,7 +235,7 @@ def test_nothing_found_is_a_home_all_the_same(tmp_path: Path, home: Path) -> Non
     """The configuration is there, and nothing was asked of an empty memory."""
     fusion = FakeFusion()
     how = Asking(home=home, user=tmp_path / "nobody", cwd=tmp_path / "nobody", quiet=True, ports={}, yes=True)
-    told = init(how, over(fusion))
+    told = init(how, over(fusion, home))
     assert (told["finds"], told["ingested"], told["question"]) == ([], None, None)
     assert fusion.requests == []
     assert load(home=home) == load(home=tmp_path / "other").model_copy(update={"home": home})
@@ -248,10 +248,10 @@ def test_what_is_large_is_not_taken_by_itself(tmp_path: Path, home: Path) -> Non
     with (notes / "huge.md").open("wb") as file:
         file.truncate(64_000_001)
     how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
-    assert (init(how, over(FakeFusion())))["chosen"] == []
+    assert (init(how, over(FakeFusion(), home)))["chosen"] == []
     answers = Answers("a")
     how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, force=True, ask=answers)
-    assert (init(how, over(FakeFusion())))["chosen"] == [str(notes)]
+    assert (init(how, over(FakeFusion(), home)))["chosen"] == [str(notes)]
     assert "Enter: none" in answers.asked[0]
 
 
@@ -262,7 +262,7 @@ def test_a_headings_question_where_nothing_was_decided(tmp_path: Path, home: Pat
     (notes / "a.md").write_text("# 2026-03-01\n# Todo\n## The cargo bike\nIt wants a new chain.\n")
     fusion = FakeFusion()
     how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
-    assert (init(how, over(fusion)))["question"] == 'what do my notes say about "The cargo bike"?'
+    assert (init(how, over(fusion, home)))["question"] == 'what do my notes say about "The cargo bike"?'
 
 
 class Silent(FakeFusion):
@@ -289,7 +289,7 @@ def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> 
         os.utime(notes / name, (n, n))
     how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
     fusion = Silent(but="Garden")
-    assert (init(how, over(fusion)))["question"] == "Garden"
+    assert (init(how, over(fusion, home)))["question"] == "Garden"
     assert [request.query for request in fusion.requests] == ["wifi", "Garden"]
 
 
@@ -298,7 +298,7 @@ def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> 
 )
 def test_a_question_without_an_answer_is_not_shown(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody's first sight is that nothing was found: what to type next is."""
-    told = init(replace(asking(user, home, yes=True), quiet=False), over(Silent()))
+    told = init(replace(asking(user, home, yes=True), quiet=False), over(Silent(), home))
     assert (told["question"], told["answer"]) == (None, None)
     out = capsys.readouterr().out
     assert "nothing" not in out
@@ -349,7 +349,7 @@ def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) 
     user = vault(tmp_path, **notes)
     how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
     fusion = Knowing(cargo="# The cargo bike", boat="It lies on the beach.", shed=RICH)
-    assert init(how, over(fusion))["question"] == 'what was decided about "The garden shed"?'
+    assert init(how, over(fusion, home))["question"] == 'what was decided about "The garden shed"?'
     assert len(fusion.requests) > 2
 
 
@@ -369,7 +369,7 @@ def test_the_first_answer_opens_with_prose(tmp_path: Path, home: Path) -> None:
         (FIELDS + RICH, RICH, "shed"),
         (FIELDS, FIELDS + RICH, "shed"),
     ):
-        question = init(replace(how, force=True), over(Knowing(boat=boat, shed=shed)))["question"]
+        question = init(replace(how, force=True), over(Knowing(boat=boat, shed=shed), home))["question"]
         assert asked in question
 
 
@@ -377,7 +377,7 @@ def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, ho
     """Rather no first answer than that."""
     user = vault(tmp_path, bike=f"# The cargo bike\n{RICH}\n")
     how = Asking(home=home, user=user, cwd=user, quiet=True, ports={}, yes=True)
-    told = init(how, over(Knowing(cargo="# The cargo bike")))
+    told = init(how, over(Knowing(cargo="# The cargo bike"), home))
     assert (told["question"], told["answer"]) == (None, None)
 
 
@@ -390,7 +390,7 @@ async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytes
     fusion = FakeFusion(hold=asyncio.Event())
     how = asking(user, home, yes=True)
     chosen = choose(how, await look(how))
-    task = asyncio.create_task(set_up(how, chosen, over(fusion), {}))
+    task = asyncio.create_task(set_up(how, chosen, over(fusion, home), {}))
     await fusion.asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -480,6 +480,6 @@ def test_init_skips_files_above_the_limits_of_the_settings(
     (notes / "small.md").write_text("The rake is behind the shed.")
     fusion = FakeFusion()
     how = Asking(home=home, user=tmp_path / "ada", cwd=tmp_path / "ada", quiet=True, ports={}, yes=True)
-    told = init(how, over(fusion))
+    told = init(how, over(fusion, home))
     assert told["ingested"]["skipped"][0]["reason"] == "larger than 0.001 MB ([ingest] max_file_mb)"
     assert [item.text for item, _, _ in fusion.kept] == ["The rake is behind the shed."]
