@@ -75,6 +75,17 @@ def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, obj
     return cursor.execute(sql, values)
 
 
+def _closed(value: T) -> T:
+    """``value``; a cursor is closed first, in the connection's thread.
+
+    ``executemany`` leaves its cursor with a cached statement. Freed in another thread, that cursor would reset the
+    statement while the connection runs it again (sqlite3.InterfaceError: API misuse).
+    """
+    if isinstance(value, sqlite3.Cursor):
+        value.close()
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Protects a database that is the only copy.
@@ -258,7 +269,7 @@ class Database:
             for work, done in group:
                 db.execute("savepoint work")
                 try:
-                    outcomes.append((done, work(db), None))
+                    outcomes.append((done, _closed(work(db)), None))
                 except Exception as error:
                     if not db.in_transaction:  # SQLite gave the whole transaction up: a full disk, an I/O error
                         raise
@@ -331,7 +342,7 @@ class Database:
             db = self._taken() or self._another()
             try:
                 db.execute("begin")
-                return work(db)
+                return _closed(work(db))
             finally:
                 if db.in_transaction:
                     db.execute("rollback")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
 import threading
 from collections.abc import AsyncIterator
@@ -64,6 +65,16 @@ async def test_waiting_writers_share_a_commit_but_not_errors(database: Database)
     assert await asyncio.gather(first, *rest, return_exceptions=True) == [None, 1, rest[1].exception(), 1]
     assert isinstance(rest[1].exception(), ValueError)
     assert await database.read(notes) == ["a", "c"]
+
+
+async def test_no_cursor_leaves_the_thread_of_its_connection(database: Database) -> None:
+    """Freed in the caller's thread, a cursor of ``executemany`` resets a statement that the writer runs again."""
+    written = await database.write(lambda db: db.executemany("insert into note values (?)", [("one",), ("two",)]))
+    read = await database.read(lambda db: db.execute("select text from note"))
+    assert written.rowcount == 2
+    for cursor in (written, read):
+        with pytest.raises(sqlite3.ProgrammingError, match="closed cursor"):
+            cursor.fetchone()
 
 
 async def test_a_reader_cannot_write(database: Database) -> None:
