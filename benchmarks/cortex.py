@@ -25,7 +25,8 @@ from adapters.cortex.port import View
 from adapters.cortex.recall import recall
 from adapters.cortex.sqlite import SqliteGraph, visible
 from adapters.embedders.minilm import MiniLM
-from adapters.graph import WalkOptions, mention_pairs, query_entities, walk
+from adapters.graph.options import WalkOptions
+from adapters.graph.traversal import mention_pairs, query_entities, walk
 from benchmarks.figures import commit
 from benchmarks.markdown import Drawn, drawn
 from benchmarks.progress import bar

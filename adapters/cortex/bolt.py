@@ -19,14 +19,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from adapters.bolt import Bolt, Row, Run, searchable
+from adapters.bolt.dialects import searchable
+from adapters.bolt.driver import Bolt, Row, Run
 from adapters.cortex import cypher
 from adapters.cortex.bolt_vectors import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.bolt_walk import BoltWalk
 from adapters.cortex.conflict import restored
 from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.rows import REINFORCEMENT
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.contract import Embedder, Hit, Scope
 from fusion.errors import FusionError
 from fusion.store.rows import microseconds, storable

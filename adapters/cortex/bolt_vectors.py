@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from adapters.bolt import Bolt, Schema, VectorIndex
+from adapters.bolt.dialects import Schema, VectorIndex
+from adapters.bolt.driver import Bolt
 from adapters.cortex import cypher
 from adapters.index import Backfill, Waiting, each_vector_of
 from fusion.contract import Embedder

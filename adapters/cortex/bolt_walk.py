@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from adapters.bolt import Row, Run
+from adapters.bolt.driver import Row, Run
 from adapters.cortex import cypher
 from adapters.cortex.key_phrases import PHRASE, concepts
 from adapters.cortex.port import Link, View
-from adapters.graph import Asserted, WalkOptions, by_strength, chains, ranks, reached_entities, shares
 from adapters.graph.names import named, spans
+from adapters.graph.options import WalkOptions
 from adapters.graph.traversal import (
     HUB_SCAN_FACTOR,
     MAX_QUERY_ENTITIES,
     MAX_VISITED,
     MENTIONED_WITH,
+    Asserted,
     LinkedMemory,
     ReachedEntity,
+    by_strength,
+    chains,
+    ranks,
+    reached_entities,
+    shares,
 )
 from fusion.store.rows import storable
 

@@ -15,13 +15,14 @@ from hashlib import blake2b
 from json import dumps
 from typing import Any
 
-from adapters.bolt import Row, Schema, TextIndex, VectorIndex, indexable
+from adapters.bolt.dialects import Schema, TextIndex, VectorIndex, indexable
+from adapters.bolt.driver import Row
 from adapters.cortex.key_phrases import PHRASE, concepts
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns, memory_in
-from adapters.graph import is_edge, mentioned
 from adapters.graph.names import key
+from adapters.graph.store import is_edge, mentioned
 from fusion.contract import DIMENSIONS, Embedder, Entity, Scope
 from fusion.store.rows import EVENT_NAMES, event_row, microseconds, storable
 

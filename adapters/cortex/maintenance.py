@@ -165,7 +165,7 @@ class Migrate:
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
         from adapters.cortex.open_store import SQLITE, open_graph, target_of
         from adapters.cortex.transfer import migrate_all
-        from adapters.graph import WalkOptions
+        from adapters.graph.options import WalkOptions
 
         now = {"store": SQLITE, **cortex.opening.options}
         try:

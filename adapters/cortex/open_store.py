@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adapters.bolt import DIALECTS, Bolt, Server
-from adapters.bolt.options import NAMES
+from adapters.bolt.dialects import DIALECTS
+from adapters.bolt.driver import Bolt
+from adapters.bolt.options import NAMES, Server
 from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.port import Graph
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.contract import NAME_PLACEHOLDER, Opening
 from fusion.errors import SettingsError
 

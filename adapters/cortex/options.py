@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from adapters.cortex.rank import Weights
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.errors import SettingsError
 
 

@@ -11,7 +11,8 @@ from hashlib import blake2b
 from json import dumps
 
 from adapters.cortex.key_phrases import concepts
-from adapters.graph import HUB_SCAN_FACTOR, MAX_QUERY_ENTITIES, VALUES, Condition, ReachedEntity, rarity
+from adapters.graph.store import VALUES
+from adapters.graph.traversal import HUB_SCAN_FACTOR, MAX_QUERY_ENTITIES, Condition, ReachedEntity, rarity
 from fusion.contract import Scope
 from fusion.store.rows import storable
 from fusion.store.sqlite import Connection, tuples

@@ -19,22 +19,9 @@ from adapters.cortex.conflict import restored
 from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.rows import FIELDS, REINFORCEMENT, columns, memory_in, state_of
-from adapters.graph import (
-    OVERFETCH,
-    SCHEMA,
-    VALUES,
-    Condition,
-    GraphStore,
-    WalkOptions,
-    by_strength,
-    mention_pairs,
-    neighbours,
-    paths,
-    query_entities,
-    ranks,
-    shares,
-    walk,
-)
+from adapters.graph.options import WalkOptions
+from adapters.graph.store import OVERFETCH, SCHEMA, VALUES, GraphStore, neighbours
+from adapters.graph.traversal import Condition, by_strength, mention_pairs, paths, query_entities, ranks, shares, walk
 from adapters.index import Index
 from adapters.index.merge import Scored
 from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope

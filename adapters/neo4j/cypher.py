@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adapters.bolt import Dialect, Schema, TextIndex, VectorIndex
+from adapters.bolt.dialects import Dialect, Schema, TextIndex, VectorIndex
 from adapters.neo4j.options import Options
 from fusion.contract import Scope
 from fusion.store.rows import storable

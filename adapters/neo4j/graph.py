@@ -16,7 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
-from adapters.bolt import DIALECTS, Bolt, Dialect, Row, Run, TextIndex, VectorIndex, searchable
+from adapters.bolt.dialects import DIALECTS, Dialect, TextIndex, VectorIndex, searchable
+from adapters.bolt.driver import Bolt, Row, Run
 from adapters.bolt.errors import with_fix
 from adapters.neo4j.cypher import CANDIDATES, Cypher
 from adapters.neo4j.entity_linking import linked, significant_words, spellings

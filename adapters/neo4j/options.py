@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, get_args
 
-from adapters.bolt import DIALECTS, Server
-from adapters.bolt.dialects import named
-from adapters.bolt.options import NAMES
+from adapters.bolt.dialects import DIALECTS, named
+from adapters.bolt.options import NAMES, Server
 from fusion.contract import DIMENSIONS, Audience, Dimension, Features
 from fusion.errors import BadInput, SettingsError
 from fusion.lib.did_you_mean import hint

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from adapters.bolt import Row
+from adapters.bolt.driver import Row
 from adapters.graph.traversal import HOP_DECAY, rarity
 from adapters.neo4j.rows import Edge, Node, Rows, sentence
 from fusion.contract import Hit, Query

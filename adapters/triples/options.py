@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from json import dumps
 from typing import NamedTuple
 
-from adapters.graph import Condition, LinkedMemory, ReachedEntity
-from adapters.graph.traversal import HOP_DECAY, HUB_SCAN_FACTOR, MENTIONED_WITH, rarity
+from adapters.graph.traversal import (
+    HOP_DECAY,
+    HUB_SCAN_FACTOR,
+    MENTIONED_WITH,
+    Condition,
+    LinkedMemory,
+    ReachedEntity,
+    rarity,
+)
 from adapters.triples.options import Options
 from adapters.triples.relations import ALSO_CALLED, strength
 from fusion.store.sqlite import Connection, tuples

@@ -14,10 +14,9 @@ from json import dumps
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
-from adapters.graph import Condition, GraphStore, merge, neighbours, paths, visible_memories
 from adapters.graph.names import key
-from adapters.graph.store import SCHEMA, held_in
-from adapters.graph.traversal import rarity
+from adapters.graph.store import SCHEMA, GraphStore, held_in, neighbours
+from adapters.graph.traversal import Condition, merge, paths, rarity, visible_memories
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt

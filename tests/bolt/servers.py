@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.bolt import Bolt, Schema, Server, TextIndex, VectorIndex
+from adapters.bolt.dialects import Schema, TextIndex, VectorIndex
+from adapters.bolt.driver import Bolt
+from adapters.bolt.options import Server
 
 HERE = Path(__file__).parent
 CLASSPATH = HERE.parent.parent / ".cache" / "neo4j" / "classpath"

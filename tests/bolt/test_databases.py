@@ -12,19 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from adapters.bolt import (
-    MEMGRAPH,
-    NEO4J,
-    Bolt,
-    Dialect,
-    Run,
-    Schema,
-    Server,
-    TextIndex,
-    VectorIndex,
-    indexable,
-    searchable,
-)
+from adapters.bolt.dialects import MEMGRAPH, NEO4J, Dialect, Schema, TextIndex, VectorIndex, indexable, searchable
+from adapters.bolt.driver import Bolt, Run
+from adapters.bolt.options import Server
 from fusion.errors import BackendError, BackendUnreachable, InvalidAnswer, SettingsError, Unauthorized
 from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty, memgraph_at_hand, start_arcade
 

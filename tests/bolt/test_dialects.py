@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.bolt import DIALECTS, Schema, Server, TextIndex, VectorIndex, allowed, indexable, searchable
+from adapters.bolt.dialects import DIALECTS, Schema, TextIndex, VectorIndex, allowed, indexable, searchable
+from adapters.bolt.options import Server
 from fusion.errors import BadInput, SettingsError
 
 EVIL = (

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Run, Schema, Server, TextIndex, VectorIndex
+from adapters.bolt.dialects import MEMGRAPH, NEO4J, Schema, TextIndex, VectorIndex
+from adapters.bolt.driver import Bolt, Run
+from adapters.bolt.options import Server
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.bolt import DIALECTS, Bolt, Server
+from adapters.bolt.dialects import DIALECTS
+from adapters.bolt.driver import Bolt
+from adapters.bolt.options import Server
 from fusion.client import stop_server
 from fusion.trust import allow
 from tests.bolt.servers import CONNECT_MS, arcade_at, empty

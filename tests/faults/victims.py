@@ -17,7 +17,7 @@ from adapters.cortex.lifecycle import tend
 from adapters.cortex.port import Memory
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import migrate_all
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.contract import Event, Opening, Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.deliver import Deliverer

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pytest
 
-from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Server
+from adapters.bolt.dialects import MEMGRAPH, NEO4J, Dialect
+from adapters.bolt.driver import Bolt
+from adapters.bolt.options import Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.bolt_vectors import BATCH_SIZE
@@ -24,7 +26,7 @@ from adapters.cortex.open_store import open_graph, verify
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, State
 from adapters.cortex.transfer import migrate_all
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.contract import Backend, Embedder, Opening
 from fusion.errors import BackendUnreachable, InvalidAnswer, ModelMissing, SettingsError
 from fusion.gateway.gateway import Gateway

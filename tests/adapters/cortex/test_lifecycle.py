@@ -17,7 +17,7 @@ from adapters.cortex.conflict import best
 from adapters.cortex.lifecycle import Report, Rules, ending, pages, settled, tend
 from adapters.cortex.port import Change, Graph, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.contract import Opening, Place, Scope
 from fusion.errors import BackendUnreachable
 from tests.adapters.cortex import store_contract

@@ -11,7 +11,7 @@ import pytest
 from adapters.cortex.port import Graph
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.contract import KINDS, Embedder, Entity, Extraction, Fact, Kind, Opening
 from fusion.errors import StoreBusy, StoreDamaged
 from fusion.store.sqlite import Database

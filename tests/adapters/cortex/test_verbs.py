@@ -21,7 +21,7 @@ from adapters.cortex.records import line_of
 from adapters.cortex.retention import from_stated, to_stated
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import Imported, export_lines, imported, migrate_all
-from adapters.graph import WalkOptions
+from adapters.graph.options import WalkOptions
 from fusion.client import AsyncClient
 from fusion.client.calls import do
 from fusion.contract import Event, Opening, Scope

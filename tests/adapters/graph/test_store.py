@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from adapters.graph import (
+from adapters.graph.names import key, named
+from adapters.graph.options import WalkOptions
+from adapters.graph.traversal import (
     LinkedMemory,
     ReachedEntity,
-    WalkOptions,
     by_strength,
     mention_pairs,
     merge,
@@ -22,7 +23,6 @@ from adapters.graph import (
     ranks,
     walk,
 )
-from adapters.graph.names import key, named
 from adapters.index import Entry
 from adapters.triples import Options, Triples
 from fusion.contract import Fact, Opening, Query, Scope

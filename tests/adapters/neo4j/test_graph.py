@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.bolt import MEMGRAPH, NEO4J, Bolt, Dialect, Schema, Server, TextIndex, VectorIndex
+from adapters.bolt.dialects import MEMGRAPH, NEO4J, Dialect, Schema, TextIndex, VectorIndex
+from adapters.bolt.driver import Bolt
+from adapters.bolt.options import Server
 from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
 from adapters.neo4j.entity_linking import linked, spellings

@@ -176,7 +176,7 @@ async def test_an_older_file_is_brought_forward(tmp_path: Path) -> None:
     """A store of the first schema opens, keeps what it had, and gets what the walk goes by."""
     import sqlite3
 
-    from adapters.graph import SCHEMA
+    from adapters.graph.store import SCHEMA
 
     folder = tmp_path / "triples"
     folder.mkdir()
