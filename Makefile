@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` set everything up by themselves.
+# Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup fuse serve test test-neo4j cognee test-cognee features lint format lock bench wheel clean
@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3 pytho
 VENV   := .venv
 BIN    := $(VENV)/bin
 LOCKS  := requirements.txt requirements-dev.txt
-# One stamp for each state of what is installed: a changed lock sets up anew, an old checkout with its old lock too.
+# One stamp for each version of the lock files: a changed lock installs again, also when an older commit is checked out.
 STAMP  := $(VENV)/.stamp-$(firstword $(shell cat pyproject.toml $(LOCKS) | cksum))
 CONFIG := .fusion/fusion.toml
 SAMPLE := $(addprefix config/sample/,workspace sessions.jsonl facts.jsonl)
@@ -19,22 +19,22 @@ QUESTION ?= what did we decide about the database?
 BENCH    ?= overhead
 
 help:
-	@echo "make fuse        set up, ingest the sample workspace, ask one question of four memories"
-	@echo "make serve       the gateway on http://127.0.0.1:8765"
+	@echo "make fuse        set up, ingest the sample workspace, ask four memories one question"
+	@echo "make serve       run the gateway on http://127.0.0.1:8765"
 	@echo "make test        set up and run all tests"
-	@echo "make test-neo4j  the tests that need a real Neo4j, which Maven fetches"
-	@echo "make test-cognee the tests that ask a real Cognee, which gets an environment of its own"
+	@echo "make test-neo4j  tests with a real Neo4j, which Maven downloads"
+	@echo "make test-cognee tests with a real Cognee, in its own environment"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
-	@echo "make lint        ruff, mypy, import contracts"
-	@echo "make bench       python -m benchmarks; BENCH='locomo --data …' chooses"
+	@echo "make lint        run ruff, mypy and the import contracts"
+	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
 	@echo "make lock        rewrite requirements*.txt from pyproject.toml"
-	@echo "make wheel       dist/memory_fusion-*.whl"
+	@echo "make wheel       build dist/memory_fusion-*.whl"
 	@echo "make clean       remove what make made, but keep your memories in .fusion"
 
 setup: $(STAMP)
 
-# `step 2/4 "what it does" command …` says on stderr what runs and how far it is, every ten seconds, and how long it took.
-# What the command prints is shown where it fails only.
+# `step 2/4 "what it does" command …` says on stderr what runs, a sign of life every ten seconds, and how long it took.
+# The command's own output is shown only if it fails.
 define STEP
 step() { \
     printf '  %s  %s ' "$$1" "$$2" >&2; shift 2; began=$$(date +%s); log=$$(mktemp); \
@@ -49,7 +49,7 @@ step() { \
 endef
 
 # uv, hash-pinned like everything else, installs in seconds what pip installs in a minute. It does not read pip's
-# settings, so it gets the index from here; where it fails all the same, pip does the work.
+# settings, so it gets the index from here. If it fails, pip installs instead.
 $(STAMP):
 	@if [ -z "$(PYTHON)" ]; then \
 	    echo "memory-fusion needs Python 3.11 or newer, and none was found. Install it, or name it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
@@ -75,7 +75,7 @@ $(CONFIG): | $(STAMP)
 	@install -m 600 config/sample/fusion.toml $@
 	@echo "Wrote $@: the settings of this checkout's own home. Yours to edit." >&2
 
-# The command finds .fusion/fusion.toml by itself when it is called in this folder.
+# In this folder, `fusion` finds .fusion/fusion.toml without --home.
 fuse: $(STAMP) $(CONFIG)
 	@echo "Reading the sample in: notes, sessions and facts of a small project, into four memories …" >&2
 	@$(BIN)/fusion ingest --home .fusion $(SAMPLE) >&2
@@ -93,7 +93,7 @@ serve: $(STAMP) $(CONFIG)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-# A Neo4j Community in a process of its own, from Maven Central: needs Java 17 and mvn. Fetched once, then 20 seconds.
+# Neo4j Community in its own process, from Maven Central: needs Java 17 and mvn. Downloaded once; the tests take 20 seconds.
 NEO4J := .cache/neo4j/classpath
 
 $(NEO4J): tests/bolt/pom.xml
@@ -104,7 +104,7 @@ $(NEO4J): tests/bolt/pom.xml
 test-neo4j: $(STAMP) $(NEO4J)
 	$(BIN)/python -m pytest -m neo4j $(or $(ARGS),tests/bolt tests/adapters)
 
-# Cognee and its 170 packages, in an environment of their own: 1.4 GB, installed once for each state of the lock.
+# Cognee and its 170 packages, in their own environment: 1.4 GB, installed once for each version of the lock.
 COGNEE := .cache/cognee/$(firstword $(shell cksum < tests/cognee/requirements.txt))
 
 $(COGNEE)/installed: tests/cognee/requirements.txt | $(STAMP)
