@@ -12,6 +12,7 @@ from typing import Any
 from fusion.contract import Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
+from fusion.journal import listing
 from fusion.journal.listing import Criteria
 from fusion.settings import load
 
@@ -53,7 +54,7 @@ async def _measure(count: int) -> dict[str, Any]:
             ]
             await fusion.settle()
             took_s, worked_s = time.perf_counter() - started, time.process_time() - worked
-            left = await fusion.journal.matching(WHOSE, Criteria(source=SOURCE), 1)
+            left = await fusion.journal.read(listing.matching, WHOSE, Criteria(source=SOURCE), 1)
             kept = (await fusion.journal.counts("default")).current
     return {
         "rollback_s": round(took_s, 1),

@@ -25,7 +25,7 @@ from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
 from fusion.journal import store_watermarks
-from fusion.journal.external_refs import ExternalRefs
+from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.lib.ids import UuidSource
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
@@ -117,7 +117,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             judge_timeout_s=settings.judge.timeout_ms / 1000,
             lexical=settings.embedder.none or (embedder is not None and local_model(embedder) is None),
         )
-        external_refs = ExternalRefs(lambda items: journal.keep_external_items(items, datetime.now(UTC)))
+        external_refs = ExternalRefs(lambda items: journal.write(store_items, items, datetime.now(UTC)))
         stack.push_async_callback(external_refs.close)
         intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from fusion.contract import Scope
 from fusion.ingest.forget import Forgetter, Preview, external_preview
-from fusion.journal import Journal
+from fusion.journal import Journal, external_refs
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.recall.decision import TOO_WEAK
 from fusion.recall.engine import FuseRequest, Outcome, fuse
@@ -47,7 +47,7 @@ async def memories_to_forget(
         for ref, item in external.items()
         if not item.hit.derived_from or not selected.issuperset(item.hit.derived_from)
     }
-    await journal.keep_external_items(list(external.values()), datetime.now(UTC))
+    await journal.write(external_refs.store_items, list(external.values()), datetime.now(UTC))
     previews = {one.ref: one for one in await forgetter.previews([r for r in refs if not is_external(r)], scope)}
     previews |= {ref: external_preview(item) for ref, item in external.items()}
     return [previews[ref] for ref in refs if ref in previews]

@@ -44,6 +44,7 @@ from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.verify import PROBE_CHARS
+from fusion.journal import audit, batches, external_refs, feedback, rows, tombstones
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
@@ -355,10 +356,10 @@ class Gateway(TenantParts):
             held = await self.journal.outbox.holders([record.ref])
             current = record.superseded_by is None
             more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
-            said = await self.journal.times_remembered(ref, scope)
+            said = await self.journal.read(rows.times_remembered, ref, scope)
             return {"ref": record.ref, **public(record.event), **more, "said": said, "said_at": record.said_at}
         await self.external_refs.flush()
-        item = await self.journal.external_item(ref, scope)
+        item = await self.journal.read(external_refs.resolve, ref, scope)
         if item.backend not in self.sources:
             raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
         answer = await self.search(item.backend, spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS], scope, 100)
@@ -426,12 +427,12 @@ class Gateway(TenantParts):
     @in_tenant
     async def batches(self, scope: Scope, limit: int = 20) -> Sequence[Batch]:
         """The ingest runs that added memories to a scope, the latest first."""
-        return await self.journal.batches(scope, limit)
+        return await self.journal.read(batches.batches, scope, limit)
 
     @in_tenant
     async def forgotten(self, scope: Scope, limit: int = 20, *, cursor: str | None = None) -> Mapping[str, Any]:
         """A page of the audit of a scope's deletions, newest first: time, and outcome by backend."""
-        entries = await self.journal.audit(scope, limit + 1, position_of(cursor))
+        entries = await self.journal.read(audit.page, scope, limit + 1, position_of(cursor))
         return {
             "forgotten": [entry for _, entry in entries[:limit]],
             "next_cursor": cursor_of(entries[limit - 1][0]) if len(entries) > limit else None,
@@ -522,7 +523,7 @@ class Gateway(TenantParts):
             self.journal.counts(self.tenant),
             self.receipts.kept(self.tenant),
             asyncio.to_thread(sizes, self.settings.home),
-            self.journal.withheld(self.tenant),
+            self.journal.read(tombstones.withheld_documents, self.tenant),
         )
         return {
             "version": VERSION,
@@ -576,7 +577,7 @@ class Gateway(TenantParts):
         """
         body = await self._receipt(receipt_id, scope.tenant, scope.user_id)
         votes = labelled(body, useful, useless)
-        await self.journal.label(scope, receipt_id, votes)
+        await self.journal.write(feedback.put, scope, receipt_id, votes, datetime.now(UTC))
         return {
             "receipt_id": receipt_id,
             "useful": [vote.ref for vote in votes if vote.useful],
@@ -586,7 +587,7 @@ class Gateway(TenantParts):
     @in_tenant
     async def labels(self, tenant: str, limit: int = 100, *, cursor: str | None = None) -> Mapping[str, Any]:
         """A page of a tenant's feedback as labels for `fusion tune`, oldest first. Raises BadInput as `memories`."""
-        page = await self.journal.labels(tenant, limit, after=position_of(cursor) or 0)
+        page = await self.journal.read(feedback.page, tenant, limit, after=position_of(cursor) or 0)
         return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
 
     @in_tenant

@@ -12,6 +12,7 @@ from fusion.gateway.parts import TenantParts
 from fusion.ingest.claims import unread
 from fusion.ingest.forget import ForgetReceipt
 from fusion.ingest.intake import NewMemory
+from fusion.journal import external_refs, rows
 from fusion.journal.external_refs import is_external
 
 
@@ -42,13 +43,13 @@ class CallerGateway:
         return (await self.forget_memory(ref, self.scope)).backends
 
     async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
-        return await self.parts.journal.forgotten(event_ids)
+        return await self.parts.journal.read(rows.forgotten, event_ids)
 
     async def ids(self, ref: str) -> Sequence[str]:
         if not is_external(ref):
             return await self.parts.journal.outbox.native_ids(self.backend, ref, self.scope)
         await self.parts.external_refs.flush()
-        item = await self.parts.journal.external_item(ref, self.scope)
+        item = await self.parts.journal.read(external_refs.resolve, ref, self.scope)
         if item.backend != self.backend:
             raise NotFound(f"{ref} is a memory of {item.backend}, not of {self.backend}")
         return (item.hit.native_id,)

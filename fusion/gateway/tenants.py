@@ -21,7 +21,7 @@ from typing import Generic, Protocol, TypeVar
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 from fusion.home import TENANTS, tenant_folder
-from fusion.journal import Journal, store_watermarks
+from fusion.journal import Journal, split_tenants, store_watermarks
 from fusion.journal.outbox import has_open_deliveries
 from fusion.recall.receipt import move_receipts
 from fusion.settings import Settings
@@ -186,7 +186,7 @@ async def move_tenants(journal: Journal, home: Path, places: Mapping[str, Path])
     ``places`` are the folders with marks of the journal. The marks are removed first, since the journal has fewer
     events afterwards.
     """
-    tenants = await journal.other_tenants(Scope().tenant)
+    tenants = await journal.read(split_tenants.others, Scope().tenant)
     if tenants:
         await asyncio.to_thread(store_watermarks.remove_marks, places)
     for tenant in tenants:

@@ -17,7 +17,7 @@ from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
 from fusion.ingest.verify import Ask, verify_deletion, verify_deletions
 from fusion.ingest.wakeup import wait_for_news
-from fusion.journal import Journal
+from fusion.journal import Journal, distil_queue
 from fusion.journal.outbox import Due
 from fusion.lib.backoff import backoff_s
 
@@ -222,7 +222,7 @@ class Deliverer:
         assert isinstance(store, Remembers)  # noqa: S101
         # The extraction of a distilled memory is stored; all others are computed from the event.
         made = [d.event.event_id for d in batch if d.event.derived_from]
-        extracted = await self._journal.extractions(made) if made else {}
+        extracted = await self._journal.read(distil_queue.extractions, made) if made else {}
         captured = [Captured(d.event, extracted.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
         async with asyncio.timeout(DELIVERY_TIMEOUT_S):
             acknowledged = await store.remember(captured)

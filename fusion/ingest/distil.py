@@ -19,7 +19,7 @@ from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil_prompt import MAX_ANSWER_TOKENS, SYSTEM, Distilled, ask, read
 from fusion.ingest.wakeup import wait_for_news
-from fusion.journal import Journal
+from fusion.journal import Journal, distil_queue
 from fusion.journal.distil_queue import DistilJob
 from fusion.lib.backoff import backoff_s
 from fusion.lib.ids import UuidSource, uuid7
@@ -128,7 +128,7 @@ class Distiller:
         """Distil one exchange and return 0; else the seconds until one is ready, None without any."""
         now = self._clock()
         ready_at: list[datetime] = []
-        for exchange, full in exchanges(await self._journal.distil_jobs(MAX_JOBS_READ)):
+        for exchange, full in exchanges(await self._journal.read(distil_queue.oldest, MAX_JOBS_READ)):
             at = self._ready_at(exchange, full)
             if at <= now:
                 self._idle.clear()
@@ -170,10 +170,10 @@ class Distiller:
         log.warning("a conversation was not distilled: %s", error)
         last = [job.seq for job in exchange if job.attempts + 1 >= MAX_ATTEMPTS]
         if last:
-            await self._journal.give_up_distillation(last, f"{type(error).__name__}: {error}")
+            await self._journal.write(distil_queue.give_up, last, f"{type(error).__name__}: {error}")
         pause_s = backoff_s(1 + max(job.attempts for job in exchange), FIRST_RETRY_S)
         rest = [job.seq for job in exchange if job.seq not in last]
-        await self._journal.retry_distillation(rest, self._clock() + timedelta(seconds=pause_s))
+        await self._journal.write(distil_queue.postpone, rest, self._clock() + timedelta(seconds=pause_s))
 
     def _event(self, one: Distilled, sources: Sequence[Event]) -> tuple[Event, Extraction]:
         """The event of a distilled memory: with its sources' owner, worst trust and narrowest audience."""

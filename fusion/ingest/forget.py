@@ -16,7 +16,7 @@ from datetime import datetime
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
-from fusion.journal import Journal
+from fusion.journal import Journal, batches, deletion, external_refs, listing
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.listing import Criteria
@@ -176,13 +176,14 @@ class Forgetter:
         if request.query is None:
             limit = request.limit or MAX_FORGET
             beyond = (parse_cursor(request.cursor) if request.cursor else None) or 0
-            records = await self._journal.matching(request.scope, request.criteria, limit + 1, beyond=beyond)
+            page = (request.scope, request.criteria, limit + 1)
+            records = await self._journal.read(listing.matching, *page, beyond=beyond)
             return await self._previews(records[:limit]), len(records) > limit
         limit = request.limit or DEFAULT_QUERY_LIMIT
         recalled = list(await recall(request.query, request.scope))
         if request.criteria.names():  # external items have no known source and time
             ours = [one.ref for one in recalled if not is_external(one.ref)]
-            kept = await self._journal.matching(request.scope, request.criteria, len(ours), among=ours)
+            kept = await self._journal.read(listing.matching, request.scope, request.criteria, len(ours), among=ours)
             wanted = {record.ref for record in kept}
             recalled = [one for one in recalled if one.ref in wanted]
         return recalled[:limit], len(recalled) > limit
@@ -198,12 +199,12 @@ class Forgetter:
                     previews.append(replace(shown[ref], ref=ref))
                 continue
             with contextlib.suppress(NotFound):
-                previews.append(external_preview(await self._journal.external_item(ref, scope), ref))
+                previews.append(external_preview(await self._journal.read(external_refs.resolve, ref, scope), ref))
         return previews
 
     async def _duplicates(self, refs: Sequence[str], scope: Scope) -> list[Preview]:
         """Previews of duplicates of the refs' memories that are not among them."""
-        duplicates = await self._journal.duplicates(refs, scope)
+        duplicates = await self._journal.read(deletion.duplicates_of, refs, scope)
         shown = await self._previews([record for _, record in duplicates])
         return [replace(one, same_as=ref) for one, (ref, _) in zip(shown, duplicates, strict=True)]
 
@@ -234,7 +235,7 @@ class Forgetter:
         Raises BadInput without criteria, which would match everything.
         """
         names = ForgetRequest(scope, criteria=criteria).names()
-        while records := await self._journal.matching(scope, criteria, BATCH_MEMORIES):
+        while records := await self._journal.read(listing.matching, scope, criteria, BATCH_MEMORIES):
             receipts = await self.forget_all([record.ref for record in records], scope, "+".join(names))
             if not receipts:  # another request forgot them all meanwhile
                 return
@@ -243,22 +244,22 @@ class Forgetter:
     async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
         """Forget memories by ref; no receipt for a ref that names none, or one that went with an earlier ref."""
         # Purge the caches first: after a crash during the deletion the texts would be unknown.
-        rows_to_delete = await self._journal.to_be_deleted(refs, scope)
+        rows_to_delete = await self._journal.read(deletion.events_to_delete, refs, scope)
         await self._purge_caches(rows_to_delete)
         for event in rows_to_delete:  # before the deletion is due, since the deliverer may run it first
             self._deliverer.keep_text(event)
         forgotten = {
             ref: deletions for ref, deletions in (await self._journal.forget(refs, scope, by)).items() if deletions
         }
-        every = [deletion for deletions in forgotten.values() for deletion in deletions]
+        every = [deleted for deletions in forgotten.values() for deleted in deletions]
         due: dict[str, list[tuple[int, Event, tuple[str, ...]]]] = {}
-        for deletion in every:
-            self._deliverer.keep_text(deletion.record.event, deletion.due)
-            for name, (seq, native_ids) in deletion.due.items():
-                due.setdefault(name, []).append((seq, deletion.record.event, native_ids))
+        for deleted in every:
+            self._deliverer.keep_text(deleted.record.event, deleted.due)
+            for name, (seq, native_ids) in deleted.due.items():
+                due.setdefault(name, []).append((seq, deleted.record.event, native_ids))
         outcomes = await asyncio.gather(*(self._forget_in(name, asked) for name, asked in due.items()))
         outcome_of = dict(zip(due, outcomes, strict=True))
-        await self._purge_caches([deletion.record.event for deletion in every])
+        await self._purge_caches([deleted.record.event for deleted in every])
         if any(not {"pending", "still_there"}.isdisjoint(outcome.values()) for outcome in outcomes):
             self._deliverer.wake()
         return [_receipt(deletions, outcome_of) for deletions in forgotten.values()]
@@ -270,11 +271,11 @@ class Forgetter:
         background; they are hidden at once. Raises NotFound if there is no such run.
         """
         if batch is None:
-            last = await self._journal.batches(scope, 1)
+            last = await self._journal.read(batches.batches, scope, 1)
             if not last:
                 raise NotFound("there is no ingest to undo: no memory that is kept came with one")
             batch = last[0].id
-        records, total = await self._journal.batch_records(scope, batch, limit)
+        records, total = await self._journal.read(batches.of_batch, scope, batch, limit)
         if not records:
             raise NotFound(f"there is no ingest {batch!r} to undo, or nothing of it is left; `fusion undo` lists them")
         found = tuple(await self._previews(records[:UNDO_PREVIEWS]))
@@ -337,10 +338,10 @@ def shorten(text: str) -> str:
 def _receipt(deletions: Sequence[Deletion], outcome_of: Mapping[str, Mapping[int, str]]) -> ForgetReceipt:
     """The receipt of one memory and what was deleted with it."""
     backends: dict[str, str] = {}
-    for deletion in deletions:
-        for name, (seq, _) in deletion.due.items():
+    for deleted in deletions:
+        for name, (seq, _) in deleted.due.items():
             backends[name] = max(backends.get(name, "absent"), outcome_of[name][seq], key=_BEST_TO_WORST.index)
-    first, *others = (deletion.record for deletion in deletions)
+    first, *others = (deleted.record for deleted in deletions)
     said = _words(first.event)
     same = tuple(other.ref for other in others if _words(other.event) == said)
     return ForgetReceipt(first.ref, first.event.event_id, backends, tuple(other.ref for other in others), same)

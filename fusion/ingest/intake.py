@@ -15,7 +15,7 @@ from fusion.contract import CLAIMED_PREFIX, Event, Kind, Moment, Origin, Place, 
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
-from fusion.journal import Journal
+from fusion.journal import Journal, retire
 from fusion.journal.append import Stored
 from fusion.journal.idempotency import reused
 from fusion.journal.retire import CompleteFile, SourceCount
@@ -175,7 +175,7 @@ class Intake:
 
     async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
         """The sources of a scope's current memories that begin with ``prefix``, sorted, after ``after``."""
-        return await self._journal.sources(scope, prefix, after, limit)
+        return await self._journal.read(retire.sources, scope, prefix, after, limit)
 
     @contextmanager
     def _exclusive(self, guard: tuple[str, str, str] | None) -> Iterator[None]:

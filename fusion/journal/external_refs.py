@@ -113,7 +113,7 @@ def is_external(ref: str) -> bool:
     return len(ref) == 11 and ref[0] in "xX"
 
 
-def note(db: Connection, items: Sequence[ExternalItem], now: datetime) -> None:
+def store_items(db: Connection, items: Sequence[ExternalItem], now: datetime) -> None:
     """Store shown items, and delete the oldest."""
     at = microseconds(now)
     db.executemany(

@@ -86,7 +86,7 @@ def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], no
     )
 
 
-def page(db: Connection, tenant: str, limit: int, after: int) -> VotePage:
+def page(db: Connection, tenant: str, limit: int, after: int = 0) -> VotePage:
     """Up to ``limit`` labels of a tenant with a number greater than ``after``."""
     rows = db.execute(
         "select * from label where tenant = ? and id > ? order by id limit ?", (tenant, after, limit + 1)

@@ -5,9 +5,9 @@ transaction (`fusion.journal.append`) and returns when that is on the disk. `Jou
 `fusion.ingest.deliver`. A row never changes after that, except that it is superseded by a newer event, retired with its
 file, or forgotten: `forget` empties its text, stores tombstones and turns its deliveries into deletions.
 
-Each table has a module in this package with functions of a connection. This class runs them in transactions, and after
-each write brings its caches in line: the records and neighbours that every question needs, and the tombstones that
-every answer is checked against.
+Each table has a module in this package with functions of a connection, which `Journal.read` and `Journal.write` run:
+``await journal.read(listing.counts, tenant)``. What the caches depend on has methods: the records and neighbours that
+every question needs, and the tombstones that every answer is checked against.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,35 +24,27 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 from fusion.contract import Event, Extraction, Hit, Scope
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
-    audit,
     batches,
     deletion,
     distil_queue,
-    external_refs,
-    feedback,
     idempotency,
     listing,
     outbox,
     retire,
-    rows,
     split_tenants,
-    tombstones,
     watermark,
 )
 from fusion.journal.append import Stored, append_all
-from fusion.journal.audit import Audited
-from fusion.journal.batches import Batch, Undone
+from fusion.journal.batches import Undone
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
-from fusion.journal.distil_queue import DistilJob
-from fusion.journal.external_refs import ExternalItem, is_external
-from fusion.journal.feedback import Vote, VotePage
-from fusion.journal.listing import Counts, Criteria, Page
+from fusion.journal.external_refs import is_external
+from fusion.journal.listing import Counts, Page
 from fusion.journal.outbox import Deliveries, Outbox
-from fusion.journal.retire import CURRENT, CompleteFile, SourceCount
+from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
-from fusion.journal.tombstones import Tombstones, Withheld
+from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.store.reachable import Reachable
@@ -98,7 +90,7 @@ class Journal:
         )
         journal = cls(database, keys_kept_s)
         await journal.load()
-        journal._unused_at_open = await journal._read(watermark.unused)
+        journal._unused_at_open = await journal.read(watermark.unused)
         return journal
 
     @staticmethod
@@ -141,20 +133,20 @@ class Journal:
 
     async def watermark(self) -> Watermark:
         """The journal's id and how much it holds now."""
-        return await self._read(watermark.read)
+        return await self.read(watermark.read)
 
     async def deleted_externally(self) -> int:
         """How many events another program has deleted from the file since it was opened; the journal deletes none."""
-        return await self._read(watermark.unused) - self._unused_at_open
+        return await self.read(watermark.unused) - self._unused_at_open
 
     async def close(self) -> None:
         await self._database.close()
 
-    async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a table's function over one snapshot."""
         return await self._database.read(lambda db: query(db, *args, **kwargs))
 
-    async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a table's function in one transaction; durable when it returns."""
         return await self._database.write(lambda db: work(db, *args, **kwargs))
 
@@ -240,10 +232,6 @@ class Journal:
             return found
         return {i: self._tombstones.visible_record(one) or _as_forgotten(one) for i, one in found.items()}
 
-    async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
-        """Those of these events that were forgotten. Not cached, since the ids may be a whole store's."""
-        return await self._read(rows.forgotten, event_ids)
-
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
         """By event id, up to ``span`` events before it and after it in its document or session, in reading order.
 
@@ -278,12 +266,12 @@ class Journal:
         ``before`` is where the previous page ended. Memories added meanwhile come before the first page, so no later
         page repeats or misses one.
         """
-        page = await self._read(listing.page, scope, limit, before=before, document=document, source=source)
+        page = await self.read(listing.page, scope, limit, before=before, document=document, source=source)
         return replace(page, records=tuple(self._visible(page.records)))
 
     async def find(self, ref: str, scope: Scope) -> Record:
         """The event of a short ref or event id. Raises NotFound, also for another owner's and for a forgotten one."""
-        found = self._tombstones.visible_record(record_of(await self._read(row_of, ref, scope)))
+        found = self._tombstones.visible_record(record_of(await self.read(row_of, ref, scope)))
         if found is None:
             raise NotFound(f"there is no memory {ref!r} here: all that it says was forgotten in its file")
         return found
@@ -300,39 +288,18 @@ class Journal:
 
         return await self._database.read(work)
 
-    async def times_remembered(self, ref: str, scope: Scope) -> int:
-        """How often a memory was remembered explicitly. Raises NotFound, as `find`."""
-        return int((await self._read(row_of, ref, scope))["said"])
-
-    async def matching(
-        self, scope: Scope, criteria: Criteria, limit: int, *, beyond: int = 0, among: Sequence[str] | None = None
-    ) -> Sequence[Record]:
-        """The scope's memories that meet all criteria, oldest first, with a number greater than ``beyond``.
-
-        ``among`` restricts them to these refs.
-        """
-        return await self._read(listing.matching, scope, criteria, limit, beyond=beyond, among=among)
-
     async def document(self, name: str, scope: Scope, start: int, limit: int) -> Sequence[Record]:
         """At most ``limit`` memories of a document from position ``start`` on, in its order.
 
         The last one where the document ends before ``start``; nothing where there is none. Raises BadInput when several
         users have a document of that name and ``scope`` does not name one.
         """
-        return self._visible(await self._read(listing.document, name, scope, start, limit))
+        return self._visible(await self.read(listing.document, name, scope, start, limit))
 
     # Visibility of what backends return
 
-    def hides(self, backend: str, hit: Hit) -> bool:
-        """Whether all that a hit says was forgotten, by its text: the journal may not know it by an id.
-
-        A piece of a user's own file is judged by its statements, since that file is never edited; another item by its
-        native id and by its words within their owner.
-        """
-        return self._tombstones.hides(backend, hit)
-
     def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """The hits that may be shown, pieces of files without their forgotten statements; see `hides`."""
+        """The hits that may be shown, pieces of files without their forgotten statements (`Tombstones.visible`)."""
         if not self._tombstones:
             return hits
         return [left for hit in hits if (left := self._tombstones.visible(backend, hit)) is not None]
@@ -340,18 +307,6 @@ class Journal:
     def visible_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> Mapping[int, str]:
         """By number from 1, each line of a user's own file that has forgotten statements, without them."""
         return self._tombstones.visible_lines(document, lines, scope)
-
-    async def withheld(self, tenant: str) -> Sequence[Withheld]:
-        """By document, the forgotten memories whose statements are left out of it."""
-        return await self._read(tombstones.withheld_documents, tenant)
-
-    async def keep_external_items(self, items: Sequence[ExternalItem], now: datetime) -> None:
-        """Remember which external items were shown under which refs."""
-        await self._write(external_refs.note, items, now)
-
-    async def external_item(self, ref: str, scope: Scope) -> ExternalItem:
-        """The external item that was shown under a ref. Raises NotFound, also where only others were shown it."""
-        return await self._read(external_refs.resolve, ref, scope)
 
     # Counts
 
@@ -361,21 +316,17 @@ class Journal:
 
     async def deliveries(self) -> Mapping[str, Deliveries]:
         """By backend, the state of its deliveries."""
-        return await self._read(outbox.deliveries)
+        return await self.read(outbox.deliveries)
 
     async def counts(self, tenant: str) -> Counts:
         """How many memories a tenant has."""
-        return await self._read(listing.counts, tenant)
+        return await self.read(listing.counts, tenant)
 
     # Distillation
 
     def enable_distillation(self) -> None:
         """From now on queue every new turn for the language model; earlier turns are not queued."""
         self._distils_turns = True
-
-    async def distil_jobs(self, limit: int) -> Sequence[DistilJob]:
-        """The oldest turns of the queue, whether they are due or not."""
-        return await self._read(distil_queue.oldest, limit)
 
     async def keep_distilled(self, seqs: Sequence[int], found: Sequence[tuple[Event, Extraction]]) -> Sequence[Stored]:
         """Store what was distilled from these turns and remove them from the queue, in one transaction.
@@ -405,28 +356,6 @@ class Journal:
         self._drop_cached(earlier)
         return outcome
 
-    async def retry_distillation(self, seqs: Sequence[int], next_at: datetime) -> None:
-        """Count an invalid answer about these turns; the next try is not before ``next_at``."""
-        await self._write(distil_queue.postpone, seqs, next_at)
-
-    async def give_up_distillation(self, seqs: Sequence[int], reason: str) -> None:
-        """Give up on these turns; the rules' extraction of them stays."""
-        await self._write(distil_queue.give_up, seqs, reason)
-
-    async def extractions(self, event_ids: Sequence[str]) -> Mapping[str, Extraction]:
-        """By event id, the model's extraction of those of these events that it made."""
-        return await self._read(distil_queue.extractions, event_ids)
-
-    # Feedback
-
-    async def label(self, scope: Scope, receipt_id: str, votes: Sequence[Vote]) -> None:
-        """Store the votes on an answer in place of earlier ones; durable when it returns. Raises BadInput."""
-        await self._write(feedback.put, scope, receipt_id, votes, datetime.now(UTC))
-
-    async def labels(self, tenant: str, limit: int, *, after: int = 0) -> VotePage:
-        """Up to ``limit`` of a tenant's labels, oldest first, with a number greater than ``after``."""
-        return await self._read(feedback.page, tenant, limit, after)
-
     # Forgetting
 
     async def forget(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Deletion]]:
@@ -437,7 +366,7 @@ class Journal:
         an earlier ref took with it. ``by`` names the criteria for the audit.
         """
         async with self._tombstone_lock:
-            forgotten = await self._write(deletion.forget_all, refs, scope, by, datetime.now(UTC))
+            forgotten = await self.write(deletion.forget_all, refs, scope, by, datetime.now(UTC))
             self._cache.invalidate()
             for ref, deletions in forgotten.items():
                 for one in deletions:
@@ -450,48 +379,24 @@ class Journal:
         await self._database.checkpoint()  # the text must not be left in the write-ahead log either
         return forgotten
 
-    async def to_be_deleted(self, refs: Sequence[str], scope: Scope) -> Sequence[Event]:
-        """The journal's own events that `forget` would forget, with their texts; changes nothing."""
-        return await self._read(deletion.events_to_delete, refs, scope)
-
-    async def duplicates(self, refs: Sequence[str], scope: Scope) -> Sequence[tuple[str, Record]]:
-        """Current memories in the words of what refs name and not named themselves: each once, with that ref."""
-        return await self._read(deletion.duplicates_of, refs, scope)
-
-    async def audit(self, scope: Scope, limit: int, before: int | None = None) -> Sequence[tuple[int, Audited]]:
-        """What was forgotten of a scope's user, or of the whole tenant, newest first; with each entry's number."""
-        return await self._read(audit.page, scope, limit, before)
-
     # Tenants
-
-    async def other_tenants(self, own: str) -> Sequence[str]:
-        """The tenants other than ``own`` in a journal from before each tenant had its own."""
-        return await self._read(split_tenants.others, own)
 
     async def move_tenant(self, tenant: str, target: Path) -> bool:
         """Move a tenant's memories to a journal of its own, or continue that; whether it is complete."""
         if not target.exists():
             await asyncio.to_thread(split_tenants.copy, self._database.path, tenant, target)
         kept = await asyncio.to_thread(split_tenants.events_in, target)
-        moved = await self._write(split_tenants.release, tenant, kept)
+        moved = await self.write(split_tenants.release, tenant, kept)
         await self._database.checkpoint()
         await self.load()
-        self._unused_at_open = await self._read(watermark.unused)
+        self._unused_at_open = await self.read(watermark.unused)
         return moved
 
     # Ingest runs
 
-    async def batches(self, scope: Scope, limit: int) -> Sequence[Batch]:
-        """The ingest runs of which a scope has memories, the latest first."""
-        return await self._read(batches.batches, scope, limit)
-
-    async def batch_records(self, scope: Scope, batch: str, limit: int) -> tuple[Sequence[Record], int]:
-        """The first memories of a run that `undo` would take back, and how many there are."""
-        return await self._read(batches.of_batch, scope, batch, limit)
-
     async def undo(self, scope: Scope, batch: str, limit: int) -> Undone:
         """Take back up to ``limit`` memories that a run added, without tombstones, so the run can be repeated."""
-        undone = await self._write(batches.undo, scope, batch, limit, datetime.now(UTC))
+        undone = await self.write(batches.undo, scope, batch, limit, datetime.now(UTC))
         self._cache.invalidate()
         for record in undone.records:
             self._cache.drop(record.event)
@@ -508,16 +413,12 @@ class Journal:
         When the same text is in the file again, its memory is current again.
         """
         if dry_run:
-            gone = await self._read(retire.missing_from, scope, files)
+            gone = await self.read(retire.missing_from, scope, files)
         else:
-            gone = await self._write(_retire_missing, scope, files)
+            gone = await self.write(_retire_missing, scope, files)
             self._cache.invalidate()
             self._drop_cached(map(event_of, gone))
         return Counter(row["source"] for row in gone)
-
-    async def sources(self, scope: Scope, prefix: str, after: str, limit: int) -> Sequence[SourceCount]:
-        """The sources of a scope's current memories that begin with ``prefix``, sorted, after ``after``."""
-        return await self._read(retire.sources, scope, prefix, after, limit)
 
 
 def _retire_missing(db: Connection, scope: Scope, files: Sequence[CompleteFile]) -> list[Any]:

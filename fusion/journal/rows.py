@@ -90,6 +90,11 @@ def row_of(db: Connection, ref: str, scope: Scope) -> Any:
     return row
 
 
+def times_remembered(db: Connection, ref: str, scope: Scope) -> int:
+    """How often a memory was remembered explicitly. Raises NotFound, as `row_of`."""
+    return int(row_of(db, ref, scope)["said"])
+
+
 def words_key(text: str, speaker: str | None, scope: Scope) -> str:
     """The key of a text by its words and owner; a short text has another prefix and blocks nothing."""
     words = normalise(spoken(text, speaker)).split()

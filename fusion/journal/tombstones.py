@@ -82,10 +82,6 @@ class Tombstones:
     def _add_line(self, tenant: str, document: str, line: str, user: str) -> None:
         self.lines.setdefault((tenant, _file_key(document)), {}).setdefault(line, set()).add(user)
 
-    def hides(self, backend: str, hit: Hit) -> bool:
-        """Whether nothing of a hit may be shown. Hits with an event id are judged by their records instead."""
-        return self.visible(backend, hit) is None
-
     def affects(self, backend: str, hit: Hit) -> bool:
         """Whether a hit contains anything that was forgotten."""
         return self.visible(backend, hit) is not hit
@@ -94,6 +90,8 @@ class Tombstones:
         """The hit, a piece of a file without its forgotten statements, or None if nothing may be shown.
 
         A piece of a file is matched by its statements and not by its line numbers, where another text may be by now.
+        Another item is matched by its native id, and by its words within their owner unless it has an event id: then
+        its record says whether it was forgotten.
         """
         if hit.place is not None:
             text, place = self.remainder(hit.text, hit.place, hit.scope)

@@ -20,7 +20,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.tenants import Tenants
 from fusion.home import tenant_folder
 from fusion.ingest.intake import NewMemory
-from fusion.journal import Journal
+from fusion.journal import Journal, external_refs, split_tenants
 from fusion.journal.external_refs import ExternalItem
 from fusion.journal.split_tenants import copy
 from fusion.settings import Settings, load
@@ -103,7 +103,7 @@ class TestMoving:
             await journal.forget([found[1].ref], scope)
             hit = (await journal.records([found[0].event.event_id]))[found[0].event.event_id].hit
             item = ExternalItem("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
-            await journal.keep_external_items([item], told.recorded_at)
+            await journal.write(external_refs.store_items, [item], told.recorded_at)
         await journal.close()
         allow(home)
         return kept
@@ -164,7 +164,7 @@ class TestMoving:
         kept = await self.shared_journal(home)
         copy(home / "journal.sqlite", "acme", tenant_folder(home, "acme") / "journal.sqlite")
         async with Gateway.open(four(home)) as fusion:
-            assert await fusion.journal.other_tenants("default") == []
+            assert await fusion.journal.read(split_tenants.others, "default") == []
             found = await fusion.memories(ACME)
         assert [row["ref"] for row in found["memories"]] == [kept["acme"][2].ref, kept["acme"][0].ref]
         assert b"acmemark" not in (home / "journal.sqlite").read_bytes()
@@ -174,7 +174,7 @@ class TestMoving:
         await (await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")).close()
         kept = await self.shared_journal(home)
         async with Gateway.open(four(home)) as fusion:
-            assert await fusion.journal.other_tenants("default") == ["acme"]
+            assert await fusion.journal.read(split_tenants.others, "default") == ["acme"]
             first = kept["acme"][0].event
             assert (await fusion.journal.records([first.event_id]))[first.event_id].event.text == first.text
 

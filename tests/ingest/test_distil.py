@@ -28,7 +28,7 @@ from fusion.ingest.distil import (
 )
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.journal import Journal
+from fusion.journal import Journal, distil_queue
 from fusion.journal.distil_queue import DistilJob
 from tests.fakes import Asked, FakeModel
 from tests.ingest.helpers import ME, FakeClock, FakeStore, event
@@ -213,7 +213,7 @@ async def test_short_exchanges_and_other_kinds_are_not_sent_to_the_model(tmp_pat
         await at.say(LONG[0], first=20, trust="quarantined")
         await at.later()
         assert model.asked == []
-        assert await at.journal.distil_jobs(9) == []
+        assert await at.journal.read(distil_queue.oldest, 9) == []
 
 
 @pytest.mark.feature(
@@ -235,7 +235,7 @@ async def test_an_invalid_answer_is_retried_with_half_as_many_turns(tmp_path: Pa
             await at.later(120)
         assert [asked.user.count("</turn-") for asked in model.asked] == [8, 4, 2, 2, 4, 2, 2]
         assert MAX_ATTEMPTS == 3  # 8, 4 and 2 about each turn: then it is given up
-        assert await at.journal.distil_jobs(9) == []
+        assert await at.journal.read(distil_queue.oldest, 9) == []
         assert at.shelf.texts == texts
 
 
@@ -569,7 +569,7 @@ async def test_a_job_that_left_the_queue_is_stored_once(tmp_path: Path):
     """Two that distil the same turns: the second finds them off the list, and keeps nothing."""
     async with home(tmp_path, FakeModel("[]")) as at:
         ids = await at.say(*LONG)
-        seqs = [job.seq for job in await at.journal.distil_jobs(9)]
+        seqs = [job.seq for job in await at.journal.read(distil_queue.oldest, 9)]
         made = [(event("Ana lives in Lisbon.", source=SOURCE, derived_from=tuple(ids)), Extraction())]
         assert len(await at.journal.keep_distilled(seqs, made)) == 1
         assert await at.journal.keep_distilled(seqs, made) == []

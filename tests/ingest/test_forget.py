@@ -21,12 +21,13 @@ from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetRequest, Forgetter, Preview
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.journal import Journal, external_refs
+from fusion.journal import Journal, audit, external_refs, listing
 from fusion.journal.external_refs import ExternalItem
 from fusion.journal.listing import Criteria
 from fusion.journal.tombstones import Tombstones
 from fusion.store.sqlite import Database
 from tests.ingest.helpers import ME, START, FakeBatchStore, FakeClock, FakeStore, event
+from tests.journal.helpers import hides
 
 
 @pytest.fixture
@@ -214,7 +215,7 @@ async def test_forget_deletes_duplicates(journal):
         assert receipt.backends == {"shelf": "deleted"}
         assert set(shelf.kept) == {one.event.event_id for one in (like, bens)}
         assert {one.event.text for one in same} <= set(purged)
-    assert journal.hides("markdown", Hit("wifi.md#3", HINT, Scope(user_id="ana"), place=line))
+    assert hides(journal, "markdown", Hit("wifi.md#3", HINT, Scope(user_id="ana"), place=line))
 
 
 async def test_duplicates_compare_the_speaker_as_shown(journal):
@@ -396,7 +397,7 @@ async def test_forget_during_a_reload_of_tombstones_keeps_them(tmp_path):
     await asyncio.wait([burying], timeout=0.2)  # it may have to wait for the reading, and then it is late, not lost
     database.go.set()
     await asyncio.gather(remembering, burying)
-    assert journal.hides("markdown", Hit("a.md#L7", lines[1], Scope(user_id="ana"), place=places[1]))
+    assert hides(journal, "markdown", Hit("a.md#L7", lines[1], Scope(user_id="ana"), place=places[1]))
     await journal.close()
 
 
@@ -409,7 +410,7 @@ async def test_forget_hides_a_text_of_a_users_own_file(journal):
         shelf.own["a.md#L1"] = Hit("a.md#L1", "The spare key is under the third flower pot.", Scope(user_id="ana"))
         receipt = await forgetter.forget(stored.ref, ME)
     assert receipt.backends == {"shelf": "hidden"}
-    assert journal.hides("shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
+    assert hides(journal, "shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
 
 
 @pytest.mark.feature("… what was extracted from it alone must be gone, too", of="a backend that says it deleted")
@@ -441,7 +442,7 @@ async def test_forget_reports_a_fact_with_other_sources_as_hidden(journal):
         ref = await shown(journal, fact)
         assert (await forgetter.forget(ref, ME)).backends == {"shelf": "hidden"}
         assert await deliverer.backlog() == {}
-    assert journal.hides("shelf", fact)
+    assert hides(journal, "shelf", fact)
 
 
 @pytest.mark.feature(
@@ -516,7 +517,7 @@ async def test_forget_by_source_document_and_time(journal):
         assert await found(source="mail", scope=Scope(user_id="eve")) == []
         # Looking changed nothing.
         assert (await journal.frequencies(Scope(), [])).documents == 5
-        assert await journal.audit(ME, 9) == []
+        assert await journal.read(audit.page, ME, 9) == []
 
 
 async def test_a_forget_preview_is_one_short_line_without_secrets(journal):
@@ -573,7 +574,7 @@ async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     assert many.batches == [500, 500, 50, 50]
     assert len(many.asked) == 10
     assert many.texts == single.texts == ["another turn"]
-    assert not await journal.matching(ME, Criteria(source="mail"), 1)
+    assert not await journal.read(listing.matching, ME, Criteria(source="mail"), 1)
 
 
 @pytest.mark.feature("a backend that lies about one memory of a batch is caught")
@@ -648,7 +649,7 @@ async def test_forget_by_query_combines_query_and_criteria(journal):
         )
         reply = await told(forgetter, recall, query="turns", source="mail", limit=3)
     assert [one.ref for one in reply.receipts] == [stored[49].ref, stored[47].ref, stored[45].ref]
-    assert [entry.by for _, entry in await journal.audit(ME, 9)] == ["query+source"] * 3
+    assert [entry.by for _, entry in await journal.read(audit.page, ME, 9)] == ["query+source"] * 3
 
 
 @pytest.mark.parametrize(
@@ -689,9 +690,9 @@ async def test_an_explicit_memory_lifts_every_tombstone_of_its_words(journal):
         await journal.forget([one.ref], ME)
     hit = Hit("a.md#L5", line, Scope(user_id="ana"), place=place)
     await journal.append([event(line, scope=Scope(user_id="ben"))])
-    assert journal.hides("markdown", hit)
+    assert hides(journal, "markdown", hit)
     await journal.append([event(line), event("yes")])
-    assert not journal.hides("markdown", hit)
+    assert not hides(journal, "markdown", hit)
     again = await journal.append([event(line, place=place), event("yes", 1)])
     assert [one.state for one in again] == ["stored", "stored"]
 
@@ -703,12 +704,12 @@ async def test_the_audit_can_only_grow_and_has_no_text(journal, tmp_path):
     one, two = await journal.append([event("The code is 4711.", 1), event("a second version", 1)])
     async with forgetting(journal, shelf=shelf) as (forgetter, _):
         await told(forgetter, document="chat")
-    [(_, last), (_, first)] = await journal.audit(ME, 9)
+    [(_, last), (_, first)] = await journal.read(audit.page, ME, 9)
     assert {first.ref, last.ref} == {one.ref, two.ref}
     assert (first.by, dict(first.backends)) == ("document", {"shelf": "deleted"})
-    assert await journal.audit(Scope(user_id="ben"), 9) == []
-    assert await journal.audit(Scope(tenant="acme"), 9) == []
-    assert len(await journal.audit(Scope(), 9)) == 2
+    assert await journal.read(audit.page, Scope(user_id="ben"), 9) == []
+    assert await journal.read(audit.page, Scope(tenant="acme"), 9) == []
+    assert len(await journal.read(audit.page, Scope(), 9)) == 2
     for sql in ("delete from audit", "update audit set ref = 'm0'"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             await journal._database.write(lambda db, sql=sql: db.execute(sql))
@@ -723,7 +724,7 @@ THEIRS = Hit("n7", "The spare key is under the third flower pot.", Scope(user_id
 
 
 async def shown(journal, hit=THEIRS, backend="shelf", ref="xabcdefghij", scope=ME):
-    await journal.keep_external_items([ExternalItem(ref, backend, hit, scope)], START)
+    await journal.write(external_refs.store_items, [ExternalItem(ref, backend, hit, scope)], START)
     return ref
 
 
@@ -738,11 +739,11 @@ async def test_forget_of_an_external_item_deletes_and_hides_it(journal):
         assert shelf.own == {}
         with pytest.raises(NotFound):
             await forgetter.forget(ref, ME)
-    assert journal.hides("shelf", replace(THEIRS, text="changed"))
-    assert journal.hides("other", replace(THEIRS, native_id="n8"))
-    assert not journal.hides("other", replace(THEIRS, native_id="n8", scope=Scope(user_id="ben")))
-    assert not journal.hides("other", replace(THEIRS, text="changed"))
-    assert [(entry.ref, dict(entry.backends)) for _, entry in await journal.audit(ME, 9)] == [
+    assert hides(journal, "shelf", replace(THEIRS, text="changed"))
+    assert hides(journal, "other", replace(THEIRS, native_id="n8"))
+    assert not hides(journal, "other", replace(THEIRS, native_id="n8", scope=Scope(user_id="ben")))
+    assert not hides(journal, "other", replace(THEIRS, text="changed"))
+    assert [(entry.ref, dict(entry.backends)) for _, entry in await journal.read(audit.page, ME, 9)] == [
         (ref, {"shelf": "deleted"})
     ]
 
@@ -753,7 +754,7 @@ async def test_forget_of_a_read_only_external_item_hides_it(journal):
     ref = await shown(journal, backend="reading")
     async with forgetting(journal, reading=reading) as (forgetter, _):
         assert (await forgetter.forget(ref, ME)).backends == {"reading": "hidden"}
-    assert journal.hides("reading", THEIRS)
+    assert hides(journal, "reading", THEIRS)
 
 
 async def test_forget_of_an_external_item_is_retried_when_its_backend_is_back(journal):
@@ -764,7 +765,7 @@ async def test_forget_of_an_external_item_is_retried_when_its_backend_is_back(jo
     async with forgetting(journal, time, shelf=shelf) as (forgetter, deliverer):
         shelf.fault = BackendUnreachable("refused")
         assert (await forgetter.forget(ref, ME)).backends == {"shelf": "pending"}
-        assert journal.hides("shelf", THEIRS)
+        assert hides(journal, "shelf", THEIRS)
         await time.asleep(1)
     shelf.fault = None
     async with forgetting(journal, shelf=shelf) as (_, deliverer):
@@ -791,10 +792,10 @@ async def test_external_items_are_bounded_in_number_and_age(journal):
         for n in range(external_refs.KEPT + 10)
     ]
     for first in range(0, len(items), 2000):
-        await journal.keep_external_items(items[first : first + 2000], START + timedelta(seconds=first))
+        await journal.write(external_refs.store_items, items[first : first + 2000], START + timedelta(seconds=first))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
     assert counted <= external_refs.KEPT
-    await journal.keep_external_items(items[:1], START + timedelta(days=external_refs.KEPT_DAYS + 1))
+    await journal.write(external_refs.store_items, items[:1], START + timedelta(days=external_refs.KEPT_DAYS + 1))
     counted = await journal._database.read(lambda db: db.execute("select count(*) from shown").fetchone()[0])
     assert counted == 1
 
@@ -872,7 +873,7 @@ async def test_forget_after_a_crash_at_any_step_is_finished_by_a_repeat(tmp_path
             await deliverer.settle()
             assert await deliverer.backlog() == {}
         assert (one.kept, two.kept) == ({}, {})
-        assert len(await journal.audit(ME, 99)) == 3
+        assert len(await journal.read(audit.page, ME, 99)) == 3
         await journal._database.checkpoint()
         await journal.close()
         assert b"code of door" not in file.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fusion.contract import Hit
 from fusion.journal import Journal
 
 
@@ -15,3 +16,8 @@ async def append(journal: Journal, *events):
 async def neighbour_texts(journal, stored, span):
     found = await journal.neighbours([stored.event.event_id], span)
     return [record.event.text for record in found.get(stored.event.event_id, ())]
+
+
+def hides(journal: Journal, backend: str, hit: Hit) -> bool:
+    """Whether nothing of a backend's hit may be shown."""
+    return not journal.without_forgotten(backend, [hit])

@@ -8,6 +8,7 @@ import pytest
 
 from fusion.contract import Place, Scope
 from fusion.errors import NotFound
+from fusion.journal import rows
 from tests.ingest.helpers import ME, START, event
 from tests.journal.helpers import append
 
@@ -41,7 +42,7 @@ async def test_an_explicit_memory_repeated_in_the_same_words_is_counted_not_stor
         ("duplicate", tea.ref, 2),
         ("duplicate", tea.ref, 3),
     ]
-    assert await journal.times_remembered(tea.ref, ME) == 3
+    assert await journal.read(rows.times_remembered, tea.ref, ME) == 3
     apart = {
         "tagged": event("Tea is at four.", stated=(("room", "hall"),)),
         "dated": event("Tea is at four.", at=START),

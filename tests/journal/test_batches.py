@@ -15,7 +15,7 @@ from fusion.errors import NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
-from fusion.journal import Journal, audit, outbox
+from fusion.journal import Journal, audit, batches, outbox
 from fusion.journal.schema import STEPS
 from tests.ingest.helpers import ME, START, FakeClock, FakeStore
 
@@ -110,11 +110,11 @@ async def test_undo_of_a_large_run_goes_in_pages(home: Home) -> None:
     """Each page says how much is left; the list of runs counts what is kept of each."""
     await home.ingest("one", *(f"Line number {n} of the log." for n in range(7)))
     await home.ingest("two", "Something else.", file="file:/b.md")
-    runs = await home.journal.batches(ANA, 9)
+    runs = await home.journal.read(batches.batches, ANA, 9)
     assert [(run.id, run.memories, run.first) for run in runs] == [("two", 1, "file:/b.md"), ("one", 7, "file:/a.md")]
     assert [(await home.undo("one", limit=3)).left for _ in range(3)] == [4, 1, 0]
-    assert [run.id for run in await home.journal.batches(ANA, 9)] == ["two"]
-    assert await home.journal.batches(Scope(user_id="ben"), 9) == []
+    assert [run.id for run in await home.journal.read(batches.batches, ANA, 9)] == ["two"]
+    assert await home.journal.read(batches.batches, Scope(user_id="ben"), 9) == []
 
 
 async def test_undo_of_another_users_run_is_not_found(home: Home) -> None:

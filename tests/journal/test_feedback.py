@@ -13,7 +13,7 @@ import pytest
 
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import BadInput
-from fusion.journal import Journal
+from fusion.journal import Journal, external_refs, feedback
 from fusion.journal.external_refs import ExternalItem
 from fusion.journal.feedback import labelled
 from fusion.lib.ids import short_ref, uuid7
@@ -61,7 +61,7 @@ def receipt(*refs: str) -> dict[str, Any]:
 
 
 async def labels(journal: Journal, tenant: str = "default") -> list[tuple[str, str, bool]]:
-    page = await journal.labels(tenant, 100)
+    page = await journal.read(feedback.page, tenant, 100)
     return [(one["receipt_id"], one["ref"], one["useful"]) for one in page.labels]
 
 
@@ -69,8 +69,8 @@ async def labels(journal: Journal, tenant: str = "default") -> list[tuple[str, s
 async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal, tmp_path: Path) -> None:
     """Position, decision, scores, signals and each backend's best rank; nothing native, nothing that was said."""
     ref, foreign = await kept(journal, "Berit likes clogs"), "xabcdefghij"
-    await journal.label(ADA, "r1", labelled(receipt(foreign, ref), [ref], [foreign]))
-    voted, other = (await journal.labels("default", 10)).labels
+    await journal.write(feedback.put, ADA, "r1", labelled(receipt(foreign, ref), [ref], [foreign]), datetime.now(UTC))
+    voted, other = (await journal.read(feedback.page, "default", 10)).labels
     assert {name: voted[name] for name in ("receipt_id", "ref", "useful", "scope", "position", "decision")} == {
         "receipt_id": "r1",
         "ref": ref,
@@ -91,10 +91,10 @@ async def test_feedback_on_an_answer_replaces_earlier_votes(journal: Journal) ->
     """Feedback replaces what was said of that receipt, or takes it back; other receipts and tenants stay."""
     one, two = await kept(journal, "one"), await kept(journal, "two")
     for scope, name in ((ADA, "r1"), (ADA, "r2"), (Scope(tenant="acme"), "r1")):
-        await journal.label(scope, name, labelled(receipt(one, two), [one], [two]))
-    await journal.label(ADA, "r1", labelled(receipt(one, two), [two], []))
+        await journal.write(feedback.put, scope, name, labelled(receipt(one, two), [one], [two]), datetime.now(UTC))
+    await journal.write(feedback.put, ADA, "r1", labelled(receipt(one, two), [two], []), datetime.now(UTC))
     assert await labels(journal) == [("r2", one, True), ("r2", two, False), ("r1", two, True)]
-    await journal.label(ADA, "r1", ())
+    await journal.write(feedback.put, ADA, "r1", (), datetime.now(UTC))
     assert await labels(journal) == [("r2", one, True), ("r2", two, False)]
     assert len(await labels(journal, "acme")) == 2
 
@@ -121,22 +121,22 @@ async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
     old, other = await kept(journal, "Berit likes clogs"), await kept(journal, "We moved to Postgres")
     new = await kept(journal, "Berit likes boots", supersedes=old)
     votes = labelled(receipt(old, other, new), [old, other], [new])
-    await journal.label(ADA, "r1", votes)
+    await journal.write(feedback.put, ADA, "r1", votes, datetime.now(UTC))
     await journal.forget([new], ADA)
     assert await labels(journal) == [("r1", other, True)]
     with pytest.raises(BadInput, match=f"{old} was forgotten since"):
-        await journal.label(ADA, "r1", votes)
+        await journal.write(feedback.put, ADA, "r1", votes, datetime.now(UTC))
     assert await labels(journal) == [("r1", other, True)]  # and nothing was half written
 
 
 async def test_feedback_pages_are_oldest_first_and_complete(journal: Journal) -> None:
     """Five labels by two: three pages, each label once, nothing of another tenant."""
     refs = [await kept(journal, f"memory {n}") for n in range(5)]
-    await journal.label(ADA, "r1", labelled(receipt(*refs), refs, []))
-    await journal.label(Scope(tenant="acme"), "r2", labelled(receipt(*refs), refs, []))
+    await journal.write(feedback.put, ADA, "r1", labelled(receipt(*refs), refs, []), datetime.now(UTC))
+    await journal.write(feedback.put, Scope(tenant="acme"), "r2", labelled(receipt(*refs), refs, []), datetime.now(UTC))
     seen, after = [], 0
     while True:
-        page = await journal.labels("default", 2, after=after)
+        page = await journal.read(feedback.page, "default", 2, after=after)
         seen.append([one["ref"] for one in page.labels])
         if page.next is None:
             break
@@ -153,7 +153,7 @@ async def test_a_journal_of_an_earlier_version_takes_feedback(tmp_path: Path) ->
     await database.close()
     ref = short_ref(1)
     opened = await Journal.open(tmp_path / "journal.sqlite")
-    await opened.label(ADA, "r1", labelled(receipt(ref), [ref], []))
+    await opened.write(feedback.put, ADA, "r1", labelled(receipt(ref), [ref], []), datetime.now(UTC))
     assert await labels(opened) == [("r1", ref, True)]
     await opened.close()
 
@@ -161,12 +161,14 @@ async def test_a_journal_of_an_earlier_version_takes_feedback(tmp_path: Path) ->
 async def test_labels_of_external_items_are_forgotten_with_them(journal: Journal) -> None:
     """A ref that cites no event of ours loses its label in the same transaction, too."""
     foreign = "xabcdefghij"
-    await journal.keep_external_items(
-        [ExternalItem(foreign, "mem0", Hit("native", "Berit likes clogs", ADA), ADA)], datetime.now(UTC)
+    await journal.write(
+        external_refs.store_items,
+        [ExternalItem(foreign, "mem0", Hit("native", "Berit likes clogs", ADA), ADA)],
+        datetime.now(UTC),
     )
     votes = labelled(receipt(foreign), [foreign], [])
-    await journal.label(ADA, "r1", votes)
+    await journal.write(feedback.put, ADA, "r1", votes, datetime.now(UTC))
     await journal.forget([foreign], ADA)
     assert await labels(journal) == []
     with pytest.raises(BadInput, match=f"{foreign} was forgotten since"):
-        await journal.label(ADA, "r1", votes)
+        await journal.write(feedback.put, ADA, "r1", votes, datetime.now(UTC))

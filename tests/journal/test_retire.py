@@ -9,7 +9,7 @@ import pytest
 
 from fusion.contract import Place, Scope
 from fusion.ingest.deliver import Deliverer
-from fusion.journal import Journal
+from fusion.journal import Journal, retire
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.bm25 import terms
 from tests.ingest.helpers import ME, START, FakeStore, event
@@ -123,9 +123,9 @@ async def test_sources_are_listed_by_name_in_pages(journal):
     )
     await journal.retire(ANA, [CompleteFile(FILE, ("1",))])
     a, b, c = (SourceCount(f"file:/{name}.md", 1) for name in ("notes/a", "notes/b", "other/c"))
-    assert await journal.sources(Scope(), "", "", 9) == [a, b, c]
-    assert await journal.sources(Scope(), "", "", 1) == [a]
-    assert await journal.sources(Scope(), "", a.source, 9) == [b, c]
-    assert await journal.sources(Scope(), "file:/notes/", "", 9) == [a, b]
-    assert await journal.sources(Scope(user_id="ben"), "", "", 9) == [c]
-    assert await journal.sources(Scope(tenant="acme"), "", "", 9) == []
+    assert await journal.read(retire.sources, Scope(), "", "", 9) == [a, b, c]
+    assert await journal.read(retire.sources, Scope(), "", "", 1) == [a]
+    assert await journal.read(retire.sources, Scope(), "", a.source, 9) == [b, c]
+    assert await journal.read(retire.sources, Scope(), "file:/notes/", "", 9) == [a, b]
+    assert await journal.read(retire.sources, Scope(user_id="ben"), "", "", 9) == [c]
+    assert await journal.read(retire.sources, Scope(tenant="acme"), "", "", 9) == []

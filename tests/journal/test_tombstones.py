@@ -8,13 +8,13 @@ import pytest
 
 from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import NotFound
-from fusion.journal import Journal
+from fusion.journal import Journal, tombstones
 from fusion.journal.rows import words_key
 from fusion.journal.tombstones import PER_MEMORY, Withheld
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import Database
 from tests.ingest.helpers import ME, event
-from tests.journal.helpers import append
+from tests.journal.helpers import append, hides
 
 
 async def test_a_tombstone_blocks_source_and_words_but_not_an_explicit_memory(journal):
@@ -54,7 +54,7 @@ async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, tmp_
         assert (left.text, left.place) == ("- more", Place("notes/a.md", 46, 46, "line"))
         for kept in (innocent, elsewhere, replace(moved, scope=Scope(tenant="acme"))):
             assert left_of(one, kept) == kept.text
-        assert one.hides("md", replace(moved, text="* The heron ledger is under the oak"))
+        assert hides(one, "md", replace(moved, text="* The heron ledger is under the oak"))
     await again.close()
     assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
 
@@ -65,7 +65,7 @@ async def test_tombstones_match_a_file_under_the_names_of_all_readers(journal):
     (stored,) = await append(journal, event(said, place=Place("docs/a.md", 5, 6, "line")))
     await journal.forget([stored.ref], ME)
     for name in ("docs/a.md", "docs-0a1b2c3d/a.md", "project/docs/a.md"):
-        assert journal.hides("md", Hit("x", said, place=Place(name, 1, 2, "line"))), name
+        assert hides(journal, "md", Hit("x", said, place=Place(name, 1, 2, "line"))), name
     for name in ("docs/b.md", "project/a.md", "docs/2026/a.md"):
         assert left_of(journal, Hit("x", said + "\n- more", place=Place(name, 1, 3, "line"))) == said + "\n- more", name
 
@@ -80,7 +80,7 @@ async def test_tombstones_of_one_user_do_not_hide_another_users_file(journal, tm
         await journal.forget([stored.ref], who)
     again = await Journal.open(tmp_path / "journal.sqlite")
     for one in (journal, again):
-        hidden = [one.hides("md", Hit("x", said, place=place, scope=who)) for who in (ada, berit, carl, Scope())]
+        hidden = [hides(one, "md", Hit("x", said, place=place, scope=who)) for who in (ada, berit, carl, Scope())]
         assert hidden == [True, False, True, True]
     await again.close()
 
@@ -160,7 +160,7 @@ async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
     said, place = "## PIN\n- 4711\n- 4712", Place("notes/a.md", 5, 7, "line")
     (stored,) = await append(journal, event(said, place=place))
     await journal.forget([stored.ref], ME)
-    assert journal.hides("md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 12, "line")))
+    assert hides(journal, "md", Hit("x", said + "\n", place=Place("notes/a.md", 9, 12, "line")))
     assert left_of(journal, Hit("x", "## PIN\n- none\n- 4711", place=place)) == "## PIN\n- none"
     assert journal.visible_lines(Scope(), "notes/a.md", said.split("\n")) == {1: "", 2: "", 3: ""}
 
@@ -197,9 +197,11 @@ async def test_withheld_statements_are_listed_by_document(journal):
     for one in (rake, spade):
         await journal.forget([one.ref], ME)
     await journal.forget([theirs.ref], Scope(tenant="acme"))
-    assert await journal.withheld("default") == [Withheld("notes/garden.md", (rake.ref, spade.ref))]
+    assert await journal.read(tombstones.withheld_documents, "default") == [
+        Withheld("notes/garden.md", (rake.ref, spade.ref))
+    ]
     await append(journal, event("The rake is behind the shed."))
-    assert await journal.withheld("default") == [Withheld("notes/garden.md", (spade.ref,))]
+    assert await journal.read(tombstones.withheld_documents, "default") == [Withheld("notes/garden.md", (spade.ref,))]
     (again,) = await append(journal, in_garden("rake"))
     assert again.state == "stored"
 
@@ -224,6 +226,6 @@ async def test_a_short_forgotten_part_of_a_file_is_shown_again_after_an_explicit
     said, place = "- the heron ledger", Place("notes/a.md", 5, 5, "line")
     (stored,) = await append(journal, event(said, place=place))
     await journal.forget([stored.ref], ME)
-    assert journal.hides("md", Hit("x", said, place=place))
+    assert hides(journal, "md", Hit("x", said, place=place))
     await append(journal, event(said))
-    assert not journal.hides("md", Hit("x", said, place=place))
+    assert not hides(journal, "md", Hit("x", said, place=place))
