@@ -64,6 +64,12 @@ def _fits(value: object, default: object) -> bool:
     return type(value) is type(default)
 
 
+def check_connect_ms(value: object) -> None:
+    """Check ``connect_ms``, the time for a new connection. Raises SettingsError."""
+    if type(value) is not int or not 1 <= value <= 60_000:
+        raise SettingsError(f"connect_ms = {value!r} must be a whole number from 1 to 60000")
+
+
 def within(filters: Sequence[str], bound: Mapping[str, object]) -> None:
     """Raises SettingsError where what a backend filters by, or is bound to, is no dimension of a scope."""
     if not set(filters) <= set(DIMENSIONS):

@@ -30,24 +30,22 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any, Self
 
-from adapters.http import Http, checked
+from adapters.http import Http, HttpOptions, checked
 from adapters.options import read, verified
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
 from fusion.lib.words import STOP_WORDS, word_list
 
-HEALTH_S = 0.5
 START = "Fix: qmd mcp --http --daemon"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(HttpOptions):
     """The keys of the backend's table, as the module explains them."""
 
     url: str = "http://localhost:8181"
     collections: tuple[str, ...] = ()
     rerank: bool = False
-    connect_ms: int = 250
     limit: int = 30
     min_score: float = 0.0
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
@@ -55,10 +53,9 @@ class Options:
     tenant: str = "default"
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         if not 1 <= self.limit <= 1000 or not 0 <= self.min_score <= 1:
             raise SettingsError("limit is from 1 to 1000, min_score from 0 to 1")
-        if not 1 <= self.connect_ms <= 60_000:
-            raise SettingsError("connect_ms is from 1 to 60000")
         if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in self.bound.items()):
             raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 
@@ -82,7 +79,7 @@ class Qmd:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a daemon that is down now may be up at the first question."""
         options = read(Options, opening)
-        return cls(Http(options.url, connect_s=options.connect_ms / 1000), options)
+        return cls(options.http(), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         limit = min(query.limit, self._options.limit)
@@ -115,7 +112,7 @@ class Qmd:
     async def describe(self) -> Description:
         """Check that it runs; QMD does not report its contents over HTTP."""
         try:
-            health = await self._http.get("/health", HEALTH_S)
+            health = await self._http.get("/health", self._options.describe_s)
         except BackendError as error:
             return Description(notes=(f"{error}. {START}",), degraded=True)
         if not isinstance(health, dict) or health.get("status") != "ok":

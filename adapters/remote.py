@@ -3,6 +3,7 @@
     [backends.archive]
     adapter = "adapters.remote:Remote"
     url = "http://127.0.0.1:8765"
+    connect_ms = 250                    # milliseconds for a new connection; more for a distant server
     backend = "markdown"                # which of its backends; leave out where there is but one
     api_key_env = "ARCHIVE_API_KEY"     # the environment variable with its key or token; or, for one that is renewed:
     api_key_file = "/run/keys/archive"  # the file with it, read for each question: a gateway's is `token` in its home
@@ -20,19 +21,16 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from adapters.hits import hit_of, hits_of
-from adapters.http import Credential, Http, checked, fix_of
+from adapters.http import Credential, Http, HttpOptions, checked, fix_of
 from adapters.options import features_of, read, verified, within
 from fusion.contract import DIMENSIONS, Description, Features, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
-DESCRIBE_S = 1.0
-
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(HttpOptions):
     """The keys of the backend's table, as the module explains them."""
 
-    url: str = ""
     backend: str = ""
     api_key_env: str = ""
     api_key_file: str = ""
@@ -41,6 +39,7 @@ class Options:
     tenant: str = "default"
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         if not self.url:
             raise SettingsError("url is missing; write the server's, http://host:port")
         Credential(self.api_key_env, self.api_key_file)
@@ -51,11 +50,12 @@ class Options:
 
 
 class Remote:
-    """Asks ``http``'s server; ``backend`` is the name that the server knows the memory system by."""
+    """Asks ``http``'s server; its option ``backend`` is the server's name for the memory system."""
 
-    def __init__(self, http: Http, features: Features, backend: str | None = None) -> None:
-        self.features = features
-        self._http, self._backend = http, backend
+    def __init__(self, http: Http, options: Options) -> None:
+        self.features = options.features()
+        self._http, self._backend = http, options.backend or None
+        self._describe_s = options.describe_s
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:
@@ -71,7 +71,7 @@ class Remote:
         def headers() -> Mapping[str, str]:
             return {"Authorization": f"Bearer {value}"} if (value := key.value()) else {}
 
-        return cls(Http(options.url, headers), options.features(), options.backend or None)
+        return cls(options.http(headers), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         body: dict[str, object] = {"query": query.text, "limit": query.limit, "audience": query.scope.audience}
@@ -90,7 +90,7 @@ class Remote:
     async def describe(self) -> Description:
         """The count and state of the other server's backend; empty if the server is no memory-fusion."""
         try:
-            reply = await self._http.get("/v1/backends", DESCRIBE_S)
+            reply = await self._http.get("/v1/backends", self._describe_s)
         except BackendError as error:
             if isinstance(error, HttpStatus) and error.status in (404, 405):
                 return Description()  # it gives the same JSON for a search, and need not know this route

@@ -1,4 +1,4 @@
-"""Settings with long deadlines, so that no test depends on the speed or load of the machine.
+"""Settings and options with long deadlines, so that no test depends on the speed or load of the machine.
 
 The default deadlines (one second for a backend, one and a half for a question) are made for users. A test about a
 deadline sets its own.
@@ -12,11 +12,24 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fusion import settings
+from fusion.contract import Embedder, LanguageModel, Opening
 from fusion.home import config_root
 from fusion.settings import BackendSettings, Settings
 
 PATIENT_MS = 60_000
 DEFAULT_MS: int = BackendSettings.model_fields["deadline_ms"].default
+
+
+def opening_at(
+    url: str,
+    name: str = "subject",
+    folder: Path = Path("unused"),
+    embedder: Embedder | None = None,
+    model: LanguageModel | None = None,
+    **options: object,
+) -> Opening:
+    """The arguments for opening a backend over HTTP or Bolt, with a minute for a connection to its server."""
+    return Opening(name, folder, {"url": url, "connect_ms": PATIENT_MS, **options}, embedder, model)
 
 
 def load(config: Path | None = None, *, home: Path | None = None, **overrides: Any) -> Settings:

@@ -51,6 +51,7 @@ class Bolt:
     def __init__(self, server: Server, dialect: Dialect) -> None:
         self.dialect = dialect
         self.shown = server.shown
+        self.describe_s = server.describe_s
         self._server = server
         self._driver: AsyncDriver | None = None
         self._session: dict[str, Any] = {}

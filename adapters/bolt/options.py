@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from adapters.options import check_connect_ms
 from fusion.errors import SettingsError, Unauthorized
 
 SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
@@ -41,8 +42,7 @@ class Server:
                 raise SettingsError(f"{name} must be a text")
         if self.database is not None and (not self.database or type(self.database) is not str):
             raise SettingsError("database must be the name of one; leave it out for the server's own")
-        if type(self.connect_ms) is not int or not 1 <= self.connect_ms <= 60_000:
-            raise SettingsError(f"connect_ms = {self.connect_ms!r} must be a whole number from 1 to 60000")
+        check_connect_ms(self.connect_ms)
         if self.password_env and self.password_file:
             raise SettingsError("password_env or password_file, not both")
         if (self.password_env or self.password_file) and not self.user:
@@ -75,6 +75,11 @@ class Server:
             raise SettingsError("url must be scheme, host and port only; name user, password_env and database apart")
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return f"{parts.scheme}://{host}:{port or 7687}"
+
+    @property
+    def describe_s(self) -> float:
+        """Seconds for a whole health check: 0.8 by default, so that its error precedes a backend's deadline."""
+        return max(0.8, self.connect_ms / 1000 - 0.2)
 
     @property
     def clustered(self) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from adapters.http import Credential, Http
+from adapters.http import Credential, HttpOptions
 from fusion.errors import HttpStatus, InvalidAnswer, Unauthorized
 
 PAGE = 1000
@@ -30,9 +30,9 @@ class Login:
 class Api:
     """A client of one server. Failures raise the fitting `BackendError`; deadlines, in seconds, include logging in."""
 
-    def __init__(self, url: str, login: Login) -> None:
+    def __init__(self, options: HttpOptions, login: Login) -> None:
         self._login, self._token = login, ""
-        self._http = Http(url, self._headers)
+        self._http = options.http(self._headers)
         self._turn = asyncio.Lock()
         self.server = self._http.server
 

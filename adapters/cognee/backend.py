@@ -4,6 +4,7 @@
     adapter = "adapters.cognee:Cognee"
     deadline_ms = 2500                  # its own; Cognee's plugins wait as long
     url = "http://127.0.0.1:8000"
+    connect_ms = 250                    # milliseconds for a new connection; more for a distant server
     user = "ada@example.com"            # logs in, with
     password_env = "COGNEE_PASSWORD"    # the environment variable, or password_file: the file with the password; or
     api_key_env = "COGNEE_API_KEY"      # a key of Cognee's instead, or api_key_file
@@ -31,7 +32,7 @@ import orjson
 
 from adapters.cognee.api import Api, Login
 from adapters.cognee.replies import apart, document, passages, results, triplets, woven
-from adapters.http import Credential, checked
+from adapters.http import Credential, HttpOptions, checked
 from adapters.options import features_of, read, verified, within
 from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
@@ -50,7 +51,6 @@ PASSAGES = ("CHUNKS", "CHUNKS_LEXICAL", "SUMMARIES")
 GRAPH = "GRAPH_COMPLETION"
 FORMER: Mapping[str, str] = {"INSIGHTS": GRAPH, "TRIPLET_COMPLETION": GRAPH}
 """search types that Cognee no longer has, and their replacements"""
-LOOK_S = 1.0
 ADD_S, BUILD_S = 60.0, 60.0
 """its first run after a start takes seconds before it answers, though the work is done in the background"""
 POLL_S = 1.0
@@ -59,7 +59,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(HttpOptions):
     """The keys of the backend's table, as the module explains them."""
 
     url: str = "http://127.0.0.1:8000"
@@ -77,6 +77,7 @@ class Options:
     tenant: str = "default"
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         login = self.login()
         within((), self.bound)
         if self.user and (self.api_key_env or self.api_key_file):
@@ -130,7 +131,7 @@ class Cognee:
     async def open(cls, opening: Opening, poll_s: float = POLL_S) -> Self:
         """Does not connect: a server that is down now may be up at the first question."""
         options = read(Options, opening)
-        return cls(Api(options.url, options.login()), options, poll_s)
+        return cls(Api(options, options.login()), options, poll_s)
 
     # Searching
 
@@ -308,15 +309,15 @@ class Cognee:
         """Count its documents and report faults: unreachable, no credential, no such dataset."""
         options, notes = self._options, []
         try:
-            await self._api.version(LOOK_S)
-            datasets = await self._api.datasets(LOOK_S)
+            await self._api.version(options.describe_s)
+            datasets = await self._api.datasets(options.describe_s)
             missing = [name for name in options.datasets if name not in datasets and name not in datasets.values()]
             searched = [
                 i
                 for name, i in datasets.items()
                 if not options.datasets or {name, i} & {*options.datasets, options.dataset}
             ]
-            counts = await asyncio.gather(*(self._api.count(dataset, LOOK_S) for dataset in searched))
+            counts = await asyncio.gather(*(self._api.count(dataset, options.describe_s) for dataset in searched))
         except BackendError as error:
             return Description(notes=(f"{error}. Fix: {_fix(error, options)}",), degraded=True)
         if missing:

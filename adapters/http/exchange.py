@@ -2,7 +2,7 @@
 
 One `Http` a backend: one session, kept connections. It guards against servers that crash, hang or lie:
 
-1. A connection takes 250 ms at most, name resolution included; the whole exchange its deadline, not each read.
+1. A connection takes ``connect_s`` at most, name resolution included; the whole exchange its deadline, not each read.
 2. A reply is read up to 4 MiB, counted after decompression, which is done piece by piece.
 3. Redirects are not followed (the address comes from the configuration, nowhere else), proxies of the environment
    are not used, cookies are not kept.
@@ -38,7 +38,6 @@ from fusion.errors import (
 if TYPE_CHECKING:
     from aiohttp import BaseConnector, ClientResponse, ClientSession
 
-CONNECT_S = 0.25
 REPLY_BYTES = 4 * 1024 * 1024
 
 
@@ -53,7 +52,7 @@ class Http:
         url: str,
         headers: Callable[[], Mapping[str, str]] = dict,
         *,
-        connect_s: float = CONNECT_S,
+        connect_s: float,
         reply_bytes: int = REPLY_BYTES,
         connector: Callable[[], BaseConnector] | None = None,
     ) -> None:

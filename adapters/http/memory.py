@@ -3,6 +3,7 @@
     [backends.notes]
     adapter = "adapters.http:HttpMemory"
     url = "http://127.0.0.1:9000"
+    connect_ms = 250                    # milliseconds for a new connection; more for a distant server
     path = "/api/search"                # asked by POST with `body`, or by GET with `body` as the query string
     body = { q = "{query}", n = "{limit}", who = "{user_id}" }
     items = ["data.results"]            # where in the reply the items are: the first of these paths that has a list
@@ -37,12 +38,11 @@ from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of
 from adapters.http.exchange import Credential, Http, checked, fix_of
+from adapters.http.options import HttpOptions
 from adapters.options import features_of, read, verified, within
 from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
-DESCRIBE_S = 1.0
-"""how long a look may take at its health route, and at its search"""
 FRESH_S = 10.0
 """how long an answer counts as a health check, which comes with each query: some servers charge for theirs"""
 NOBODY = "_nobody"
@@ -59,11 +59,10 @@ TIMES = ("at", "recorded_at", "valid_from", "valid_to")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(HttpOptions):
     """The keys of the backend's table, as the module explains them."""
 
     preset: str = ""
-    url: str = ""
     method: str = "POST"
     path: str = "/search"
     body: Mapping[str, Any] = field(default_factory=lambda: {"query": "{query}", "limit": "{limit}"})
@@ -81,11 +80,11 @@ class Options:
     tenant: str = "default"
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         Credential(self.api_key_env, self.api_key_file)
         within(self.filters, self.bound)
         if not self.url:
             raise SettingsError("url is missing; write the server's, http://host:port")
-        checked(self.url)
         if self.method not in ("GET", "POST") or not self.path.startswith("/") or self.limit < 1:
             raise SettingsError("method is GET or POST, path begins with /, limit is 1 or more")
         if not TOKEN.fullmatch(self.header) or not self.authorization.isprintable():
@@ -136,7 +135,7 @@ class HttpMemory:
         def headers() -> Mapping[str, str]:
             return {options.header: options.authorization.replace("{key}", value)} if (value := key.value()) else {}
 
-        return cls(Http(options.url, headers), options, key)
+        return cls(options.http(headers), options, key)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         self._answered_at = -math.inf  # until it does
@@ -153,12 +152,12 @@ class HttpMemory:
         options = self._options
         nobody = dict.fromkeys(options.filters, NOBODY) | dict(options.bound)
         whose = Scope(options.tenant, **nobody, audience="private")
-        probe = Query("memory", whose, datetime.now(UTC), 1, DESCRIBE_S)
+        probe = Query("memory", whose, datetime.now(UTC), 1, options.describe_s)
         whom = ""
         try:
             self._key.value()
             if options.health:
-                await self._http.get(options.health, DESCRIBE_S)
+                await self._http.get(options.health, options.describe_s)
             if self._clock() - self._answered_at > FRESH_S:
                 whom = NOBODY if NOBODY in nobody.values() else ""
                 await self._ask(probe)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from adapters.http import Credential, checked
+from adapters.http import Credential, HttpOptions
 from fusion.contract import DIMENSIONS, KINDS, Features
 from fusion.errors import SettingsError
 
@@ -16,7 +16,7 @@ OPENCLAW_PORT = 6334
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(HttpOptions):
     """The options of the library in process.
 
     collection = "memories"             # begins the names of its collections in the backend's own folder; on a server,
@@ -35,7 +35,6 @@ class Options:
     """
 
     collection: str = "memories"
-    url: str = ""
     api_key_env: str = ""
     api_key_file: str = ""
     create: bool = False
@@ -43,12 +42,12 @@ class Options:
     limit: int = 0
     infer: bool = False
     timeout_ms: int = 5000
-    connect_ms: int = 250
     tenant: str = "default"
     preset: str = ""
     port: int = 0
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         Credential(self.api_key_env, self.api_key_file)
         if not re.fullmatch(r"[\w-]{1,64}", self.collection):
             raise SettingsError("collection is a name of up to 64 letters, digits, - and _")
@@ -60,10 +59,6 @@ class Options:
             raise SettingsError("limit is from 0 to 1000, dimensions from 0 to 65536")
         if not 1 <= self.timeout_ms <= 600_000:
             raise SettingsError("timeout_ms is from 1 to 600000")
-        if not 1 <= self.connect_ms <= 60_000:
-            raise SettingsError("connect_ms is from 1 to 60000")
-        if self.url:
-            checked(self.url)
 
     def resolved(self, given: Mapping[str, object]) -> Options:
         """The options with the preset's values for those that the table leaves out."""
@@ -81,7 +76,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(HttpOptions):
     """The options of mem0's own server.
 
     url = "http://127.0.0.1:8888"
@@ -104,11 +99,11 @@ class ServerOptions:
     threshold: float = 0.0
     infer: bool = False
     timeout_ms: int = 30_000
-    connect_ms: int = 250
     bound: Mapping[str, str] = field(default_factory=dict)
     tenant: str = "default"
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         Credential(self.api_key_env, self.api_key_file)
         if self.version not in ("", "1", "2"):
             raise SettingsError("version is 1 or 2, or is left out")
@@ -116,8 +111,6 @@ class ServerOptions:
             raise SettingsError("limit is from 0 to 1000, threshold from 0 to 1")
         if not 1 <= self.timeout_ms <= 600_000:
             raise SettingsError("timeout_ms is from 1 to 600000")
-        if not 1 <= self.connect_ms <= 60_000:
-            raise SettingsError("connect_ms is from 1 to 60000")
         if not all(d in DIMENSIONS and isinstance(who, str) for d, who in self.bound.items()):
             raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 

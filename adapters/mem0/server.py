@@ -26,7 +26,6 @@ from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten,
 from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, NotFound, Unauthorized
 from fusion.lib.words import spoken
 
-DESCRIBE_S = 1.0
 OWN = ("user_id", "agent_id", "run_id")
 """what mem0 itself keeps memories apart by"""
 _NOT_METADATA = frozenset({"data", "hash", "created_at", "updated_at", "text_lemmatized", *OWN})
@@ -52,7 +51,7 @@ class Mem0Server:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a server that is down now may be up at the first question."""
         options = read(ServerOptions, opening)
-        return cls(Http(options.url, options.headers, connect_s=options.connect_ms / 1000), options)
+        return cls(options.http(options.headers), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         text = query.text.strip()
@@ -111,7 +110,7 @@ class Mem0Server:
     async def describe(self) -> Description:
         """Check that it answers; mem0 does not report a count."""
         try:
-            await self._asked("memory", {"user_id": NOBODY}, 1, DESCRIBE_S)
+            await self._asked("memory", {"user_id": NOBODY}, 1, self._options.describe_s)
         except BackendError as error:
             return Description(notes=(f"{error}. Fix: {_fix(error)}",), degraded=True)
         return Description()

@@ -58,9 +58,7 @@ class Plain:
         if options.url:
             from adapters.mem0 import transport
 
-            self._through = transport.Through(
-                loop, options.headers, options.timeout_ms / 1000, options.connect_ms / 1000
-            )
+            self._through = transport.Through(loop, options.headers, options.timeout_ms / 1000, options.connect_s)
 
     def open(self) -> None:
         """A local folder is opened now, and its lock taken; a server is not asked yet."""

@@ -30,9 +30,6 @@ from fusion.lib.rank_fusion import rank_fusion, ranked
 
 T = TypeVar("T")
 
-DESCRIBE_S = 0.8
-"""all that `describe` takes: who asks waits no longer than for a question, a second unless it is set otherwise"""
-
 PLAN_S = 30.0
 """for what was cut off, once more"""
 
@@ -119,10 +116,10 @@ class Neo4j:
             return await run(self._cypher.count()), await run(self._cypher.sampled())
 
         loop = asyncio.get_running_loop()
-        until = loop.time() + DESCRIBE_S
+        until = loop.time() + self._bolt.describe_s
         try:
             self._indexes = None
-            await self._look_at_indexes(DESCRIBE_S)
+            await self._look_at_indexes(self._bolt.describe_s)
             counted, sampled = await self._reading(look, until - loop.time())
         except FusionError as error:
             return Description(notes=(with_fix(error, f"[backends.{self._name}]", SLOW),), degraded=True)

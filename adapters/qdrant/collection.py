@@ -37,7 +37,6 @@ from fusion.errors import (
     Unauthorized,
 )
 
-DESCRIBE_S = 1.0
 GRPC = 6334
 
 
@@ -94,10 +93,10 @@ class Collection:
     async def describe(self) -> Description:
         """Count the points and report faults of the collection."""
         try:
-            await self._shape(DESCRIBE_S)
-            await self._client.require_search(self._options.collection, DESCRIBE_S)
+            await self._shape(self._options.describe_s)
+            await self._client.require_search(self._options.collection, self._options.describe_s)
             where = {"must": [self._options.filter]} if self._options.filter else None
-            items = await self._client.count(self._options.collection, where, DESCRIBE_S)
+            items = await self._client.count(self._options.collection, where, self._options.describe_s)
         except BackendError as error:
             return Description(notes=(note(error, self._options.url),), degraded=True)
         return Description(items, items)
@@ -117,7 +116,7 @@ class Collection:
         if error.status not in (400, 404):
             return error
         try:
-            await self._shape(DESCRIBE_S)
+            await self._shape(self._options.describe_s)
         except BackendError as found:
             return found
         return HttpStatus(

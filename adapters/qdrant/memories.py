@@ -57,7 +57,7 @@ INDEXED = {
     "start": "integer",
 }
 """the payload keys for filters and for the order of neighbours"""
-WRITE_S, DESCRIBE_S, NEIGHBOURS_S = 30.0, 1.0, 5.0
+WRITE_S, NEIGHBOURS_S = 30.0, 5.0
 PAGE = 64
 """points read, embedded and written in one go"""
 LOOKED_AT = 1000
@@ -168,20 +168,20 @@ class Qdrant:
 
     async def describe(self) -> Description:
         """Count the memories and those without a vector; report faults with the fix."""
-        notes = []
+        notes, describe_s = [], self._options.describe_s
         if self._embedder is None:
             notes.append("No embedding model: Qdrant is searched by words only. Fix: configure [embedder].")
         try:
-            info = await self._client.info(self._name, DESCRIBE_S)
+            info = await self._client.info(self._name, describe_s)
             if info is None and self._ready:
                 raise self._gone()
             if info is None:
                 return Description(notes=tuple(notes))
             self._check(info)
-            await self._client.require_search(self._name, DESCRIBE_S)
-            others = await self._others(DESCRIBE_S)
-            items = await self._client.count(self._name, None, DESCRIBE_S)
-            pending = await self._client.count(self._name, UNEMBEDDED, DESCRIBE_S) if self._embedder else items
+            await self._client.require_search(self._name, describe_s)
+            others = await self._others(describe_s)
+            items = await self._client.count(self._name, None, describe_s)
+            pending = await self._client.count(self._name, UNEMBEDDED, describe_s) if self._embedder else items
         except BackendError as error:
             return Description(notes=(*notes, note(error, self._options.url)), degraded=True)
         if others:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.http import Credential, Http, checked
+from adapters.http import Credential, HttpOptions, checked
 from adapters.qdrant.client import Client
 from fusion.contract import DIMENSIONS, Features
 from fusion.errors import SettingsError
@@ -37,7 +37,7 @@ DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class Server(HttpOptions):
     """The address and the settings of a server. ``consistency`` is Qdrant's own read consistency."""
 
     url: str = "http://127.0.0.1:6333"
@@ -45,21 +45,19 @@ class Server:
     api_key_file: str = ""
     consistency: str = ""
     merge: str = "rrf"
-    connect_ms: int = 250
 
     def __post_init__(self) -> None:
+        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
         Credential(self.api_key_env, self.api_key_file)
         if not re.fullmatch(r"majority|quorum|all|[1-9]\d?|", self.consistency):
             raise SettingsError("consistency is majority, quorum, all or a number of replicas")
         if self.merge not in ("rrf", "dbsf"):
             raise SettingsError("merge is rrf or dbsf")
-        if not 1 <= self.connect_ms <= 60_000:
-            raise SettingsError("connect_ms is from 1 to 60000")
 
     def client(self, write: str = "wait=true") -> Client:
         """A client of this server; ``write`` is the query string of its writes."""
         read = f"consistency={self.consistency}" if self.consistency else ""
-        return Client(Http(self.url, self._headers, connect_s=self.connect_ms / 1000), read, write)
+        return Client(self.http(self._headers), read, write)
 
     def reached(self) -> str:
         """The address and whether a key is sent, as a text. Raises Unauthorized if the key cannot be read."""
@@ -97,7 +95,7 @@ class Theirs(Server):
     tenant: str = "default"
 
     def __post_init__(self) -> None:
-        Server.__post_init__(self)  # `super()` does not find its way in a class with slots
+        Server.__post_init__(self)
         if not self.collection:
             raise SettingsError("collection is missing; write its name")
         if self.distance not in DISTANCES:

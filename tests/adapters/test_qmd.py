@@ -24,7 +24,7 @@ from fusion.gateway.gateway import Gateway
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_event, make_query
 from tests.chaos import Call, Chaos
-from tests.patience import load
+from tests.patience import PATIENT_MS, load, opening_at
 
 RECORDED = {
     "results": [
@@ -125,7 +125,7 @@ class TestQmd(RemoteBackendContract):
         return await self.open_at(folder, self.url)
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await Echoing.open(Opening("qmd", folder, {"url": url, "connect_ms": 20_000}))
+        return await Echoing.open(opening_at(url, "qmd", folder))
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:
         """It cannot: QMD counts nothing over HTTP."""
@@ -137,7 +137,7 @@ class TestQmd(RemoteBackendContract):
 
 
 async def qmd(url: str, **options: object) -> Qmd:
-    return await Qmd.open(Opening("qmd", Path("unused"), {"url": url, **options}))
+    return await Qmd.open(opening_at(url, "qmd", **options))
 
 
 async def recorded(call: Call) -> None:
@@ -311,7 +311,7 @@ async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
             backends_only=True,
             embedder={"adapter": ""},
             backends={
-                "qmd": {"adapter": "adapters.qmd:Qmd", "url": server.url},
+                "qmd": {"adapter": "adapters.qmd:Qmd", "url": server.url, "connect_ms": PATIENT_MS},
                 "markdown": {
                     "adapter": "adapters.markdown:Markdown",
                     "paths": [str(vault)],

@@ -21,6 +21,7 @@ from fusion.errors import HttpStatus, InvalidAnswer, RateLimited, SettingsError,
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
 from tests.chaos import Chaos
+from tests.patience import opening_at
 
 ONE = {"native_id": "1", "text": "Ada likes tea."}
 
@@ -47,7 +48,7 @@ class TestRemote(RemoteBackendContract):
         return await self.open_at(folder, self.url)
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await Remote.open(Opening("remote", folder, {"url": url}))
+        return await Remote.open(opening_at(url, "remote", folder))
 
     async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
         await self.store.remember(batch)
@@ -58,7 +59,7 @@ class TestRemote(RemoteBackendContract):
 
 
 async def remote(url: str, **options: object) -> Remote:
-    return await Remote.open(Opening("remote", Path("unused"), {"url": url, **options}))
+    return await Remote.open(opening_at(url, "remote", **options))
 
 
 async def test_asks_for_the_scope_that_it_was_asked_for() -> None:
@@ -172,7 +173,7 @@ async def test_reply_may_be_just_as_long_as_allowed(behaviour: chaos.Behaviour) 
     hit = {**ONE, "text": "tea " * 1000}
     length = len(json.dumps({"hits": [hit]}))
     async with Chaos([hit], behaviour) as server:
-        just, short = Http(server.url, reply_bytes=length), Http(server.url, reply_bytes=length - 1)
+        just, short = (Http(server.url, connect_s=60.0, reply_bytes=limit) for limit in (length, length - 1))
         assert await just.post("/v1/search", {}, 30) == {"hits": [hit]}
         with pytest.raises(InvalidAnswer, match="longer than"):
             await short.post("/v1/search", {}, 30)

@@ -16,10 +16,11 @@ import httpx
 import pytest
 
 from adapters.cognee import Cognee
-from fusion.contract import Captured, Event, Hit, Moment, Opening, Place, Scope
+from fusion.contract import Captured, Event, Hit, Moment, Place, Scope
 from fusion.errors import InvalidAnswer, Unauthorized
 from tests.backend_contract import NOW, SAMPLES, make_event, make_query
 from tests.cognee.servers import start_cognee
+from tests.patience import opening_at
 
 pytestmark = [pytest.mark.cognee, pytest.mark.timeout(300)]
 
@@ -57,7 +58,7 @@ def password(tmp_path: Path) -> str:
 
 
 async def cognee(url: str, **options: object) -> Cognee:
-    return await Cognee.open(Opening("cognee", Path("unused"), {"url": url, **options}), poll_s=POLL_S)
+    return await Cognee.open(opening_at(url, "cognee", **options), poll_s=POLL_S)
 
 
 @pytest.mark.row(

@@ -13,7 +13,7 @@ import httpx
 from fusion.gateway.gateway import Gateway
 from fusion.settings import Settings
 from tests.doors.fakes import FakeFusion, serving
-from tests.patience import load
+from tests.patience import PATIENT_MS, load
 
 HOUR_MS = 3_600_000
 """a deadline that no test reaches: what comes sooner did not wait for it"""
@@ -21,7 +21,13 @@ HOUR_MS = 3_600_000
 
 def remote(url: str, **options: object) -> dict[str, object]:
     """A backend's table: another server at ``url``."""
-    return {"adapter": "adapters.remote:Remote", "url": url, "deadline_ms": HOUR_MS, **options}
+    return {
+        "adapter": "adapters.remote:Remote",
+        "url": url,
+        "connect_ms": PATIENT_MS,
+        "deadline_ms": HOUR_MS,
+        **options,
+    }
 
 
 def settings_of(home: Path, embedder: str = "", **backends: str | Mapping[str, object]) -> Settings:

@@ -24,6 +24,7 @@ from tests import chaos
 from tests.chaos import Behaviour, Call, Chaos
 from tests.fakes import FakeEmbedder
 from tests.faults.home import HOUR_MS, door, settings_of, statuses
+from tests.patience import PATIENT_MS
 
 NADIA = Scope(user_id="nadia", audience="private")
 DECIDED = "We decided to move the bookings database to Postgres"
@@ -63,7 +64,7 @@ class System:
         return behave
 
     def table(self, url: str, deadline_ms: int) -> dict[str, object]:
-        return {**self.options, "url": url, "deadline_ms": deadline_ms}
+        return {**self.options, "url": url, "connect_ms": PATIENT_MS, "deadline_ms": deadline_ms}
 
 
 NADIAS = {"bound": {"user_id": "nadia"}}

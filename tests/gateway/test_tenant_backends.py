@@ -59,7 +59,9 @@ async def test_qdrant_collection_of_a_tenant_is_not_affected_by_another(home: Pa
     told = []
     for crowded in (False, True):
         async with Qdrant() as server:
-            chosen = settings_of(home / str(crowded), "qdrant", adapter="adapters.qdrant:Qdrant", url=server.url)
+            chosen = settings_of(
+                home / str(crowded), "qdrant", adapter="adapters.qdrant:Qdrant", url=server.url, connect_ms=60_000
+            )
             async with Gateway.open(chosen) as fusion:
                 if crowded:
                     await write(fusion, other, THEIRS)

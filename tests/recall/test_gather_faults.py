@@ -23,14 +23,14 @@ import orjson
 import pytest
 
 from adapters.http import REPLY_BYTES, Http
-from adapters.remote import Remote
-from fusion.contract import DIMENSIONS, Features, Opening
+from adapters.remote import Options, Remote
 from fusion.lib.breaker import Breaker
 from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, Source, gather
 from tests import chaos
 from tests.backend_contract import SAMPLES, make_query
 from tests.chaos import Behaviour, Chaos
+from tests.patience import opening_at
 
 MINUTE = 60.0
 AT_ONCE_S = 20.0  # "did not wait for its deadline", with room for the slowest machine
@@ -76,9 +76,10 @@ class House:
         name: str,
         url: str,
         deadline_s: float = MINUTE,
+        connect_s: float = MINUTE,
         connector: Callable[[], aiohttp.BaseConnector] | None = None,
     ) -> Source:
-        backend = Remote(Http(url, connector=connector), Features(filters=frozenset(DIMENSIONS)))
+        backend = Remote(Http(url, connect_s=connect_s, connector=connector), Options(url=url))
         self._stack.push_async_callback(backend.close)
         return Source(name, backend, deadline_s, Breaker(self.clock, lambda: 0.5))
 
@@ -129,9 +130,9 @@ class NoNames(aiohttp.abc.AbstractResolver):
 @pytest.mark.row("A153", "a dead host costs its connect timeout, then its breaker opens")
 @pytest.mark.feature("host down or a black hole", part="faults/backends")
 async def test_host_down_or_blackhole(house: House) -> None:
-    """Connecting takes 250 ms at most, once; then it is unreachable; after five in a row its breaker is open."""
+    """Connecting takes 250 ms at most; then it is unreachable; after five in a row its breaker is open."""
     with chaos.blackhole() as url:
-        faulty = await house.source("faulty", url)
+        faulty = await house.source("faulty", url, connect_s=0.25)
         answers = [await house.ask(faulty) for _ in range(6)]
     assert [answer.status for answer in answers] == ["unreachable"] * 5 + ["open"]
     assert answers[0].detail.endswith("no connection within 250 ms")
@@ -326,7 +327,7 @@ async def test_unauthorized(house: House, code: int) -> None:
     try:
         server = await house.server(chaos.healthy)
         server.schedule.append(chaos.status(code))
-        backend = await Remote.open(Opening("faulty", Path("unused"), {"url": server.url, "api_key_env": "FAULTY_KEY"}))
+        backend = await Remote.open(opening_at(server.url, "faulty", api_key_env="FAULTY_KEY"))
         faulty = Source("faulty", backend, MINUTE, Breaker(house.clock, lambda: 0.5))
         answers = [await house.ask(faulty)]
         os.environ["FAULTY_KEY"] = "sk-canary-new"

@@ -34,6 +34,7 @@ from tests import chaos
 from tests.backend_contract import RemoteBackendContract, make_event, make_query
 from tests.chaos import Chaos
 from tests.cognee.server import Document, Served
+from tests.patience import opening_at
 
 
 @pytest.mark.feature("Cognee: the suite, in front of a server that keeps datasets apart")
@@ -53,17 +54,17 @@ class TestCognee(RemoteBackendContract):
 
     async def open_backend(self, folder: Path) -> Backend:
         login = {"user": self.served.user, "password_file": str(self.password)}
-        return await Cognee.open(Opening("cognee", folder, {"url": self.url, "dataset": "memory", **login}))
+        return await Cognee.open(opening_at(self.url, "cognee", folder, dataset="memory", **login))
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await Cognee.open(Opening("cognee", folder, {"url": url}))
+        return await Cognee.open(opening_at(url, "cognee", folder))
 
 
 # Who we are to it
 
 
 async def cognee(url: str, **options: object) -> Cognee:
-    return await Cognee.open(Opening("cognee", Path("unused"), {"url": url, **options}), poll_s=0)
+    return await Cognee.open(opening_at(url, "cognee", **options), poll_s=0)
 
 
 async def remembered(backend: Cognee, *texts: str) -> list[str]:

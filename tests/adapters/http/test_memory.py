@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from adapters.http import HttpMemory
-from adapters.http.exchange import Credential, Http
+from adapters.http.exchange import Credential
 from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
 from fusion.contract import Backend, Captured, Describes, Hit, Opening, PartialHits, Query, Scope
@@ -19,6 +19,7 @@ from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
 from tests.chaos import Call, Chaos
+from tests.patience import PATIENT_MS, opening_at
 
 WHOSE = ("user_id", "agent_id", "run_id", "session_id", "audience")
 KNOWN = (
@@ -67,7 +68,7 @@ class TestHttpMemory(RemoteBackendContract):
         return await self.open_at(folder, self.url)
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await HttpMemory.open(Opening("notes", folder, {**self.options, "url": url}))
+        return await HttpMemory.open(opening_at(url, "notes", folder, **self.options))
 
     async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
         await self.store.remember(batch)
@@ -152,7 +153,7 @@ def test_every_preset_is_shown_at_work() -> None:
 
 
 async def notes(url: str, **options: object) -> HttpMemory:
-    return await HttpMemory.open(Opening("notes", Path("unused"), {"url": url, **options}))
+    return await HttpMemory.open(opening_at(url, "notes", **options))
 
 
 async def test_get_puts_the_question_into_the_address(tmp_path: Path) -> None:
@@ -338,8 +339,8 @@ async def test_an_answer_stands_for_a_look_for_ten_seconds() -> None:
     """A question that was answered is not paid for twice; one that failed says nothing, and is asked again."""
     now = [100.0]
     async with Chaos(behaviour=chaos.body(b'{"results": []}')) as server:
-        options = Options(url=server.url)
-        backend = HttpMemory(Http(server.url), options, Credential(), lambda: now[0])
+        options = Options(url=server.url, connect_ms=PATIENT_MS)
+        backend = HttpMemory(options.http(), options, Credential(), lambda: now[0])
         asked = []
         for now[0] in (100.0, 110.0, 110.1):  # searched at 100: 10 s are as long as it stands
             if now[0] == 100.0:

@@ -17,7 +17,7 @@ from qdrant_client import models
 
 from adapters.mem0 import Mem0Server
 from adapters.mem0.cli import History
-from fusion.contract import Opening, Scope
+from fusion.contract import Scope
 from fusion.errors import InvalidAnswer, NotFound
 from fusion.extension import Call
 from fusion.gateway.gateway import Gateway
@@ -27,7 +27,7 @@ from tests.adapters.mem0.test_server import Mem0Behind, made, on_qdrant
 from tests.backend_contract import event_id, make_captured, make_event
 from tests.chaos import Chaos
 from tests.fakes import FakeEmbedder
-from tests.patience import load
+from tests.patience import load, opening_at
 from tests.qdrant_server import Qdrant
 
 ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")
@@ -100,7 +100,7 @@ def call_of(scope: Scope, **known: tuple[str, ...]) -> Call:
 async def test_what_others_changed_on_the_server(tmp_path: Path) -> None:
     """By the ref or by the server's own id: what was added, and what another program made of it. Not for ben."""
     async with Mem0Behind(tmp_path / "library", "2") as served:
-        backend = await Mem0Server.open(opening(tmp_path, served.url))
+        backend = await Mem0Server.open(opening_at(served.url, "mem0", tmp_path))
         [(native_id,)] = await backend.remember([make_captured(make_event(1, "Tea at four", ADA))])
         served.memory.db.add_history(
             *(native_id, "Tea at four", "Tea at five", "UPDATE"),
@@ -149,11 +149,7 @@ async def test_a_history_in_another_shape_is_named(tmp_path: Path) -> None:
         await call.reply(b'[{"action": 1}]' if call.path.endswith("/history") else memory)
 
     async with Chaos(behaviour=behave) as server:
-        backend = await Mem0Server.open(opening(tmp_path, server.url))
+        backend = await Mem0Server.open(opening_at(server.url, "mem0", tmp_path))
         with pytest.raises(InvalidAnswer, match="history in an unknown form"):
             await History("1")(backend, call_of(ADA))
         await backend.close()
-
-
-def opening(folder: Path, url: str) -> Opening:
-    return Opening("mem0", folder, {"url": url})

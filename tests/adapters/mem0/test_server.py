@@ -53,6 +53,7 @@ from tests.backend_contract import (
 )
 from tests.chaos import Call, Chaos
 from tests.fakes import FakeEmbedder, FakeModel
+from tests.patience import PATIENT_MS, opening_at
 from tests.qdrant_server import Qdrant
 
 FACTS = '{"memory": [{"text": "Ada prefers peppermint tea"}, {"text": "Ada dislikes espresso"}]}'
@@ -62,8 +63,8 @@ FACTS = '{"memory": [{"text": "Ada prefers peppermint tea"}, {"text": "Ada disli
 async def on_qdrant(
     url: str, folder: Path, embedder: Embedder | None = None, model: LanguageModel | None = None, **options: object
 ) -> Mem0:
-    options = {"url": url, "collection": "facts", "timeout_ms": 60_000, "connect_ms": 20_000, **options}
-    return await Mem0.open(Opening("mem0", folder, options, embedder or FakeEmbedder(), model))
+    options = {"collection": "facts", "timeout_ms": 60_000, **options}
+    return await Mem0.open(opening_at(url, "mem0", folder, embedder or FakeEmbedder(), model, **options))
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ class TestMem0Server(RemoteBackendContract):
         return await self.open_at(folder, self.url)
 
     async def open_at(self, folder: Path, url: str) -> Backend:
-        return await Mem0Server.open(Opening("mem0", folder, {"url": url, "connect_ms": 20_000, "bound": self.bound}))
+        return await Mem0Server.open(opening_at(url, "mem0", folder, bound=self.bound))
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:
         """It cannot: mem0's server counts nothing."""
@@ -260,7 +261,9 @@ async def test_openclaws_preset(qdrant: Qdrant, tmp_path: Path) -> None:
     qdrant.client.create_collection(
         "openclaw_mem0", vectors_config=models.VectorParams(size=1536, distance=models.Distance.COSINE)
     )
-    opening = Opening("mem0", tmp_path, {"preset": "openclaw", "port": port}, FakeEmbedder(dimensions=1536))
+    opening = Opening(
+        "mem0", tmp_path, {"preset": "openclaw", "port": port, "connect_ms": PATIENT_MS}, FakeEmbedder(dimensions=1536)
+    )
     backend = await Mem0.open(opening)
     await backend.remember(make_samples(Scope(user_id="ada")))
     assert len(await backend.search(make_query("Julien Marta Orchard", Scope(user_id="ada")))) == 5
@@ -531,9 +534,7 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
         await call.reply(orjson.dumps(reply))
 
     async with Chaos(behaviour=recorded) as server:
-        backend = await Mem0Server.open(
-            Opening("mem0", Path("unused"), {"url": server.url, "connect_ms": 20_000, "tenant": "blue"})
-        )
+        backend = await Mem0Server.open(opening_at(server.url, "mem0", tenant="blue"))
         hits = await backend.search(make_query("sport?", Scope("blue", user_id="alice"), limit=5))
         await backend.close()
         assert server.calls[0].json == {
@@ -553,7 +554,7 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
 async def test_an_upgraded_server_is_asked_as_it_wants(tmp_path: Path) -> None:
     """The first question finds out; after an upgrade the next one does, and nobody sees an error."""
     async with Mem0Behind(tmp_path / "library", "1") as server:
-        backend = await Mem0Server.open(Opening("mem0", tmp_path, {"url": server.url, "connect_ms": 20_000}))
+        backend = await Mem0Server.open(opening_at(server.url, "mem0", tmp_path))
         ada = Scope(user_id="ada")
         await backend.remember(make_samples(ada))
         asked: list[Query] = [make_query("greyhound", ada)] * 2
@@ -570,8 +571,7 @@ async def test_the_servers_key_goes_along(tmp_path: Path) -> None:
     async with Mem0Behind(tmp_path / "library", "2", key="good") as server:
         os.environ["MEM0_TEST_KEY"] = "good"
         try:
-            options = {"url": server.url, "api_key_env": "MEM0_TEST_KEY"}
-            backend = await Mem0Server.open(Opening("mem0", tmp_path, options))
+            backend = await Mem0Server.open(opening_at(server.url, "mem0", tmp_path, api_key_env="MEM0_TEST_KEY"))
             assert list(await backend.search(make_query("tea"))) == []
             os.environ["MEM0_TEST_KEY"] = "expired-secret"
             with pytest.raises(Unauthorized):
@@ -587,7 +587,7 @@ async def test_the_servers_key_goes_along(tmp_path: Path) -> None:
 async def test_a_server_on_a_bad_day() -> None:
     """Each failure has its name; HTML is no answer of either version."""
     async with Chaos(behaviour=chaos.status(503)) as server:
-        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url, "connect_ms": 20_000}))
+        backend = await Mem0Server.open(opening_at(server.url, "mem0"))
         with pytest.raises(HttpStatus):
             await backend.search(make_query("tea"))
         server.behaviour = chaos.body(b'{"answer": []}')
@@ -602,9 +602,7 @@ async def test_a_server_that_fails_has_not_forgotten(tmp_path: Path, version: st
     """Only what a server in health does not know is absent: of one that answers 500 to everything nothing is known."""
     ada = Scope(user_id="ada")
     async with Mem0Behind(tmp_path / "library", version) as server:
-        backend = await Mem0Server.open(
-            Opening("mem0", tmp_path, {"url": server.url, "timeout_ms": 60_000, "connect_ms": 20_000})
-        )
+        backend = await Mem0Server.open(opening_at(server.url, "mem0", tmp_path, timeout_ms=60_000))
         [native_ids] = await backend.remember([make_captured(make_event(1, "Ada's kettle whistles.", scope=ada))])
         well, server.behaviour = server.behaviour, chaos.status(500)
         with pytest.raises(HttpStatus, match="500"):
@@ -635,7 +633,7 @@ async def test_another_users_memory_is_never_shown() -> None:
         await call.reply(orjson.dumps({"results": [theirs, {"id": "2", "memory": "Ada's own", "user_id": "ada"}]}))
 
     async with Chaos(behaviour=careless) as server:
-        backend = await Mem0Server.open(Opening("mem0", Path("unused"), {"url": server.url, "connect_ms": 20_000}))
+        backend = await Mem0Server.open(opening_at(server.url, "mem0"))
         hits = await backend.search(Query("secret", Scope(user_id="ada"), NOW, deadline_s=30.0))
         await backend.close()
     assert [hit.text for hit in hits] == ["Ada's own"]

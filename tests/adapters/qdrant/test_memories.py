@@ -36,7 +36,6 @@ from fusion.contract import (
     FindsNeighbours,
     Forgets,
     Moment,
-    Opening,
     PartialHits,
     Place,
     Remembers,
@@ -64,10 +63,9 @@ from tests.backend_contract import (
 )
 from tests.chaos import Call
 from tests.fakes import FakeEmbedder
+from tests.patience import opening_at
 from tests.qdrant_server import Qdrant as Server
 
-PATIENT = {"connect_ms": 20_000}
-"""nothing depends on speed"""
 FIELDS = {
     "text": "data",
     "user_id": "who.user",
@@ -91,12 +89,11 @@ async def server() -> AsyncIterator[Server]:
 
 
 async def ours(url: str, embedder: Embedder | None = None, **options: object) -> Qdrant:
-    return await Qdrant.open(Opening("qdrant", Path("unused"), {"url": url, **PATIENT, **options}, embedder))
+    return await Qdrant.open(opening_at(url, "qdrant", embedder=embedder, **options))
 
 
 async def theirs(url: str, embedder: Embedder | None = None, **options: object) -> Collection:
-    options = {"url": url, "collection": "facts", **PATIENT, **options}
-    return await Collection.open(Opening("facts", Path("unused"), options, embedder))
+    return await Collection.open(opening_at(url, "facts", embedder=embedder, **{"collection": "facts", **options}))
 
 
 @pytest.mark.feature(

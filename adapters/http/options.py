@@ -1,0 +1,42 @@
+"""The options that every backend over HTTP has: the address of its server, and the time for a new connection.
+
+url = "http://127.0.0.1:9000"
+connect_ms = 250                    # milliseconds for a new connection, name resolution included: 1 to 60000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from adapters.http.exchange import Http, checked
+from adapters.options import check_connect_ms
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """A backend's options inherit from this class and call its ``__post_init__``.
+
+    ``url`` is empty where the backend needs no server, or requires the address from the user.
+    """
+
+    url: str = ""
+    connect_ms: int = 250
+
+    def __post_init__(self) -> None:
+        check_connect_ms(self.connect_ms)
+        if self.url:
+            checked(self.url)
+
+    @property
+    def connect_s(self) -> float:
+        return self.connect_ms / 1000
+
+    @property
+    def describe_s(self) -> float:
+        """Seconds for each request of a health check: a new connection, and 0.75 s for the reply."""
+        return self.connect_s + 0.75
+
+    def http(self, headers: Callable[[], Mapping[str, str]] = dict) -> Http:
+        """A client of the server. Raises SettingsError if the address is missing or invalid."""
+        return Http(self.url, headers, connect_s=self.connect_s)
