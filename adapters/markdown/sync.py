@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,6 @@ BATCH = 200
 MAX_CHANGED_PATHS = 200
 """changed paths up to which a search reads just those files; with more it scans all"""
 
-QUIET_MS = 50
-"""changes are reported once there was none for this long. A tenth of it would take half a percent of a core, all day,
-for each folder"""
-DEBOUNCE_MS = 100
-"""and at the latest after this"""
-
-_changes = partial(changes, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
-
 AGAIN_S = 1.0
 """until the watch of a missing or unwatchable folder is tried again"""
 
@@ -53,7 +44,7 @@ class Timing:
 
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    changes: Changes = _changes
+    changes: Changes = changes
 
 
 @dataclass(slots=True)

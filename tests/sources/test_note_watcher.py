@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from fusion.contract import Scope
+from fusion.contract import Query, Scope
 from fusion.errors import BadInput, StoreBusy, StoreFull
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.deliver import Deliverer
@@ -514,6 +515,36 @@ async def test_a_home_answers_with_edits_made_while_it_was_closed(home, folder) 
         assert len((await fusion.memories(ADA))["memories"]) == 2
     async with Gateway.open(settings_of(home)) as fusion:
         assert fusion.note_watcher is None
+
+
+def watches_of(folder: Path) -> int:
+    """How often this process watches a folder, by the watches that the system counts."""
+    inode = f" ino:{folder.stat().st_ino:x} "
+    count = 0
+    for descriptor in Path("/proc/self/fdinfo").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            count += descriptor.read_text().count(inode)
+    return count
+
+
+@pytest.mark.feature("… with one watch of the system, which Markdown memory shares", of="`[notes]`: a server")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts watches in /proc")
+async def test_a_followed_folder_is_watched_once_in_a_process(home, folder) -> None:
+    """By the note watcher and by Markdown memory, both of which get its change events."""
+    settings = load(home=home, notes={"paths": [str(folder)], "user_id": "ada"}, embedder={"adapter": ""})
+    async with Gateway.open(settings) as gateway, asyncio.timeout(60):
+        (folder / "bike.md").write_text("The bike is green.")
+        markdown = gateway.sources["markdown"].backend
+        while not any(  # noqa: ASYNC110 - there is no event to wait for
+            row["text"] == "The bike is green." for row in (await gateway.memories(ADA))["memories"]
+        ):
+            await asyncio.sleep(0.01)
+        while not await markdown.search(Query("green", ADA, 5)):  # noqa: ASYNC110 - nor here
+            await asyncio.sleep(0.01)
+        assert [watches_of(path) for path in (folder, folder / "sub")] == [1, 1]
+    async with asyncio.timeout(60):
+        while watches_of(folder):  # noqa: ASYNC110 - a thread of watchfiles ends it
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.feature("… links in its folders are counted, for status and doctor", of="`[notes]`: a server")

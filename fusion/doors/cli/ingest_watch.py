@@ -6,16 +6,16 @@ After a file was removed, a round reads all files, because only what is left sho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchfiles import Change, awatch
-
 from fusion.doors.cli.ingest import Summary, send
 from fusion.errors import FusionError
-from fusion.sources.files import Limits, form_of, is_below
+from fusion.lib.watch import changes
+from fusion.lib.watch import watch as watch_path
+from fusion.sources.files import File, Limits, files, form_of, is_below, is_folder, is_there
 from fusion.sources.lock import lock_for_command
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def watch(
 
     ``stop`` also ends a round under way: what was acknowledged is kept, the rest is left to the next run.
     """
-    changes = _Changes(paths, stop)
+    changed = _Changes(paths, stop)
 
     async def one_round(only: set[Path] | None) -> Summary:
         async with lock_for_command(home) as done:
@@ -60,6 +60,7 @@ async def watch(
     only: set[Path] | None = None  # None: all files, in the first round and after a failure
     async with gateway as client:
         try:
+            await changed.begin()
             while not stop.is_set():
                 work = asyncio.create_task(one_round(only))
                 await _first(work, stop)
@@ -69,14 +70,14 @@ async def watch(
                     return
                 try:
                     report(work.result())
-                    only = await changes.next()
+                    only = await changed.next()
                 except FusionError as error:
                     complain(error)
-                    await changes.next(RETRY_S)
+                    await changed.next(RETRY_S)
                     only = None
         finally:
             stop.set()
-            await changes.close()
+            await changed.close()
 
 
 async def _first(work: asyncio.Task[Summary], stop: asyncio.Event) -> None:
@@ -87,21 +88,21 @@ async def _first(work: asyncio.Task[Summary], stop: asyncio.Event) -> None:
 
 
 class _Changes:
-    """The files that changed since the last call of `next`; it watches from its creation on."""
+    """The files that changed since the last call of `next`; `begin` starts to watch."""
 
     def __init__(self, paths: Sequence[Path], stop: asyncio.Event) -> None:
         self._stop = stop
         self._found: asyncio.Queue[set[Path] | None] = asyncio.Queue()
-        real = [path.resolve() for path in paths]
-        self._folders = [path for path in real if path.is_dir()]
-        self._files = {path for path in real if not path.is_dir()}
+        self._paths = [path.resolve() for path in paths]
         self._tasks: list[asyncio.Task[None]] = []
-        if self._folders:
-            self._tasks.append(asyncio.create_task(self._follow(self._folders, recursive=True)))
-        if self._files:
-            # Not the file itself: an editor that saves under another name and renames would end the watch.
-            folders = sorted({path.parent for path in self._files})
-            self._tasks.append(asyncio.create_task(self._follow(folders, recursive=False)))
+
+    async def begin(self) -> None:
+        """Returns once all paths are watched, or one cannot be."""
+        watched = [asyncio.Event() for _ in self._paths]
+        for path, event in zip(self._paths, watched, strict=True):
+            self._tasks.append(asyncio.create_task(self._follow(path, event)))
+        for event in watched:
+            await event.wait()
 
     async def next(self, timeout_s: float | None = None) -> set[Path] | None:
         """Waits for a change, for ``timeout_s`` or for the end. ``None``: something is gone."""
@@ -117,43 +118,42 @@ class _Changes:
 
     async def close(self) -> None:
         """Raises the error of a watcher, for example that the system has no more watches."""
-        await asyncio.gather(*self._tasks)
+        for task in self._tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
 
-    async def _follow(self, folders: Iterable[Path], *, recursive: bool) -> None:
+    async def _follow(self, path: Path, watched: asyncio.Event) -> None:
         try:
-            async for found in awatch(
-                *folders,
-                watch_filter=lambda change, path: self._is_followed(_file_of(path), gone=change is Change.deleted),
-                debounce=DEBOUNCE_MS,
-                step=QUIET_MS,
-                stop_event=self._stop,
-                recursive=recursive,
-            ):
-                # An editor that saves by renaming takes a file away, and puts it back.
-                if any(change is Change.deleted and not _file_of(path).exists() for change, path in found):
-                    self._found.put_nowait(None)
-                    continue
-                changed = {_file_of(path) for _, path in found}
-                # What was written into a new folder before it was followed has no notice of its own.
-                within = {
-                    file
-                    for path in changed
-                    if path.is_dir()
-                    for file in path.rglob("*")
-                    if self._is_followed(file, gone=False)
-                }
-                if files := {path for path in changed | within if not path.is_dir()}:
-                    self._found.put_nowait(files)
+            async with aclosing(watch_path(path, _changed_files, retry_s=RETRY_S)) as notices:
+                async for notice in notices:
+                    if notice.error and is_there(path):
+                        raise OSError(f"{path} cannot be watched: {notice.error}")
+                    if not watched.is_set():
+                        watched.set()  # the first round, which follows, reads all files
+                    elif notice.paths is None:
+                        self._found.put_nowait(None)
+                    elif (found := await asyncio.to_thread(_to_read, path, notice.paths)) != set():
+                        self._found.put_nowait(found)
         finally:
             self._stop.set()  # a watcher that failed must not look like one without changes
-
-    def _is_followed(self, path: Path, *, gone: bool) -> bool:
-        if path in self._files:
-            return True
-        # What is gone and has no ending may have been a folder.
-        read = form_of(path) is not None or path.is_dir() or (gone and not path.suffix)
-        return read and any(is_below(path, folder) for folder in self._folders)
+            watched.set()
 
 
-def _file_of(path: str) -> Path:
-    return Path(path.removesuffix(_LOG))
+def _to_read(root: Path, changed: Iterable[Path]) -> set[Path] | None:
+    """The files to read among changed paths at or below ``root``; None for all: something is gone."""
+    followed = [path for path in changed if is_below(path, root)]
+    # An editor that saves by renaming takes a file away, and puts it back. What has no suffix may be a folder.
+    if any(not is_there(path) and (path == root or form_of(path) or not path.suffix) for path in followed):
+        return None
+    # What was written into a new folder before it was watched has no change event of its own.
+    inner = [file.path for file in files([path for path in followed if is_folder(path)]) if isinstance(file, File)]
+    return {*inner, *(path for path in followed if not is_folder(path) and (path == root or form_of(path)))}
+
+
+async def _changed_files(folder: Path, recursive: bool) -> AsyncGenerator[set[Path], None]:
+    """The changed paths in a folder, with databases in place of the logs to which SQLite writes first."""
+    async with aclosing(changes(folder, recursive, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)) as events:
+        async for paths in events:
+            yield {path.with_name(path.name.removesuffix(_LOG)) for path in paths}

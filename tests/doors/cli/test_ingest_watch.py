@@ -133,6 +133,19 @@ async def test_what_is_deleted_is_retired_at_once(home: Path, tmp_path: Path) ->
             pass
 
 
+async def test_ingest_watch_follows_a_folder_that_replaces_another(home: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "notes").mkdir()
+    (folder / "one.md").write_text("one")
+    async with watching(home, folder) as running:
+        await running.until_kept("one")
+        folder.rename(tmp_path / "earlier")
+        folder.mkdir()
+        while (await running.rounds.get())["read"]:
+            pass
+        (folder / "two.md").write_text("two")
+        await running.until_kept("one", "two")
+
+
 async def test_half_a_line_waits_for_its_end(home: Path, tmp_path: Path) -> None:
     """A round in the middle of a line remembers nothing of it, and reports no error."""
     session = tmp_path / f"{SESSION}.jsonl"
