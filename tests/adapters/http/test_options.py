@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapters.bolt import Server
+from adapters.bolt.options import Server
 from adapters.cognee import Cognee
 from adapters.http import HttpMemory, HttpOptions
 from adapters.mem0 import Mem0Server
