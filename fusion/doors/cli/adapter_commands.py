@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 from typer.core import TyperGroup
 
+from fusion.doors.cli.command import Owner, Target, as_command
+from fusion.doors.cli.connect import print_json, settings_of
 from fusion.doors.cli.usage import OneLine
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.extension import Lines, RendersResult, Verb
@@ -129,8 +131,6 @@ _VARIABLE = re.compile(r"FUSION_BACKENDS__(\w+)__ADAPTER")
 
 def _configured(rest: Sequence[str]) -> dict[str, str]:
     """Adapters by backend in the settings that --home or --config name; empty without these options."""
-    from fusion.doors.cli.connect import settings_of
-
     named = {option: _option(rest, option) for option in ("--home", "--config")}
     if not any(named.values()):
         return {}
@@ -149,53 +149,27 @@ def _option(words: Sequence[str], option: str) -> str | None:
 
 def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
     """A verb as a function for typer: its fields as arguments and options, then the common options."""
-    from fusion.doors.cli import connect, options
-
     hints = get_type_hints(kind, include_extras=True)
     own = [_parameter(field, hints[field.name]) for field in fields(kind)]  # type: ignore[arg-type]  # a dataclass
     files = next((field.name for field in fields(kind) if _plain(hints[field.name]) is Lines), None)  # type: ignore[arg-type]
-    shared = {
-        "user": (options.User, None),
-        "agent": (options.Agent, None),
-        "session": (options.Session, None),
-        "home": (options.Home, None),
-        "config": (options.Config, None),
-        "direct": (options.Direct, False),
-        "as_json": (options.Json, False),
-    }
-
     settings_only: Mapping[str, str] = getattr(kind, "in_settings", {})
 
-    def run(**given: Any) -> None:
+    async def run(owner: Owner, target: Target, **given: Any) -> None:
         moved = {name: given.pop(name) for name in settings_only}
-        said = {key: given.pop(key) for key in shared}
-        scope = {"user_id": said["user"], "agent_id": said["agent"], "session_id": said["session"]}
+        for option in (name for name, value in moved.items() if value is not None):
+            flag = option.replace("_", "-")
+            raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
         arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        calls = _in_batches(arguments, files)
+        async with target.client() as client:
+            result, lines = await _do(client, backend, name, calls, owner.ids(), quiet=target.as_json)
+        if target.as_json and not lines:
+            print_json(result)
+        elif text := _described(kind, arguments, result):
+            # Lines on stdout are for a file, and nothing else belongs in it.
+            print(text, file=sys.stderr if lines else sys.stdout)
 
-        async def work() -> None:
-            for option in (name for name, value in moved.items() if value is not None):
-                flag = option.replace("_", "-")
-                raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
-            calls = _in_batches(arguments, files)
-            async with connect.gateway(said["home"], said["config"], direct=said["direct"]) as client:
-                result, lines = await _do(client, backend, name, calls, scope, quiet=said["as_json"])
-            if said["as_json"] and not lines:
-                connect.print_json(result)
-            elif text := _described(kind, arguments, result):
-                print(
-                    text, file=sys.stderr if lines else sys.stdout
-                )  # lines on stdout are for a file, and nothing else belongs in it
-
-        connect.run(work(), said["as_json"])
-
-    more = [
-        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
-        for key, (hint, default) in shared.items()
-    ]
-    every = [*own, *map(_hidden, settings_only), *more]
-    run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
-    return run
+    return as_command(run, [*own, *map(_hidden, settings_only), Owner, Target])
 
 
 def _hidden(name: str) -> inspect.Parameter:

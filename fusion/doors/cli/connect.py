@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -22,8 +22,6 @@ from fusion.trust import require
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
     from fusion.settings import Settings
-
-T = TypeVar("T")
 
 VARIABLES = ("FUSION_HOME", "FUSION_API_KEY", "FUSION_RECIPE", "FUSION_LOG_LEVEL")
 """variables that people set by hand and that belong to no table of the settings"""
@@ -135,12 +133,11 @@ async def gateway(
         yield client
 
 
-async def say_if_empty(client: AsyncClient, home: Path | None, config: Path | None) -> None:
+async def say_if_empty(client: AsyncClient, home: Path) -> None:
     """Says that a home has no memories, which explains an empty answer."""
     status = await client.status()
     if not status["memories"]["current"] and not any(row["items"] for row in status["backends"]):
-        where = home_of(home, config)
-        say(f"{where} has no memories: fusion init finds your notes, fusion ingest FOLDER adds a folder")
+        say(f"{home} has no memories: fusion init finds your notes, fusion ingest FOLDER adds a folder")
 
 
 def require_words(words: Sequence[str], example: str) -> None:
@@ -155,20 +152,14 @@ def say_if_expanded(words: Sequence[str]) -> None:
         say(f"{words[-1]!r} is a file here. If your shell expanded ? or * to its name, quote the question")
 
 
-def run(work: Coroutine[Any, Any, T], as_json: bool) -> T:
-    """Runs the work of a command; an error becomes one line that names the fault and its fix."""
-    import asyncio
-
-    with friendly(as_json):
-        return asyncio.run(work)
-
-
 @contextmanager
 def friendly(as_json: bool) -> Iterator[None]:
     """Turns errors into one line on stderr and an exit code."""
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
     except (BadInput, NotFound) as error:
         fail(error, as_json, code=USAGE)
     except FusionError as error:

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusion.doors.cli.connect import (
-    existing,
-    gateway,
-    home_of,
-    print_json,
-    refs_of,
-    require_words,
-    run,
-    say,
-    settings_of,
-)
-from fusion.doors.cli.options import Agent, Config, Direct, Home, Json, Session, User
+from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.connect import existing, print_json, refs_of, require_words, say
 from fusion.doors.cli.plural import counted, plural
 from fusion.doors.cli.usage import report
 from fusion.errors import NotFound, ServerUnreachable
@@ -32,7 +22,9 @@ if TYPE_CHECKING:
 RUN_AGAIN = "What was acknowledged is kept. Run the same command again to go on"
 
 
-def remember(
+@command()
+async def remember(
+    *,
     text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The text to remember; quotes are not needed.")],
     kind: Annotated[
         str, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
@@ -40,48 +32,33 @@ def remember(
     speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
     at: Annotated[str | None, typer.Option(help="When it happened: 2026-01-31, or 2026-01-31T15:00.")] = None,
     supersedes: Annotated[str | None, typer.Option(help="Ref of the memory that this one replaces.")] = None,
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
+    owner: Owner,
+    target: Target,
 ) -> None:
     """Store one memory in all backends."""
     require_words(text, "fusion remember The staging database moved to port 5433.")
     given = {"text": " ".join(text), "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
-    given |= {"user_id": user, "agent_id": agent, "session_id": session}
-
-    async def work() -> None:
-        async with gateway(home, config, direct=direct) as client:
-            kept = await client.remember({name: value for name, value in given.items() if value is not None})
-        if as_json:
-            print_json(kept)
-        else:
-            memory = kept["memories"][0]
-            replaced = f"it replaces {memory['supersedes']}" if memory.get("supersedes") else ""
-            remarks = "; ".join(filter(None, (replaced, memory["reason"])))
-            print(f"{memory['ref']}  {memory['status']}{': ' if remarks else ''}{remarks}")
-
-    run(work(), as_json)
+    given |= owner.ids()
+    async with target.client() as client:
+        kept = await client.remember({name: value for name, value in given.items() if value is not None})
+    memory = kept["memories"][0]
+    replaced = f"it replaces {memory['supersedes']}" if memory.get("supersedes") else ""
+    remarks = "; ".join(filter(None, (replaced, memory["reason"])))
+    target.show(kept, f"{memory['ref']}  {memory['status']}{': ' if remarks else ''}{remarks}")
 
 
-def ingest(
+@command()
+async def ingest(
+    *,
     paths: Annotated[
         list[Path], typer.Argument(help="Folders or files: Markdown, JSONL, sessions of Claude Code and OpenClaw.")
     ],
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
+    owner: Owner,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep following the files until Ctrl-C.")] = False,
     wait: Annotated[bool, typer.Option(help="Wait until every backend has all of it, with vectors.")] = True,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even for a large amount.")] = False,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
+    target: Target,
 ) -> None:
     """Read in files and folders: notes, sessions, JSONL.
 
@@ -90,53 +67,49 @@ def ingest(
     if watch and dry_run:
         raise typer.BadParameter("--watch stores what changes; leave out --dry-run")
 
-    async def work() -> None:
-        from fusion.client import AsyncClient
-        from fusion.contract import Scope
-        from fusion.doors.cli import ingest_preview, render
-        from fusion.doors.cli.ingest import ingest as read_and_send
-        from fusion.sources.files import NO_SUCH_FILE, NOT_TAKEN, Limits
+    from fusion.client import AsyncClient
+    from fusion.contract import Scope
+    from fusion.doors.cli import ingest_preview, render
+    from fusion.doors.cli.ingest import ingest as read_and_send
+    from fusion.sources.files import NO_SUCH_FILE, NOT_TAKEN, Limits
 
-        scope = Scope(user_id=user, agent_id=agent, session_id=session)
-        existing(home, config)
-        settings = settings_of(home, config)
-        limits = Limits.of(settings.ingest, settings.sessions)
-        if not dry_run:
-            found = ingest_preview.bulk_of(paths, scope, home_of(home, config), limits)
-            ingest_preview.ask(found, settings.ingest, yes=yes, as_json=as_json)
-        if watch:
-            await follow(paths, scope, home, config, limits, direct=direct, wait=wait, as_json=as_json)
-            return
-        there = None if dry_run else gateway(home, config, direct=direct)
-        try:
-            summary = await read_and_send(
-                paths,
-                scope,
-                there,
-                wait=wait,
-                quiet=as_json,
-                home=None if dry_run else home_of(home, config),
-                looking=AsyncClient.of_home(home_of(home, config), config=config, start=False) if dry_run else None,
-                limits=limits,
-                interrupted=say_interrupted,
-            )
-        except ServerUnreachable as error:
-            raise ServerUnreachable(f"{error}. {RUN_AGAIN}") from error
-        unread = next((row for row in summary["skipped"] if row["reason"] in (NO_SUCH_FILE, NOT_TAKEN)), None)
-        if as_json:
-            print_json(summary)
-        else:  # the error below reports that file
-            render.ingested({**summary, "skipped": [row for row in summary["skipped"] if row is not unread]})
-        if unread is not None:
-            more = f" and {unread['count'] - 1} more" if unread["count"] > 1 else ""
-            raise NotFound(f"{unread['reason']}: {unread['first']}{more}")
-        if not as_json and summary["batch"] is not None:
-            where = f" --home {shlex.quote(str(home))}" if home is not None else ""
-            print(f"To take this back: fusion undo {summary['batch']}{where}")
-        if not as_json and not (summary["read"] or summary["skipped"] or summary["retired"]):
-            print(f"No Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
-
-    run(work(), as_json)
+    scope = Scope(user_id=owner.user, agent_id=owner.agent, session_id=owner.session)
+    home = existing(target.home, target.config)
+    settings = target.settings()
+    limits = Limits.of(settings.ingest, settings.sessions)
+    if not dry_run:
+        found = ingest_preview.bulk_of(paths, scope, home, limits)
+        ingest_preview.ask(found, settings.ingest, yes=yes, as_json=target.as_json)
+    if watch:
+        await follow(paths, scope, target, limits, wait=wait)
+        return
+    try:
+        summary = await read_and_send(
+            paths,
+            scope,
+            None if dry_run else target.client(),
+            wait=wait,
+            quiet=target.as_json,
+            home=None if dry_run else home,
+            looking=AsyncClient.of_home(home, config=target.config, start=False) if dry_run else None,
+            limits=limits,
+            interrupted=say_interrupted,
+        )
+    except ServerUnreachable as error:
+        raise ServerUnreachable(f"{error}. {RUN_AGAIN}") from error
+    unread = next((row for row in summary["skipped"] if row["reason"] in (NO_SUCH_FILE, NOT_TAKEN)), None)
+    if target.as_json:
+        print_json(summary)
+    else:  # the error below reports that file
+        render.ingested({**summary, "skipped": [row for row in summary["skipped"] if row is not unread]})
+    if unread is not None:
+        more = f" and {unread['count'] - 1} more" if unread["count"] > 1 else ""
+        raise NotFound(f"{unread['reason']}: {unread['first']}{more}")
+    if not target.as_json and summary["batch"] is not None:
+        where = f" --home {shlex.quote(str(target.home))}" if target.home is not None else ""
+        print(f"To take this back: fusion undo {summary['batch']}{where}")
+    if not target.as_json and not (summary["read"] or summary["skipped"] or summary["retired"]):
+        print(f"No Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
 
 
 def say_interrupted(tally: Tally) -> None:
@@ -146,17 +119,7 @@ def say_interrupted(tally: Tally) -> None:
     say(f"Stopped: {kept}. To go on, run the same command again{back}")
 
 
-async def follow(
-    paths: list[Path],
-    scope: Scope,
-    home: Path | None,
-    config: Path | None,
-    limits: Limits,
-    *,
-    direct: bool,
-    wait: bool,
-    as_json: bool,
-) -> None:
+async def follow(paths: list[Path], scope: Scope, target: Target, limits: Limits, *, wait: bool) -> None:
     """Ingests, then follows the files, with a line for each round. Ctrl-C ends it, a second one at once."""
     import asyncio
     import signal
@@ -179,18 +142,20 @@ async def follow(
     await watch(
         paths,
         scope,
-        gateway(home, config, direct=direct),
+        target.client(),
         stop,
-        home=home_of(home, config),
+        home=target.folder(),
         limits=limits,
-        report=print_json if as_json else render.ingested,
-        complain=lambda error: report(error, as_json),
+        report=lambda summary: target.show(summary, render.ingested),
+        complain=lambda error: report(error, target.as_json),
         wait=wait,
-        quiet=as_json,
+        quiet=target.as_json,
     )
 
 
-def forget(
+@command()
+async def forget(
+    *,
     refs: Annotated[
         list[str] | None, typer.Argument(metavar="[REF]...", help="Refs of memories, as a block cites them: m1z.")
     ] = None,
@@ -204,45 +169,32 @@ def forget(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
+    owner: Owner,
+    target: Target,
 ) -> None:
     """Forget memories in all backends, and verify it.
 
     Names memories by ref, or by options that all have to match. Shows them first, and asks.
     """
+    from fusion.doors.cli.forget import Selection
+    from fusion.doors.cli.forget import forget as forget_selection
 
-    async def work() -> None:
-        from fusion.doors.cli.forget import Selection
-        from fusion.doors.cli.forget import forget as forget_selection
-
-        scope = {"user_id": user, "agent_id": agent, "session_id": session}
-        criteria = {"query": query, "source": source, "document": document, "after": after, "before": before}
-        criteria["time"] = "recorded" if recorded else None
-        selection = Selection(tuple(refs_of(refs or ())), criteria, scope)
-        async with gateway(home, config, direct=direct) as client:
-            await forget_selection(client, selection, dry_run=dry_run, yes=yes, as_json=as_json)
-
-    run(work(), as_json)
+    criteria = {"query": query, "source": source, "document": document, "after": after, "before": before}
+    criteria["time"] = "recorded" if recorded else None
+    selection = Selection(tuple(refs_of(refs or ())), criteria, owner.ids())
+    async with target.client() as client:
+        await forget_selection(client, selection, dry_run=dry_run, yes=yes, as_json=target.as_json)
 
 
-def undo(
+@command()
+async def undo(
+    *,
     batch: Annotated[str | None, typer.Argument(metavar="[ID]", help="The ID that `fusion ingest` printed.")] = None,
     last: Annotated[bool, typer.Option("--last", help="The last ingest.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    user: User = None,
-    agent: Agent = None,
-    session: Session = None,
-    home: Home = None,
-    config: Config = None,
-    direct: Direct = False,
-    as_json: Json = False,
+    owner: Owner,
+    target: Target,
 ) -> None:
     """Take back what an ingest added.
 
@@ -251,17 +203,15 @@ def undo(
     if batch is not None and last:
         raise typer.BadParameter("give an ID or --last, not both")
 
-    async def work() -> None:
-        from fusion.doors.cli.undo import list_batches, undo_batch
-        from fusion.sources.offsets import forget_all
+    from fusion.doors.cli import render
+    from fusion.doors.cli.undo import undo_batch
+    from fusion.sources.offsets import forget_all
 
-        scope = {"user_id": user, "agent_id": agent, "session_id": session}
-        async with gateway(home, config, direct=direct) as client:
-            if batch is None and not last:
-                await list_batches(client, scope, as_json=as_json)
-            else:
-                await undo_batch(client, batch, scope, dry_run=dry_run, yes=yes, as_json=as_json)
-                if not dry_run:
-                    forget_all(home_of(home, config))  # otherwise the next ingest skips these files
-
-    run(work(), as_json)
+    async with target.client() as client:
+        if batch is None and not last:
+            reply = await client.batches(user_id=owner.user, agent_id=owner.agent, session_id=owner.session)
+            target.show(reply, render.batches)
+            return
+        await undo_batch(client, batch, owner.ids(), dry_run=dry_run, yes=yes, as_json=target.as_json)
+    if not dry_run:
+        forget_all(target.folder())  # otherwise the next ingest skips these files

@@ -8,120 +8,110 @@ from typing import Annotated
 
 import typer
 
-from fusion.doors.cli.connect import existing, fail, friendly, gateway, print_json, run, settings_of, typed
-from fusion.doors.cli.options import Config, Home, Json
+from fusion.doors.cli.command import Target, command
+from fusion.doors.cli.connect import existing, fail, gateway, located_home, print_json, settings_of, typed
 from fusion.doors.cli.usage import USAGE
 from fusion.errors import NotFound, SettingsError
 
 
+@command(without=["config", "direct"])
 def init(
-    home: Home = None,
+    *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; use all that is not large.")] = False,
     scan: Annotated[list[Path] | None, typer.Option(help="Also look in this folder. Repeatable.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what was found; write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace fusion.toml; the old file is kept.")] = False,
-    as_json: Json = False,
+    target: Target,
 ) -> None:
     """Set up a home: find notes and sessions, answer a question.
 
     Looks on this computer, asks what to use, writes the settings, and reads in what you chose.
     """
-    with friendly(as_json):
-        from fusion.doors.cli.init import Asking, Unanswered
-        from fusion.doors.cli.init import init as set_up
-        from fusion.home import locate_home
+    from fusion.doors.cli.init import Asking, Unanswered
+    from fusion.doors.cli.init import init as set_up
+    from fusion.home import locate_home
 
-        located = locate_home(home)
-        asking = Asking(
-            home=located.path,
-            named=located.named,
-            user=Path.home(),
-            cwd=Path.cwd(),
-            scan=scan or (),
-            yes=yes,
-            dry_run=dry_run,
-            force=force,
-            quiet=as_json,
-            ask=typed if sys.stdin.isatty() and not as_json else None,
-        )
-        for folder in asking.scan:
-            if not folder.is_dir():
-                raise NotFound(f"--scan {folder}: there is no such folder")
-        try:
-            told = set_up(asking, lambda: gateway(asking.home, None, new=True))
-        except Unanswered as why:
-            fail(SettingsError(str(why)), as_json, code=USAGE)
-        if as_json:
-            print_json(told)
+    located = locate_home(target.home)
+    asking = Asking(
+        home=located.path,
+        named=located.named,
+        user=Path.home(),
+        cwd=Path.cwd(),
+        scan=scan or (),
+        yes=yes,
+        dry_run=dry_run,
+        force=force,
+        quiet=target.as_json,
+        ask=typed if sys.stdin.isatty() and not target.as_json else None,
+    )
+    for folder in asking.scan:
+        if not folder.is_dir():
+            raise NotFound(f"--scan {folder}: there is no such folder")
+    try:
+        result = set_up(asking, lambda: gateway(asking.home, None, new=True))
+    except Unanswered as why:
+        fail(SettingsError(str(why)), target.as_json, code=USAGE)
+    if target.as_json:
+        print_json(result)
 
 
-def doctor(home: Home = None, config: Config = None, as_json: Json = False) -> None:
+@command(without=["direct"])
+def doctor(*, target: Target) -> None:
     """Find what is wrong with a home, and the command that fixes it.
 
     Changes nothing.
     """
-    with friendly(as_json):
-        from fusion.doors.cli.doctor import examine, healthy, report
-        from fusion.home import locate_home
+    from fusion.doors.cli import render
+    from fusion.doors.cli.doctor import examine, healthy, report
+    from fusion.home import locate_home
 
-        # A configuration that cannot be read is a finding, and must not keep the home from being found.
-        located = locate_home(home)
-        folder = located.path
-        found = examine(folder, config, named=located.named)
-        if as_json:
-            print_json(report(found, folder))
-        else:
-            from fusion.doors.cli import render
-
-            render.findings(found)
+    # A configuration that cannot be read is a finding, and must not keep the home from being found.
+    located = locate_home(target.home)
+    found = examine(located.path, target.config, named=located.named)
+    target.show(report(found, located.path), lambda _: render.findings(found))
     if not healthy(found):
         raise typer.Exit(1)
 
 
-def repair(
-    home: Home = None,
-    config: Config = None,
+@command(without=["direct"])
+async def repair(
+    *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: Json = False,
+    target: Target,
 ) -> None:
     """Rebuild a lost or damaged journal.
 
     It is rebuilt from what can still be read of it and from the stores. The old file is kept.
     """
 
-    async def work() -> None:
-        from dataclasses import asdict
+    from dataclasses import asdict
 
-        from fusion.doors.cli import render
-        from fusion.doors.cli.confirm import confirm, require_answer
-        from fusion.errors import HomeLocked
-        from fusion.gateway.repair import repair as repaired
-        from fusion.home import explain_lock, owner
+    from fusion.doors.cli import render
+    from fusion.doors.cli.confirm import confirm, require_answer
+    from fusion.errors import HomeLocked
+    from fusion.gateway.repair import repair as repaired
+    from fusion.home import explain_lock, owner
 
-        settings = settings_of(existing(home, config), config)
-        if holder := owner(settings.home):
-            raise HomeLocked(explain_lock(settings.home, holder, "Stop it first, then repair again"))
-        found = await repaired(settings, dry_run=True)
-        needed = any(one.needed for one in found)
-        if needed and not dry_run:
-            require_answer(yes=yes, as_json=as_json)
-            if not yes:
-                render.repairs(found, done=False)
-                confirm("Rebuild the journal like this?")
-            found = await repaired(settings, dry_run=False)
-        if as_json:
-            tenants = [{**asdict(one), "needed": one.needed} for one in found]
-            print_json({"home": str(settings.home), "dry_run": dry_run, "needed": needed, "tenants": tenants})
-        else:
-            render.repairs(found, done=needed and not dry_run)
-
-    run(work(), as_json)
+    settings = settings_of(existing(target.home, target.config), target.config)
+    if holder := owner(settings.home):
+        raise HomeLocked(explain_lock(settings.home, holder, "Stop it first, then repair again"))
+    found = await repaired(settings, dry_run=True)
+    needed = any(one.needed for one in found)
+    if needed and not dry_run:
+        require_answer(yes=yes, as_json=target.as_json)
+        if not yes:
+            render.repairs(found, done=False)
+            confirm("Rebuild the journal like this?")
+        found = await repaired(settings, dry_run=False)
+    tenants = [{**asdict(one), "needed": one.needed} for one in found]
+    report = {"home": str(settings.home), "dry_run": dry_run, "needed": needed, "tenants": tenants}
+    target.show(report, lambda _: render.repairs(found, done=needed and not dry_run))
 
 
+@command(without=["direct"])
 def allow(
-    home: Home = None,
-    config: Config = None,
+    *,
     variable: Annotated[
         list[str] | None,
         typer.Option(help="Allow it to send the key in this environment variable. Repeatable."),
@@ -130,37 +120,34 @@ def allow(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; allow what is shown.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it; allow nothing.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Stop allowing this home.")] = False,
-    as_json: Json = False,
+    target: Target,
 ) -> None:
     """Show what a home that you did not make would do, and allow it.
 
     Shows the code it would load, the servers it would reach and the files it would read.
     Until you allow it, nothing in it is opened.
     """
-    with friendly(as_json):
-        from fusion.doors.cli.allow import agree, lines, view
-        from fusion.doors.cli.connect import located_home
-        from fusion.trust import revoke as forget_home
+    from fusion.doors.cli.allow import agree, lines, view
+    from fusion.trust import revoke as forget_home
 
-        located = located_home(home, config)
-        if revoke:
-            known = forget_home(located.path)
-            told = "is no longer allowed" if known else "was not allowed"
-            print_json({"home": str(located.path), "revoked": known}) if as_json else print(f"{located.path} {told}.")
-            return
-        found = view(located.path, config, named=located.named)
-        if not as_json:
-            print("\n".join(lines(found)))
-        asked = not (yes or dry_run)
-        if asked and (as_json or not sys.stdin.isatty()):
-            fail(SettingsError("there is no terminal to ask on: add --yes to allow what is shown"), as_json, code=USAGE)
-        given = {"variables": variable or (), "files": file or ()}
-        done = not dry_run and agree(found, **given, ask=typed if asked else None)
-        if as_json:
-            print_json({**found.as_json(), "allowed": done or not found.why, "dry_run": dry_run})
-        elif not dry_run:
-            print(
-                "Allowed. It is asked again when its settings, recipes or adapters change." if done else "Not allowed."
-            )
+    located = located_home(target.home, target.config)
+    if revoke:
+        known = forget_home(located.path)
+        line = f"{located.path} {'is no longer allowed' if known else 'was not allowed'}."
+        target.show({"home": str(located.path), "revoked": known}, line)
+        return
+    found = view(located.path, target.config, named=located.named)
+    if not target.as_json:
+        print("\n".join(lines(found)))
+    asked = not (yes or dry_run)
+    if asked and (target.as_json or not sys.stdin.isatty()):
+        no_terminal = SettingsError("there is no terminal to ask on: add --yes to allow what is shown")
+        fail(no_terminal, target.as_json, code=USAGE)
+    given = {"variables": variable or (), "files": file or ()}
+    done = not dry_run and agree(found, **given, ask=typed if asked else None)
+    if target.as_json:
+        print_json({**found.as_json(), "allowed": done or not found.why, "dry_run": dry_run})
+    elif not dry_run:
+        print("Allowed. It is asked again when its settings, recipes or adapters change." if done else "Not allowed.")
     if not (done or dry_run):
         raise typer.Exit(1)

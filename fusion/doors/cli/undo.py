@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fusion.doors.cli import render
 from fusion.doors.cli.confirm import confirm, preview, require_answer
 from fusion.doors.cli.connect import print_json
 from fusion.doors.cli.plural import counted
@@ -89,9 +88,3 @@ async def _undo_pages(client: AsyncClient, found: wire.Undone, scope: Mapping[st
             undone, left = undone + page["undone"], page["left"]
             advance(page["undone"])
     return undone
-
-
-async def list_batches(client: AsyncClient, scope: Mapping[str, Any], *, as_json: bool) -> None:
-    """Prints the ingests that can be undone."""
-    reply = await client.batches(**scope)
-    print_json(reply) if as_json else render.batches(reply)
