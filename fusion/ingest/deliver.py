@@ -10,12 +10,14 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from fusion.contract import Backend, Captured, Event, Extraction, Forgets, ForgetsMany, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.capture import capture
-from fusion.ingest.verify import Ask, verify_deletion, verify_deletions
+from fusion.ingest.verify import Ask, Verifier
 from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, distil_queue
 from fusion.journal.outbox import Due
@@ -32,11 +34,12 @@ FIRST_BACKOFF_S, MAX_BACKOFF_S, BACKOFF_SPREAD = 0.5, 60.0, 0.2
 MAX_ATTEMPTS, MAX_ATTEMPT_BACKOFF_S = 24, 7200.0
 """tries of one event that a backend rejects, with at most two hours between them: a day in all"""
 MAX_CACHED_EXTRACTIONS = 4096
-"""extractions in memory, so that capture runs once per event for all backends"""
-
-
+"""extractions in memory, so that the rules run once per event for all backends"""
 MAX_SOUGHT_TEXTS = 10_000
 """forgotten events whose text this process keeps until their deletion is verified"""
+
+DeletionState = Forgotten | Literal["still_there", "pending"]
+"""the state of a deletion in one backend; the last two stay due"""
 
 
 class Deliverer:
@@ -63,14 +66,14 @@ class Deliverer:
         self._backends = stores
         self._stores = {name: s for name, s in stores.items() if isinstance(s, Remembers | Forgets)}
         self._extract = extract
-        self._ask: Ask = ask or self._search
+        self._verifier = Verifier(ask or self._search, journal.records, clock)
         self._clock = clock
         self._sleep = sleep
         self._busy = {name: asyncio.Lock() for name in self._stores}
         """one writing call per backend at a time, so that an event is not deleted during its delivery"""
         self._wakeups = {name: asyncio.Event() for name in self._stores}
         self._idle = {name: asyncio.Event() for name in self._stores}
-        self._captured: OrderedDict[str, Extraction] = OrderedDict()
+        self._extractions: OrderedDict[str, Extraction] = OrderedDict()
         self._sought: OrderedDict[tuple[str, str], Event] = OrderedDict()
         """by backend and event id, events with their text until their deletion is verified; the journal has no text"""
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,30 +145,15 @@ class Deliverer:
             self._idle[name].clear()
             await self._deliver_accepted(name, urgent)
             return True
-        forgotten = await self._outbox.due_deletions(name, self._clock(), BATCH_EVENTS)
+        deletions = await self._outbox.due_deletions(name, self._clock(), BATCH_EVENTS)
         due = await self._outbox.due(name, self._clock(), BATCH_EVENTS)
-        forgetting = bool(forgotten)
-        if forgotten or due:
+        if deletions or due:
             self._idle[name].clear()
-        if len(forgotten) > 1 and self.forgets_many(name):
-            asked = [(one.seq, one.event, one.native_ids) for one in forgotten]
-            attempts = {one.seq: one.attempts for one in forgotten}
-            for seq, outcome in (await self.forget_all(name, asked)).items():
-                if isinstance(outcome, StillThere):
-                    await self.retry_later(name, seq, attempts[seq], outcome)
-                    log.warning("backend %s has not forgotten an event: %s", name, outcome)
-            forgotten = []
-        for one in forgotten:
-            try:
-                await self.forget(name, one.seq, one.event, one.native_ids)
-            except Exception as error:
-                if not _is_rejection(error):
-                    raise
-                await self.retry_later(name, one.seq, one.attempts, error)  # a deletion is never given up
-                log.warning("backend %s has not forgotten an event: %s", name, error)
+        for batch in self.deletion_batches(name, deletions):
+            await self.delete(name, batch)
         if due:
             await self._deliver_accepted(name, due)
-        return bool(due or forgetting)
+        return bool(due or deletions)
 
     async def _deliver_accepted(self, name: str, due: Sequence[Due]) -> None:
         """Deliver the events that the backend accepts, and mark the others as declined."""
@@ -210,7 +198,7 @@ class Deliverer:
                 (one,) = batch
                 refused += 1
                 if one.attempts + 1 < MAX_ATTEMPTS:
-                    await self.retry_later(name, one.seq, one.attempts, error)
+                    await self._retry_later(name, one, error)
                 else:
                     log.error("backend %s never took event %s: %s", name, one.event.event_id, type(error).__name__)
                     await self._outbox.give_up(name, [one.seq], "failed", f"{type(error).__name__}: {error}")
@@ -230,12 +218,12 @@ class Deliverer:
             raise InvalidAnswer(f"{name} acknowledged {len(acknowledged)} of {len(batch)} events")
         return acknowledged
 
-    async def retry_later(self, name: str, seq: int, attempts: int, error: Exception) -> None:
-        """Count a failed try of one event after ``attempts`` earlier ones, and postpone the next."""
+    async def _retry_later(self, name: str, due: Due, error: Exception) -> None:
+        """Count a failed try of one event, and postpone the next."""
         next_at = self._clock() + timedelta(
-            seconds=backoff_s(attempts + 1, FIRST_BACKOFF_S, MAX_ATTEMPT_BACKOFF_S, spread=BACKOFF_SPREAD)
+            seconds=backoff_s(due.attempts + 1, FIRST_BACKOFF_S, MAX_ATTEMPT_BACKOFF_S, spread=BACKOFF_SPREAD)
         )
-        await self._outbox.postpone(name, seq, f"{type(error).__name__}: {error}", next_at)
+        await self._outbox.postpone(name, due.seq, f"{type(error).__name__}: {error}", next_at)
 
     def keep_text(self, event: Event, names: Container[str] | None = None) -> None:
         """Keep an event's text to verify its deletion in the backends ``names``, or in all, and in no other."""
@@ -247,92 +235,73 @@ class Deliverer:
         while len(self._sought) > MAX_SOUGHT_TEXTS:
             self._sought.popitem(last=False)
 
-    def has_backend(self, name: str) -> bool:
-        """Whether a backend of that name is configured."""
-        return name in self._backends
+    def deletion_batches(self, name: str, due: Sequence[Due]) -> list[Sequence[Due]]:
+        """Deletions as `delete` takes them: all at once where a backend can do that, else one by one.
 
-    async def forget(self, name: str, seq: int, event: Event, native_ids: Sequence[str]) -> Forgotten:
-        """Delete one event in one backend, verify that, and mark it; a completed deletion is not repeated.
-
-        Raises StillThere if the backend still returns it, and the backend's errors: then the deletion stays due.
+        None if no backend of that name is open: its deletions stay due.
         """
+        store = self._backends.get(name)
+        if store is None or not due:
+            return []
+        return [due] if isinstance(store, ForgetsMany) else [[one] for one in due]
+
+    async def delete(self, name: str, batch: Sequence[Due]) -> Mapping[int, DeletionState]:
+        """Delete events in one backend, verify that, and mark it; by event number the states, as far as known.
+
+        A completed deletion is not repeated. One that the backend rejects stays due, however often, and is retried
+        later. Raises the backend's errors that are about more than one event.
+        """
+        outcomes: Mapping[int, Forgotten | Exception]
+        try:
+            outcomes = await self._delete(name, batch)
+        except Exception as error:
+            if len(batch) > 1 or not _is_rejection(error):
+                raise
+            outcomes = {batch[0].seq: error}
+        states: dict[int, DeletionState] = {}
+        for one in batch:
+            outcome = outcomes.get(one.seq)
+            if isinstance(outcome, Exception):
+                await self._retry_later(name, one, outcome)
+                what = outcome if isinstance(outcome, StillThere) else type(outcome).__name__
+                log.warning("backend %s has not forgotten an event: %s", name, what)
+                states[one.seq] = "still_there" if isinstance(outcome, StillThere) else "pending"
+            elif outcome is not None:
+                self._sought.pop((name, one.event.event_id), None)
+                states[one.seq] = outcome
+        return states
+
+    async def _delete(self, name: str, batch: Sequence[Due]) -> Mapping[int, Forgotten | StillThere]:
+        """By event number, the outcomes of deletions that were not completed before, and of those that were."""
         store = self._backends[name]
         if not isinstance(store, Forgets):
-            await self._outbox.mark_forgotten(name, seq, "hidden")
-            self._sought.pop((name, event.event_id), None)
-            return "hidden"
-        self._captured.pop(event.event_id, None)
+            await self._outbox.mark_forgotten(name, [(one.seq, "hidden") for one in batch])
+            return {one.seq: "hidden" for one in batch}
+        for one in batch:
+            self._extractions.pop(one.event.event_id, None)
         async with self._busy[name]:
-            done = await self._outbox.deletion_outcome(name, seq)
-            if done is None:
-                done = await store.forget(event.event_id, native_ids)
-                if done != "hidden":
-                    known = self._sought.get((name, event.event_id), event)
-                    done = await verify_deletion(
-                        name,
-                        store,
-                        known,
-                        native_ids,
-                        done,
-                        ask=self._ask,
-                        records=self._journal.records,
-                        now=self._clock(),
-                    )
-                await self._outbox.mark_forgotten(name, seq, done)
-        self._sought.pop((name, event.event_id), None)
-        return done
+            known = await self._outbox.deletion_outcomes(name, [one.seq for one in batch])
+            found: dict[int, Forgotten | StillThere] = {seq: done for seq, done in known.items() if done is not None}
+            texts = {one.seq: self._sought.get((name, one.event.event_id), one.event) for one in batch}
+            wanted = [replace(one, event=texts[one.seq]) for one in batch if known.get(one.seq, "absent") is None]
+            if wanted:
+                outcomes = await self._verifier.delete(name, store, wanted)
+                found |= {one.seq: outcome for one, outcome in zip(wanted, outcomes, strict=True)}
+                done = [(one.seq, found[one.seq]) for one in wanted]
+                await self._outbox.mark_forgotten(
+                    name, [(seq, outcome) for seq, outcome in done if not isinstance(outcome, StillThere)]
+                )
+        return found
 
     async def _search(self, name: str, query: Query) -> Sequence[Hit]:
         return await self._backends[name].search(query)
 
-    def forgets_many(self, name: str) -> bool:
-        """Whether a backend can delete many events at once."""
-        return isinstance(self._backends.get(name), ForgetsMany)
-
-    async def forget_all(
-        self, name: str, items: Sequence[tuple[int, Event, Sequence[str]]]
-    ) -> Mapping[int, Forgotten | StillThere]:
-        """As `forget`, of many (number, event, native ids) in a backend that `forgets_many`, with one commit.
-
-        By number, the outcomes; StillThere where the backend still has the event and the deletion stays due.
-        """
-        store = self._backends[name]
-        assert isinstance(store, ForgetsMany)  # noqa: S101 — the caller has asked `forgets_many`
-        for _, event, _ in items:
-            self._captured.pop(event.event_id, None)
-        found: dict[int, Forgotten | StillThere] = {}
-        async with self._busy[name]:
-            known = await self._outbox.deletion_outcomes(name, [seq for seq, *_ in items])
-            found.update({seq: outcome for seq, outcome in known.items() if outcome is not None})
-            asked = [one for one in items if known.get(one[0], "absent") is None]
-            if asked:
-                done = await store.forget_all([(event.event_id, native_ids) for _, event, native_ids in asked])
-                outcomes = await verify_deletions(
-                    name,
-                    store,
-                    [
-                        (self._sought.get((name, event.event_id), event), native_ids, outcome)
-                        for (_, event, native_ids), outcome in zip(asked, done, strict=True)
-                    ],
-                    ask=self._ask,
-                    records=self._journal.records,
-                    now=self._clock(),
-                )
-                ends = [(seq, outcome) for (seq, *_), outcome in zip(asked, outcomes, strict=True)]
-                found.update(ends)
-                kept = [(seq, outcome) for seq, outcome in ends if not isinstance(outcome, StillThere)]
-                await self._outbox.mark_all_forgotten(name, kept)
-        for seq, event, _ in items:
-            if not isinstance(found.get(seq), StillThere):
-                self._sought.pop((name, event.event_id), None)
-        return found
-
     def _extraction(self, event: Event) -> Extraction:
-        found = self._captured.get(event.event_id)
+        found = self._extractions.get(event.event_id)
         if found is None:
-            found = self._captured[event.event_id] = self._extract(event)
-            while len(self._captured) > MAX_CACHED_EXTRACTIONS:
-                self._captured.popitem(last=False)
+            found = self._extractions[event.event_id] = self._extract(event)
+            while len(self._extractions) > MAX_CACHED_EXTRACTIONS:
+                self._extractions.popitem(last=False)
         return found
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fusion.contract import Event, Scope
-from fusion.errors import BadInput, FusionError, NotFound, StillThere
+from fusion.errors import BadInput, FusionError, NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal, batches, deletion, external_refs, listing
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.listing import Criteria
+from fusion.journal.outbox import Due
 from fusion.journal.rows import Record, words_key
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
@@ -252,11 +253,11 @@ class Forgetter:
             ref: deletions for ref, deletions in (await self._journal.forget(refs, scope, by)).items() if deletions
         }
         every = [deleted for deletions in forgotten.values() for deleted in deletions]
-        due: dict[str, list[tuple[int, Event, tuple[str, ...]]]] = {}
+        due: dict[str, list[Due]] = {}
         for deleted in every:
             self._deliverer.keep_text(deleted.record.event, deleted.due)
             for name, (seq, native_ids) in deleted.due.items():
-                due.setdefault(name, []).append((seq, deleted.record.event, native_ids))
+                due.setdefault(name, []).append(Due(seq, deleted.record.event, 0, native_ids))
         outcomes = await asyncio.gather(*(self._forget_in(name, asked) for name, asked in due.items()))
         outcome_of = dict(zip(due, outcomes, strict=True))
         await self._purge_caches([deleted.record.event for deleted in every])
@@ -288,30 +289,16 @@ class Forgetter:
         self._deliverer.wake()
         return UndoResult(batch, False, tuple(replace(one, text="") for one in found), len(undone.records), undone.left)
 
-    async def _forget_in(self, name: str, due: Sequence[tuple[int, Event, Sequence[str]]]) -> dict[int, str]:
-        """By event number, the outcome in one backend; pending from the moment that the backend fails as a whole."""
-        outcomes = {seq: "pending" for seq, *_ in due}
-        if not self._deliverer.has_backend(name):
-            return outcomes
+    async def _forget_in(self, name: str, due: Sequence[Due]) -> dict[int, str]:
+        """By event number, the state in one backend; pending from the moment that the backend fails as a whole."""
+        states: dict[int, str] = {one.seq: "pending" for one in due}
         try:
             async with asyncio.timeout(WAIT_S + WAIT_EACH_S * len(due)):
-                if len(due) > 1 and self._deliverer.forgets_many(name):
-                    for seq, outcome in (await self._deliverer.forget_all(name, due)).items():
-                        outcomes[seq] = "still_there" if isinstance(outcome, StillThere) else outcome
-                        if isinstance(outcome, StillThere):
-                            log.warning("%s", outcome)
-                            await self._deliverer.retry_later(name, seq, 0, outcome)
-                    return outcomes
-                for seq, event, native_ids in due:
-                    try:
-                        outcomes[seq] = await self._deliverer.forget(name, seq, event, native_ids)
-                    except StillThere as error:
-                        log.warning("%s", error)
-                        outcomes[seq] = "still_there"
-                        await self._deliverer.retry_later(name, seq, 0, error)
+                for batch in self._deliverer.deletion_batches(name, due):
+                    states |= await self._deliverer.delete(name, batch)
         except Exception as error:  # noqa: BLE001 — the deletion stays due, and other backends are not affected
             log.warning("backend %s has not forgotten an event yet: %s", name, type(error).__name__)
-        return outcomes
+        return states
 
     async def _purge_caches(self, events: Sequence[Event]) -> None:
         if self._purge is None or not events:

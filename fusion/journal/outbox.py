@@ -177,19 +177,15 @@ class Outbox:
             )
         )
 
-    async def mark_forgotten(self, backend: str, seq: int, outcome: Forgotten) -> None:
-        """Mark a deletion with its outcome, unless the event is to be delivered again meanwhile."""
-        await self._database.write(lambda db: db.execute(_MARK_FORGOTTEN, (outcome, backend, seq)))
-
-    async def deletion_outcome(self, backend: str, seq: int) -> Forgotten | None:
-        """The outcome of a deletion; None while it is due, "absent" where the event is to be delivered instead."""
-        row = await self._database.read(
-            lambda db: db.execute("select state from delivery where backend = ? and seq = ?", (backend, seq)).fetchone()
-        )
-        return _outcome(row["state"])
+    async def mark_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
+        """Mark deletions by event number with their outcomes, unless an event is to be delivered again meanwhile."""
+        rows = [(outcome, backend, seq) for seq, outcome in outcomes]
+        mark = "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ?"
+        await self._database.write(lambda db: db.executemany(f"{mark} and state = 'forget'", rows))
 
     async def deletion_outcomes(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
-        """As `deletion_outcome`, of many: by event number."""
+        """By event number, the outcomes of deletions: None while one is due, "absent" if the event is to be delivered
+        instead."""
         rows = await self._database.read(
             lambda db: db.execute(
                 "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
@@ -197,11 +193,6 @@ class Outbox:
             ).fetchall()
         )
         return {row["seq"]: _outcome(row["state"]) for row in rows}
-
-    async def mark_all_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
-        """As `mark_forgotten`, of many in one transaction."""
-        rows = [(outcome, backend, seq) for seq, outcome in outcomes]
-        await self._database.write(lambda db: db.executemany(_MARK_FORGOTTEN, rows))
 
     async def postpone(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """Count a failed try; the next is not before ``next_at``."""
@@ -285,11 +276,6 @@ def has_open_deliveries(file: Path) -> bool:
             db.close()
     except sqlite3.Error:
         return True
-
-
-_MARK_FORGOTTEN = (
-    "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ? and state = 'forget'"
-)
 
 
 def _outcome(state: str) -> Forgotten | None:

@@ -234,7 +234,7 @@ class Held:
             outcome: Forgotten = "deleted" if one.event.event_id in self.shelf.held else "absent"
             self.shelf.held.discard(one.event.event_id)
             if acknowledged:
-                await self.journal.outbox.mark_forgotten("shelf", one.seq, outcome)
+                await self.journal.outbox.mark_forgotten("shelf", [(one.seq, outcome)])
 
     async def settle(self) -> None:
         await self.delete()

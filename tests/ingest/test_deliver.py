@@ -15,6 +15,7 @@ from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import BATCH_EVENTS, FIRST_BACKOFF_S, MAX_ATTEMPTS, MAX_BACKOFF_S, Deliverer
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
+from fusion.journal.outbox import Due
 from tests.ingest.helpers import ME, START, FakeClock, FakeStore, Reading, event
 
 
@@ -299,7 +300,7 @@ async def test_an_event_forgotten_before_its_delivery_is_not_delivered(journal):
     one, two = await append(journal, "one", "two")
     due = await journal.outbox.due("shelf", START, 9)
     [deletion] = (await journal.forget([one.ref], ME))[one.ref]
-    await deliverer.forget("shelf", due[0].seq, deletion.record.event, ())
+    await deliverer.delete("shelf", [Due(due[0].seq, deletion.record.event, 0)])
     await deliverer._deliver("shelf", due)
     assert shelf.received == [("two",)]
     assert shelf.texts == ["two"]

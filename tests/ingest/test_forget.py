@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.errors import BackendUnreachable, BadInput, NotFound, StillThere
+from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetRequest, Forgetter, Preview
 from fusion.ingest.intake import Intake, NewMemory
@@ -343,11 +343,10 @@ class AskedAtOnce:
     def __getattr__(self, name):
         return getattr(self._journal, name)
 
-    async def bury_all(self, *asked):
+    async def forget(self, *asked):
         forgotten = await self._journal.forget(*asked)
         for one in await self._journal.outbox.due_deletions("shelf", START + timedelta(hours=1), 10):
-            with suppress(StillThere):
-                await self._deliverer.forget("shelf", one.seq, one.event, one.native_ids)
+            await self._deliverer.delete("shelf", [one])
         return forgotten
 
 
