@@ -212,7 +212,7 @@ class BackendContract(ABC):
         """Nothing found is an empty list, not an error."""
         assert list(await self.ask(backend, "anything at all")) == []
 
-    @pytest.mark.feature("… at most `limit` hits", of="the contract suite")
+    @pytest.mark.feature("… at most `limit` hits", of="the contract suite: what was")
     async def test_at_most_limit_hits(self, backend: Backend) -> None:
         """``limit`` is an upper bound."""
         await self.fill(backend, self.samples(backend))
@@ -269,7 +269,7 @@ class BackendContract(ABC):
         assert after[0] == before[0]
         assert sorted(map(str, after)) == sorted(map(str, before))
 
-    @pytest.mark.feature("… a search changes nothing", of="the contract suite")
+    @pytest.mark.feature("… a search changes nothing", of="the contract suite: what was")
     async def test_search_changes_nothing(self, backend: Backend) -> None:
         """The same question twice has the same answer, and the contents stay the same."""
         await self.fill(backend, self.samples(backend))
@@ -298,7 +298,7 @@ class BackendContract(ABC):
 
     # Scope
 
-    @pytest.mark.row("A120", "A156", "… scopes are honoured, tenants apart", of="the contract suite")
+    @pytest.mark.row("A120", "A156", "… scopes are honoured, tenants are separate", of="the contract suite: what was")
     @pytest.mark.parametrize("dimension", DIMENSIONS)
     async def test_scope_is_honoured(self, backend: Backend, dimension: Dimension) -> None:
         """A query that names a value finds only items with that value, and none without a value."""
@@ -387,7 +387,7 @@ class BackendContract(ABC):
 
     # Remembering and forgetting
 
-    @pytest.mark.feature("the contract suite: remembered is found")
+    @pytest.mark.feature("the contract suite: what was remembered is found")
     async def test_remember_then_recall(self, backend: Backend) -> None:
         """A stored event is found, and its hit has one of its native ids."""
         self.require(backend, Remembers)
@@ -453,7 +453,7 @@ class BackendContract(ABC):
             await second.close()
         assert found == [captured.event.event_id for captured in batch]
 
-    @pytest.mark.feature("… forgotten is gone", of="the contract suite")
+    @pytest.mark.feature("… what was forgotten is gone", of="the contract suite: what was")
     async def test_forget_then_gone(self, folder: Path) -> None:
         """A forgotten memory is in no answer, also after reopening; others stay; forgetting it again is ``absent``."""
         backend = await self.open_backend(folder)
@@ -601,7 +601,7 @@ class RemoteBackendContract(BackendContract):
             finally:
                 await backend.close()
 
-    @pytest.mark.feature("… a wrong reply is a named error", of="the contract suite")
+    @pytest.mark.feature("… a wrong reply is a named error", of="the contract suite: what was")
     @pytest.mark.parametrize(
         "body", [b"<html>It works!</html>", b'{"hits": [{"native_id": "1", "te', b"[[1]]", b'"hits"', b"", b"\xff\xfe"]
     )

@@ -203,7 +203,7 @@ class TestErrors:
                     await client.health()
 
 
-@pytest.mark.feature("the client's import is light: without httpx and asyncio")
+@pytest.mark.feature("the client imports neither httpx nor asyncio")
 def test_client_import_is_light() -> None:
     """Every command starts with it: without httpx and asyncio, which take three times as long as the rest."""
     code = (
@@ -247,7 +247,7 @@ class TestFindingTheServer:
         with pytest.raises(ServerUnreachable, match="prot"):
             ensure_server(home)
 
-    @pytest.mark.feature("a server that did not start is reported with its own last words")
+    @pytest.mark.feature("a server that did not start is reported with the last lines of its log")
     def test_ensure_server_reports_the_log_of_this_start_only(self, home: Path) -> None:
         """All servers of a home write into one log; what an earlier one said explains nothing."""
         home.mkdir()
@@ -258,14 +258,14 @@ class TestFindingTheServer:
             ensure_server(home)
         assert "fire" not in str(caught.value)
 
-    @pytest.mark.feature("a server that never gets ready costs its caller's time only")
+    @pytest.mark.feature("a server that never gets ready costs only its caller's time")
     def test_ensure_server_gives_up_after_timeout(self, home: Path) -> None:
         """Its owner says that it serves, and nobody answers: after 0.1 s there is an error, and no second server."""
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=r"within 0\.1 s"):
             ensure_server(home, timeout_s=0.1)
         assert not (home / LOG).exists()
 
-    @pytest.mark.feature("what is remembered while the server starts waits for it")
+    @pytest.mark.feature("`remember` during a server's start waits for it")
     async def test_ensure_server_waits_for_a_starting_server(self, home: Path) -> None:
         """Its process has the home and has not said yet where it answers: what was to be remembered is, once it has."""
         make_home(home)

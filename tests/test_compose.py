@@ -36,7 +36,7 @@ def test_a_file_a_service() -> None:
 
 
 @pytest.mark.feature(
-    "… Mem0's own server is of the version whose library is tested", of="compose/: loopback ports only"
+    "… Mem0's own server has the version whose library is tested", of="compose/: all ports are on loopback"
 )
 def test_mem0s_server_is_of_the_library_that_is_tested() -> None:
     """Another version's server may speak other shapes: it goes up with the lock, and this file with it."""
@@ -60,7 +60,8 @@ CHECK_KEYS = frozenset({"test", "interval", "timeout", "retries", "start_period"
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 class TestEach:
     @pytest.mark.feature(
-        "… spelt as the Compose specification has it; no Docker brought them up", of="compose/: loopback ports only"
+        "… the files follow the Compose specification; they were never started with Docker",
+        of="compose/: all ports are on loopback",
     )
     def test_it_is_what_compose_reads(self, file: Path) -> None:
         """No key is misspelt, what it names is there: Docker, which would say so, is not where the tests run."""
@@ -80,14 +81,14 @@ class TestEach:
             assert re.fullmatch(r"\d+[bkmg]", service["mem_limit"]), name
         assert volumes == document["volumes"].keys()
 
-    @pytest.mark.feature("compose/: loopback ports only")
+    @pytest.mark.feature("compose/: all ports are on loopback")
     def test_ports_are_on_loopback_only(self, file: Path) -> None:
         """Docker publishes on every address unless it is told one, past most firewalls."""
         ports = [str(port) for service in services(file).values() for port in service.get("ports", [])]
         assert ports
         assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in ports)
 
-    @pytest.mark.feature("… pinned images, and pinned sources of what is built", of="compose/: loopback ports only")
+    @pytest.mark.feature("… images and build sources are pinned", of="compose/: all ports are on loopback")
     def test_images_are_pinned(self, file: Path) -> None:
         """By a version with a number, or a digest: what comes up tomorrow is what came up today. So is what is fetched
         to be built, and what it is built on."""
@@ -99,7 +100,7 @@ class TestEach:
         bases = [re.match(r"FROM (\S+)", build.get("dockerfile_inline", "FROM :0")) for build in built]
         assert all(base and re.search(r":[^/]*\d", base[1]) for base in bases)
 
-    @pytest.mark.feature("… health checks", of="compose/: loopback ports only")
+    @pytest.mark.feature("… every service has a health check", of="compose/: all ports are on loopback")
     def test_health_is_looked_at(self, file: Path) -> None:
         """By the file itself, or by the container's own file where it is built here."""
         for name, service in services(file).items():
@@ -107,7 +108,7 @@ class TestEach:
             built = ours and "HEALTHCHECK" in (COMPOSE / "Containerfile").read_text(encoding="utf-8")
             assert built or service["healthcheck"]["test"], name
 
-    @pytest.mark.feature("… volumes", of="compose/: loopback ports only")
+    @pytest.mark.feature("… every service has a volume", of="compose/: all ports are on loopback")
     def test_what_is_kept_is_in_a_volume(self, file: Path) -> None:
         """A named one of this file, so that memories outlive the container."""
         named = yaml.safe_load(file.read_text(encoding="utf-8"))["volumes"]
@@ -115,14 +116,14 @@ class TestEach:
             assert {str(volume).partition(":")[0] for volume in service["volumes"]} & set(named), name
 
     @pytest.mark.feature(
-        "… restarted by Docker after a crash and after a restart of the machine",
-        of="compose/: loopback ports only",
+        "… Docker restarts each after a crash and after a restart of the machine",
+        of="compose/: all ports are on loopback",
     )
     def test_it_is_kept_running(self, file: Path) -> None:
         """After a crash and after a restart of the machine, until somebody stops it."""
         assert {service["restart"] for service in services(file).values()} == {"unless-stopped"}
 
-    @pytest.mark.feature("… no secret has a default", of="compose/: loopback ports only")
+    @pytest.mark.feature("… no secret has a default", of="compose/: all ports are on loopback")
     def test_no_secret_has_a_default(self, file: Path) -> None:
         """Passwords and keys come from the environment; a service that wants one does not start without it."""
         for name, service in services(file).items():

@@ -77,7 +77,7 @@ def test_query_admits_what_the_condition_in_sql_admits(event: Event, query: Quer
     assert (found is not None) == query.admits(Hit.of(event))
 
 
-@pytest.mark.feature("a question of the past goes by the journal's times, where a backend does not say them")
+@pytest.mark.feature("a question about the past uses the journal's times if a backend has none")
 def test_the_times_of_the_journal_count_where_the_backend_has_none() -> None:
     """The event began today; the hit of it has no times. A question of two days ago does not see it."""
     event = Event("e1", "the pump is green", day(-3), valid_from=NOW)

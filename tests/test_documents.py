@@ -58,7 +58,7 @@ async def ingested(fusion: Gateway, *paths: Path) -> list[str]:
     return [one.ref for one in kept]
 
 
-@pytest.mark.feature("a document by the name that a hit shows, from its file or from the journal")
+@pytest.mark.feature("a document is read by the name that a hit shows, from its file or from the journal")
 async def test_what_a_hit_names_can_be_read(home: Path, notes: Path) -> None:
     """The document of every member of an answer leads to its file, or to where the journal has it."""
     talk = notes.parent / "talk.jsonl"
@@ -97,7 +97,7 @@ async def test_turns_are_read_in_their_order(home: Path) -> None:
         assert (page["unit"], page["from"], page["next_from"]) == ("turn", 1, None)
 
 
-@pytest.mark.row("A165", "… without what was forgotten", of="a document by the name")
+@pytest.mark.row("A165", "… without what was forgotten", of="a document is read by the name")
 async def test_what_was_forgotten_does_not_come_back(home: Path, notes: Path) -> None:
     """A forgotten section of a user's own file, and of the journal's copy of it, is blank."""
     async with opened(home, notes) as fusion:
@@ -124,8 +124,8 @@ async def test_a_private_document_is_not_there_for_a_group(home: Path, notes: Pa
 
 
 @pytest.mark.feature(
-    "… each user's, tenant's and audience's own; everything else is the same 404",
-    of="a document by the name",
+    "… only within the caller's user, tenant and audience; everything else is the same 404",
+    of="a document is read by the name",
 )
 async def test_documents_are_their_users_and_tenants(home: Path, notes: Path) -> None:
     """A folder bound to Ada, and her session: Berit and another tenant find neither, all in the same words."""

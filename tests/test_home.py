@@ -68,7 +68,7 @@ def holder(home: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 class TestHomeLock:
-    @pytest.mark.feature("a second process that opens a home learns which process has it")
+    @pytest.mark.feature("a second process that opens a home is told which process has it")
     def test_a_second_opener_gets_the_name_of_the_first(self, home: Path, holder: subprocess.Popen[str]) -> None:
         """Process id, command, and what to do about it."""
         with pytest.raises(HomeLocked) as caught:

@@ -33,7 +33,7 @@ def step(command: str) -> subprocess.CompletedProcess[str]:
     return make("--eval", rule, "probe")
 
 
-@pytest.mark.feature("`make fuse` says what it installs and how far it is, and ends with what to do next")
+@pytest.mark.feature("`make fuse` reports what it installs and its progress, and ends with what to do next")
 def test_a_step_of_make_says_its_number_and_its_seconds() -> None:
     """One line; what the command prints is not shown where it succeeds."""
     done = step("sh -c 'echo noise; echo noise >&2'")

@@ -204,7 +204,7 @@ def test_the_sample_has_contradictions_and_duplicates() -> None:
     assert len(places) == len(turns)
 
 
-@pytest.mark.feature("the feature list is written from markers on the tests, and lists the rows that no test shows")
+@pytest.mark.feature("the feature list is generated from markers on the tests, and lists the rows that no test shows")
 def test_the_feature_list_is_what_the_markers_say() -> None:
     """Otherwise write it anew: `make features`."""
     assert features.PAGE.read_text(encoding="utf-8") == features.page(), "tests/FEATURES.md is old: make features"

@@ -75,7 +75,8 @@ async def test_the_readmes_backend_is_complete(tmp_path: Path, lines: Path, monk
 
 
 @pytest.mark.feature(
-    "… and a backend of one's own: the README's test of it is run as it stands, and passes", of="the contract suite"
+    "… and a backend of your own: the documentation's example runs as it is printed, and passes",
+    of="the contract suite: what was",
 )
 def test_the_readmes_backend_keeps_the_promises_of_all(tmp_path: Path) -> None:
     """Its test, copied into a file beside it, passes: nothing fails, and what is skipped is an optional port."""

@@ -61,7 +61,7 @@ class TestShipped:
         assert all(found[name].name == name for name in found)
         assert len({recipe.hash for recipe in found.values()}) == 4
 
-    @pytest.mark.row("A116", "A117", "A118", "`seed003` has the seed's numbers to the letter")
+    @pytest.mark.row("A116", "A117", "A118", "`seed003` has exactly the seed's numbers")
     def test_seed003_has_the_seeds_numbers(self) -> None:
         """Jaccard .6 unguarded, RRF alone, the judge always and alone, 8 single memories in 6,000 characters."""
         seed = SHIPPED["seed003"]
@@ -77,7 +77,7 @@ class TestShipped:
         """The seed scores each result: the head is no shorter than what three stores of depth ten can bring."""
         assert SHIPPED["seed003"].rerank.head >= 3 * SHIPPED["seed003"].gather.depth
 
-    @pytest.mark.row("A096", "A154", "`hook` has 200 ms and never asks a language model")
+    @pytest.mark.row("A096", "A154", "the recipe `hook` has 200 ms and never asks a language model")
     def test_the_hook_is_quick(self) -> None:
         """200 ms end to end, and never a call to a language model."""
         assert SHIPPED["hook"].gather.timeout_ms == 200

@@ -62,7 +62,7 @@ def plain(value: Any) -> Any:
 
 
 class TestTheShippedFile:
-    @pytest.mark.feature("every setting stands in `config/fusion.toml` with its default and reason")
+    @pytest.mark.feature("`config/fusion.toml` has every setting with its default and reason")
     def test_file_and_code_agree(self) -> None:
         """Every setting with its default stands in config/fusion.toml, and nothing else does."""
         code = {name: value for name, value in plain(Settings()).items() if name not in NOT_IN_A_FILE}
@@ -121,7 +121,7 @@ class TestTheShippedFile:
 
 
 class TestWhoWins:
-    @pytest.mark.feature("file, then environment, then argument")
+    @pytest.mark.feature("arguments override the environment, which overrides the file")
     def test_file_then_environment_then_argument(self, home: Path) -> None:
         """The default is 8765; each later source wins, and leaves alone what it does not name."""
         file = written(home, "[server]\nport = 1001\nmax_queued = 7\n")
@@ -227,7 +227,7 @@ class TestMistakes:
         with pytest.raises(SettingsError, match=r"flush.zone: there is no such time zone"):
             load(written(tmp_path, '[flush]\nzone = "Mars/Olympus"\n'))
 
-    @pytest.mark.feature("a mistake in the settings names the key and the file")
+    @pytest.mark.feature("a mistake in the settings is reported with its key and file")
     @pytest.mark.parametrize(
         ("text", "key"),
         [
@@ -340,8 +340,8 @@ class TestANewFile:
         )
 
     @pytest.mark.feature(
-        "… its `fusion.toml` has every setting with its reason, from the shipped file itself",
-        of="`fusion init`: from nothing to a first answer",
+        "… its `fusion.toml` has every setting with its reason, copied from the shipped file",
+        of="`fusion init` goes from nothing",
     )
     def test_every_setting_of_the_shipped_file_is_in_it(self) -> None:
         """With each line's # taken away it is the shipped file again, but for its opening: it cannot drift."""

@@ -54,7 +54,7 @@ class Impatient(Backfill):
     retry_s = longest_retry_s = 0.0
 
 
-@pytest.mark.feature("vectors that could not be made are asked for again by themselves, in every store")
+@pytest.mark.feature("missing vectors are requested again automatically, in every store")
 async def test_a_backfill_that_failed_goes_on_by_itself() -> None:
     """After a pause, without a new memory and without `settle`; what was refused is asked for again, too."""
     attempts, again, filled = 0, 0, asyncio.Event()

@@ -147,11 +147,11 @@ async def recorded(call: Call) -> None:
 # What it is sent
 
 
-@pytest.mark.row("A085", "A111", "QMD's daemon is asked by words and by meaning, not reranked unless set so")
+@pytest.mark.row("A085", "A111", "QMD's daemon is asked by words and by vectors, and reranks only if configured")
 @pytest.mark.row(
     "A111",
-    "… its reranker is asked where `rerank = true`; the words and the whole question stand for its query "
-    "expansion, which its HTTP routes do not offer",
+    "… its reranker is used with `rerank = true`; its HTTP routes offer no query expansion, so the "
+    "words and the whole question are sent",
     of="QMD's daemon is asked by words",
 )
 async def test_a_question_is_sent_as_words_and_as_a_whole() -> None:
@@ -202,7 +202,7 @@ def test_its_own_query_language_is_just_text(asked: str, lex: str | None, vec: s
 @pytest.mark.row(
     "A057",
     "A085",
-    "… its replies are lines of documents; MEMORY.md is for no group",
+    "… its replies are lines of documents; MEMORY.md is left out for groups",
     of="QMD's daemon is asked by words",
 )
 async def test_a_recorded_reply_is_its_hits() -> None:
@@ -258,7 +258,7 @@ async def test_a_daemon_that_wants_another_name_says_so() -> None:
         await backend.close()
 
 
-@pytest.mark.feature("… its health is described", of="QMD's daemon is asked")
+@pytest.mark.feature("… its health is described", of="QMD's daemon is asked by words")
 async def test_its_health_is_described() -> None:
     """Well, down with the command that starts it, or somebody else's port."""
     async with Chaos(behaviour=Daemon()) as server:
@@ -297,7 +297,9 @@ async def test_an_option_that_makes_no_sense_is_named(options: dict[str, object]
 # Our own index in its stead
 
 
-@pytest.mark.row("A085", "… our index of the same folder answers when it fails", of="QMD's daemon is asked by words")
+@pytest.mark.row(
+    "A085", "… the gateway's index of the same folder answers if it fails", of="QMD's daemon is asked by words"
+)
 async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
     """The same folder behind both: QMD while it answers, ours when it does not, and the receipt names which."""
     vault = tmp_path / "workspace"

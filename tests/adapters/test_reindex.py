@@ -114,7 +114,7 @@ async def told(fusion: Gateway, verb: Reindex, backend: str = "triples") -> dict
     return {**result, "progress": progress}
 
 
-@pytest.mark.row("A163", "`reindex --dry-run` says how many texts and characters would be sent")
+@pytest.mark.row("A163", "`reindex --dry-run` says how many texts and characters it would send")
 async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
     """Texts and characters; nothing is encoded, nothing is moved."""
     async with Gateway.open(chosen(home)) as fusion:
@@ -127,8 +127,8 @@ async def test_a_dry_run_counts_what_would_be_sent(home: Path) -> None:
         assert "would be sent" in verb.render(found)
 
 
-@pytest.mark.row("A163", "A052", "… reembed: to another model, without a gap", of="`fusion cortex`: what")
-@pytest.mark.feature("`reindex`: a backend moves to another model and stays moved; nothing is sent twice")
+@pytest.mark.row("A163", "A052", "… reembed moves to another model without a gap", of="`fusion cortex`: what it stores")
+@pytest.mark.feature("`reindex` moves a backend to another model for good; nothing is sent twice")
 @pytest.mark.parametrize(("backend", "kind"), [("markdown", Reindex), ("triples", Reindex), ("cortex", Reembed)])
 async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reindex], home: Path) -> None:
     """The backend answers with the other model, also after a restart, where nothing is encoded again; the others and
@@ -154,10 +154,7 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
         assert not (home / "backends" / backend / "embedder.json").exists()
 
 
-@pytest.mark.feature(
-    "`reindex`: a text that the model makes no vector of is reported, found by its words and waited for; the "
-    "others move"
-)
+@pytest.mark.feature("`reindex`: a text without a vector is reported, found by its words and retried; the others move")
 async def test_a_text_without_a_vector_is_reported(home: Path) -> None:
     """The others move; the one that the model makes no vector of is counted, with the reason, and waits for it."""
     async with Gateway.open(chosen(home)) as fusion:
@@ -169,7 +166,7 @@ async def test_a_text_without_a_vector_is_reported(home: Path) -> None:
         assert (states["markdown"].vectors, states["markdown"].vectors_pending) == (len(TEXTS) - 1, 1)
 
 
-@pytest.mark.feature("`reindex`: a provider that asks to wait is waited for")
+@pytest.mark.feature("`reindex` waits for a provider that asks to wait")
 async def test_a_provider_that_asks_to_wait_is_waited_for(home: Path) -> None:
     """Passing failures: it waits as long as it is asked to, else 2 s, 4 s …; what will not pass is raised at once."""
     Providers.failing = [RateLimited("slow down", 37.0), BackendUnreachable("down"), BackendUnreachable("down")]
@@ -197,7 +194,7 @@ async def test_what_does_not_pass_is_raised(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… one that cannot be reached is an error at once, with what starts it", of="`reindex`: a provider"
+    "… an unreachable provider is an error at once, with how to start it", of="`reindex` waits for a provider"
 )
 async def test_an_unreachable_server_is_reported_at_once(home: Path) -> None:
     """Refused before anything was answered: raised without a wait, and the next call finds the server that is up."""
@@ -229,7 +226,7 @@ async def test_only_who_has_the_whole_store_may(home: Path) -> None:
             await fusion.do("triples", Reindex(model="other"), Scope(tenant="other"), _nothing, lambda *_: None)
 
 
-@pytest.mark.feature("… `reindex` moves the indexes of all tenants", of="each tenant has a journal")
+@pytest.mark.feature("… `reindex` moves the indexes of all tenants", of="each tenant has its own journal")
 async def test_the_indexes_of_other_tenants_move_too(home: Path) -> None:
     """Each tenant has an index of its own: once the owner has moved the backend, theirs are made by the same model."""
     acme = Scope("acme", audience="private")
@@ -271,7 +268,7 @@ async def test_a_wrong_target_is_named(home: Path) -> None:
         assert (await told(fusion, Reindex(dry_run=True)))["from"] == "fake/usual@32"
 
 
-@pytest.mark.feature("what a backend is moved to stands in `[embedder.next]`")
+@pytest.mark.feature("`[embedder.next]` names the model that a backend is moved to")
 async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_and_key(home: Path) -> None:
     """Without an argument, or by its name; the record has neither address nor key, and a restart finds both."""
     following = {"provider": "near", "model": "other", "url": "http://127.0.0.1:9", "api_key_file": "/keys/near"}
@@ -293,7 +290,7 @@ async def test_the_next_provider_of_the_settings_is_moved_to_with_its_address_an
                 raise AssertionError("it opened")
 
 
-@pytest.mark.feature("a record of the home decides no address and no key")
+@pytest.mark.feature("no file in the home decides an address or a key")
 @pytest.mark.parametrize("name", ["url", "api_key_env", "api_key_file"])
 async def test_a_record_of_the_home_decides_no_address_and_no_key(home: Path, name: str) -> None:
     """One of an earlier version that has some is followed where the settings say the same, and else refused by name."""

@@ -281,7 +281,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.feature("another gateway tells what its backend holds, and what ails it there")
+@pytest.mark.feature("another gateway reports what its backend holds, and its faults")
 @pytest.mark.parametrize(
     ("rows", "options", "items", "said"),
     [

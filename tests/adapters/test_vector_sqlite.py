@@ -98,8 +98,8 @@ async def test_what_has_none_of_the_words_is_found_by_meaning(tmp_path: Path) ->
 
 @pytest.mark.row(
     "A110",
-    "… by the configured embedder: the seed's text-embedding-3-small has 1,536 dimensions, ours 384, and they are "
-    "never mixed",
+    "… with the configured embedder: the seed's text-embedding-3-small has 1,536 dimensions, ours "
+    "384, and they are never mixed",
     of="`vector_sqlite`: one small file",
 )
 async def test_vectors_of_another_model_are_made_anew(tmp_path: Path) -> None:
@@ -202,7 +202,9 @@ async def test_an_option_that_makes_no_sense_is_named(tmp_path: Path, options: d
 # As the fallback of the others
 
 
-@pytest.mark.row("A119", "… asked when the others fail, or always, by setting", of="`vector_sqlite`: one small file")
+@pytest.mark.row(
+    "A119", "… it is asked when the others fail, or always, by setting", of="`vector_sqlite`: one small file"
+)
 async def test_it_is_asked_when_the_others_fail_or_always_by_setting(tmp_path: Path) -> None:
     """Both stores hold the memory: the fallback is left alone while the other answers, and asked once it does not."""
     stores: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ def test_parsing_forty_hits_is_measured() -> None:
     assert parse_cpu_ms(repeats=3) > 0
 
 
-@pytest.mark.feature("Mem0 through the gateway against its library alone; the reading of forty hits (figures)")
+@pytest.mark.feature("figures: Mem0 through the gateway against its library alone, and parsing forty hits")
 @pytest.mark.model
 async def test_mem0_is_measured_against_its_library() -> None:
     """Both sides answer the same questions, and their ratio is a number."""

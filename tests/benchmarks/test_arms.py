@@ -11,7 +11,7 @@ from fusion.recipe import DedupSettings, ExpandSettings, GatherSettings, PackSet
 RECIPES = {"default": Recipe(), "hook": Recipe(name="hook")}
 
 
-@pytest.mark.feature("… arms are written as `fusion compare` takes them", of="benchmarks: a kept home")
+@pytest.mark.feature("… arms have the notation of `fusion compare`", of="benchmarks: a kept home holds")
 def test_an_arm_name_is_a_recipe_and_backends() -> None:
     """Without backends it has all; with some it has them in the configured order; each name is one arm. Without a
     recipe it has the first one's, and `-` takes away, as `fusion compare` reads it."""

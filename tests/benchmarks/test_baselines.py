@@ -57,7 +57,7 @@ async def test_every_baseline_finds_the_memory_with_the_words_of_the_question() 
     assert found["handset"][0][0][0] == "t1"
 
 
-@pytest.mark.feature("baselines stand in the same fence")
+@pytest.mark.feature("baselines are measured in the same fence")
 def test_baselines_are_packed_into_the_same_fence() -> None:
     """Plain ones as memories alone, the hand-set as excerpts of their sessions; all within the budget."""
     ranking = {0: [("t1", 1.0), ("t3", 0.9), ("t2", 0.8)]}
@@ -90,7 +90,7 @@ def test_a_missing_baseline_says_how_to_install_it() -> None:
         require(["bm25", "mnemostack"], {"rank_bm25": "there"}.get)
 
 
-@pytest.mark.feature("mnemostack alone as a baseline: its own ingestor and recall, our vectors, no server")
+@pytest.mark.feature("mnemostack is a baseline: its own ingestor and recall, our vectors, no server")
 @pytest.mark.skipif(not installed("mnemostack"), reason="needs the extra mnemostack")
 async def test_the_mnemostack_library_answers_alone() -> None:
     """Windows of three stay within a document, and a note of no document has none; the words decide what is first."""

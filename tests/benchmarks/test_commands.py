@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.feature("LoCoMo through the gateway: the figures are one line of JSON")
+@pytest.mark.feature("LoCoMo runs through the gateway: the figures are one line of JSON")
 @pytest.mark.model
 @pytest.mark.slow
 def test_locomo_prints_its_figures_and_writes_its_answers(
@@ -47,7 +47,7 @@ def test_locomo_prints_its_figures_and_writes_its_answers(
     assert all(set(row["ranked"]) <= {"D2:1", "D2:2", "D10:1"} for row in rows)
 
 
-@pytest.mark.feature("memories scattered over four stores are found wherever they lie")
+@pytest.mark.feature("memories scattered over four stores are all found")
 @pytest.mark.model
 @pytest.mark.slow
 def test_scattered_memories_are_found_in_every_store(
@@ -153,7 +153,7 @@ def record_anew(file: Path, commit: str) -> None:
 
 
 @pytest.mark.feature(
-    "… one's own files, too, and what each backend is worth then", of="memories scattered over four stores"
+    "… also from your own files, with the contribution of each backend", of="memories scattered over four"
 )
 @pytest.mark.model
 @pytest.mark.slow
@@ -237,7 +237,7 @@ def test_an_option_that_is_not_a_number_is_named(
     assert (ended.value.code, says in capsys.readouterr().err) == (2, True)
 
 
-@pytest.mark.feature("bad input of a benchmark: one line that names it, exit code 2")
+@pytest.mark.feature("bad input of a benchmark is one line that names it, exit code 2")
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -285,7 +285,7 @@ def test_scattering_needs_an_answerable_question(
     assert "kitchen has no question with evidence" in capsys.readouterr().err
 
 
-@pytest.mark.feature("a data set with broken ids or of an unknown format is named, nothing is written, exit code 2")
+@pytest.mark.feature("a data set with broken ids or of an unknown format is reported, nothing is written, exit code 2")
 @pytest.mark.parametrize("command", ["locomo", "contribution"])
 def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -303,9 +303,9 @@ def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
 
 
 @pytest.mark.feature(
-    "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
-    "does not count them",
-    of="`tune` moves a number where it gains more than its error",
+    "… a tuned recipe lists its questions: the benchmarks and `tune` do not report on them, and "
+    "`compare` does not count them",
+    of="`tune` changes a number only",
 )
 @pytest.mark.parametrize("command", [["locomo", "--arms", "mine"], ["contribution", "--recipe", "mine"]])
 def test_benchmarks_refuse_questions_that_a_recipe_was_tuned_on(

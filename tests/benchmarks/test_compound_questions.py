@@ -19,7 +19,7 @@ QUESTIONS = (
 CORPUS = Corpus("town", tuple(Item(i, i) for i in "abc"), QUESTIONS)
 
 
-@pytest.mark.feature("Benchmarks: `--joined N` asks a data set's questions in one sentence")
+@pytest.mark.feature("`--joined N` of the benchmarks asks N questions in one sentence")
 def test_two_questions_become_one_that_needs_the_evidence_of_both() -> None:
     """Of three answerable ones a pair, and one is left over; none of it is unanswerable."""
     (one,) = join_questions(CORPUS, 2, seed=0).questions

@@ -34,7 +34,7 @@ def _row(question: int, backends: tuple[str, ...], eib: float) -> Row:
     )
 
 
-@pytest.mark.feature("… and is said in a sentence with what it costs", of="what each backend is worth sums to what all")
+@pytest.mark.feature("… and each is stated in a sentence with its cost", of="the contributions of the backends")
 def test_contribution_by_hand() -> None:
     """a finds question 0, b both: v(a) = ½, v(b) = v(ab) = 1. a: (½ + 0) / 2 = ¼; b: (1 + ½) / 2 = ¾; together 1.
 

@@ -32,7 +32,7 @@ async def test_recall_and_walk_are_measured(tmp_path: Path) -> None:
         assert await bench.walk_ms(cortex) > 0
 
 
-@pytest.mark.feature("Cortex: recall, traversal, storing and the graph's worth are measured")
+@pytest.mark.feature("figures: the cortex's recall, traversal, storing and the worth of its graph")
 async def test_the_graph_is_compared_with_vectors_alone(tmp_path: Path) -> None:
     """One conversation, one question: shares of it with the graph and without, and their paired difference."""
     turns = [Item(f"D1:{n}", f"turn {n} about a pottery class", "D1", n, speaker="Ann") for n in range(1, 4)]

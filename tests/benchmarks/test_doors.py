@@ -12,7 +12,8 @@ from benchmarks.__main__ import main
 
 
 @pytest.mark.feature(
-    "a hook's overhead, an MCP client's start, a thousand at once, ten thousand in a row: one line of JSON"
+    "figures: a hook's overhead, an MCP client's start, a thousand requests at once, ten thousand in "
+    "a row, as one line of JSON"
 )
 @pytest.mark.model
 def test_the_doors_print_their_figures() -> None:

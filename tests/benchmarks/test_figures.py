@@ -92,7 +92,7 @@ def test_the_figures_of_an_arm(rows: list[Row]) -> None:
     assert out["ndcg_at_10"] == pytest.approx((1 + second) / 2, abs=1e-4)
 
 
-@pytest.mark.feature("an arm against another: interval, wins, ties and losses, by category")
+@pytest.mark.feature("two arms are compared by interval, wins, ties and losses, by category")
 def test_the_difference_of_two_arms(rows: list[Row]) -> None:
     """The other arm lost its only evidence of question 1: 0.5 less on one of two questions, 0.25 in the mean."""
     worse = [replace(r, arm="hook", found=(False, False), eib=0.0) if r.question == 1 else r for r in rows]

@@ -36,7 +36,7 @@ class Stores:
         return [one, BackendState("two", "", self.status, backlog=backlog, vectors_pending=pending)]
 
 
-@pytest.mark.feature("a bar moves while memories are stored, too, as far as the slowest backend is")
+@pytest.mark.feature("a progress bar also moves while memories are stored, by the slowest backend")
 async def test_progress_follows_the_slowest_backend() -> None:
     """Of ten, 4 are not told and 6 have no vector: none is there; then 7; one fewer moves nothing back; then all."""
     steps: list[int] = []
@@ -51,7 +51,7 @@ async def test_a_memory_that_a_store_lacks_is_an_error() -> None:
         await wait_until_stored(cast(Gateway, cast(Any, Stores([(0, 0)], status="open"))), 1, poll_s=0.0)
 
 
-@pytest.mark.feature("benchmarks: a kept home is filled by one content only")
+@pytest.mark.feature("benchmarks: a kept home holds one content only")
 def test_a_kept_home_is_filled_by_one_corpus_only(tmp_path: Path) -> None:
     """The same content again is welcome; edited, stored otherwise, or in a home that does not say: refused by name."""
     first = {"content": content_digest(Corpus("notes", (Item("a", "It cost 190 kr."),), ())), "captions": "without"}

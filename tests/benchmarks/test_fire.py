@@ -60,7 +60,9 @@ def test_every_part_keeps_to_its_bounds_in_a_short_run(name: str) -> None:
     assert figures["missed"] == [], json.dumps(figures["counts"])
 
 
-@pytest.mark.feature("hostile answers, replies and connections never take a server's event loop for 250 ms of CPU time")
+@pytest.mark.feature(
+    "hostile model answers, replies and connections never block a server's event loop for 250 ms of CPU time"
+)
 def test_hostile_answers_leave_the_event_loop_to_other_requests() -> None:
     """CPU time of the loop's thread between two turns, the smallest of several runs: other processes add none to it.
 

@@ -54,7 +54,7 @@ async def test_sentences_are_counted() -> None:
 
 
 @pytest.mark.feature(
-    "`python -m benchmarks graph`: a large graph and its hub, sentences by rules; every figure in one object"
+    "`python -m benchmarks graph` measures a large graph with a hub, and sentences by rules, as one JSON object"
 )
 @pytest.mark.model
 @pytest.mark.slow

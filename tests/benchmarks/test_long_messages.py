@@ -14,7 +14,7 @@ from benchmarks.run_dataset import run
 LONG = "The rake is behind the shed.\n\n" * 12_000
 
 
-@pytest.mark.feature("a message that is too long for one memory is split for scattered stores as well")
+@pytest.mark.feature("a message that is too long for one memory is split for scattered stores, too")
 async def test_scattered_stores_get_a_long_message_in_pieces(tmp_path: Path) -> None:
     """Its pieces are all the one message, and none is longer than a memory."""
     corpus = Corpus("c", (Item("1", LONG, "s", 1), Item("2", "Tea is at four.", "s", 2)), ())

@@ -13,9 +13,7 @@ from benchmarks.datasets import Corpus, Item
 from tests.benchmarks.helpers import HOPS
 
 
-@pytest.mark.feature(
-    "Markdown memory is measured at scale: search, start, change, look; a million chunks; MuSiQue as a vault"
-)
+@pytest.mark.feature("figures: Markdown at scale (search, start, change, scan), a million chunks, MuSiQue as a vault")
 async def test_a_vault_is_built_followed_and_asked(tmp_path: Path) -> None:
     """Six files of ten sections: every figure is there, and 20 of 60 are told apart as by unrounded vectors."""
     home, vault = tmp_path / "home", tmp_path / "vault"

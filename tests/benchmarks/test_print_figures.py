@@ -18,8 +18,8 @@ def shown(figures: dict[str, object]) -> str:
 
 
 @pytest.mark.feature(
-    "… backends and arms stand side by side for people, the sentences below",
-    of="what each backend is worth sums to what all",
+    "… backends and arms are in one table for people, with sentences below",
+    of="the contributions of the backends",
 )
 def test_backends_are_printed_as_columns() -> None:
     """One line a backend with what it is worth and costs, what was not timed as a dash, and the sentence by itself."""

@@ -78,7 +78,7 @@ def _same(row: Row) -> Row:
     return replace(row, took_ms=0.0, cpu_ms=0.0, block=re.sub('nonce="[0-9a-f]+"', "", row.block))
 
 
-@pytest.mark.feature("any recipe over any subset of backends replays as it answers live")
+@pytest.mark.feature("any recipe over any subset of backends gives the same answers replayed as live")
 @pytest.mark.model
 async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple[Gateway, CorpusRecording]) -> None:
     """Five recipes over seven subsets, three questions each: block, members and ranking are those of a live answer.
@@ -161,8 +161,8 @@ async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[
 
 
 @pytest.mark.feature(
-    "… a recording answers no other question than it was asked",
-    of="`tune` moves a number where it gains more than its error",
+    "… a recording answers only the question that was recorded",
+    of="`tune` changes a number only",
 )
 @pytest.mark.model
 async def test_a_recording_answers_no_other_question(kitchen: tuple[Gateway, CorpusRecording], tmp_path: Path) -> None:

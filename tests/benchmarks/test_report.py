@@ -129,7 +129,7 @@ class TestFindings:
         rows = [row("a", 0, [True]), row("a", 1, [False]), row("bm25", 0, [False]), row("bm25", 1, [True])]
         assert "it may be chance" in headline(found_in(rows, tmp_path))
 
-    @pytest.mark.feature("… is about the main arm in its first sentence", of="losses are searched")
+    @pytest.mark.feature("… its first sentence is about the main arm", of="losses can be searched and expanded")
     def test_the_headline_is_about_the_main_arm(self, tmp_path: Path) -> None:
         """The first, whoever else is better: ½ of two against 0 of the baseline, where hook has both.
 
@@ -150,7 +150,9 @@ class TestFindings:
         one = found_in([row("default", 0, [True]), row("bm25", 0, [True])], tmp_path)
         assert headline(one).endswith(" characters, as much as bm25, question by question.")
 
-    @pytest.mark.feature("… a report compares only what was asked alike, and says so", of="benchmarks: a kept home")
+    @pytest.mark.feature(
+        "… a report compares only rows of the same questions, and says so", of="benchmarks: a kept home holds"
+    )
     def test_arms_that_were_asked_other_questions_are_compared_on_those_of_both(
         self, report: Report, tmp_path: Path
     ) -> None:
@@ -199,7 +201,9 @@ class TestCharts:
         assert all(below >= above - 1e-6 for (_, above), (below, _) in pairwise(edges))
         assert all(top >= -1e-6 and bottom <= 300 + 1e-6 for top, bottom in edges)
 
-    @pytest.mark.feature("… says one thing with a mark, and names every arm whole", of="losses are searched")
+    @pytest.mark.feature(
+        "… each mark has one meaning, and every arm is named in full", of="losses can be searched and expanded"
+    )
     @given(st.text(), st.integers(1, 30))
     def test_a_wrapped_name_is_whole(self, name: str, most: int) -> None:
         """In lines of at most so many characters; only spaces are lost between them."""
@@ -212,7 +216,9 @@ class TestCharts:
         assert wrapped("default@markdown+cortex+mem0", 20) == ["default@markdown", "+cortex+mem0"]
         assert wrapped("default (before the change)", 20) == ["default (before the", "change)"]
 
-    @pytest.mark.feature("… says one thing with a mark, and names every arm whole", of="losses are searched")
+    @pytest.mark.feature(
+        "… each mark has one meaning, and every arm is named in full", of="losses can be searched and expanded"
+    )
     def test_a_mark_means_one_thing(self, tmp_path: Path) -> None:
         """Of 24 arms and a baseline no two share colour and marker; only what may be chance is drawn hollow."""
         rows = [row(f"arm{i}", q, [q > i % 3]) for i in range(24) for q in range(4)]
@@ -223,7 +229,7 @@ class TestCharts:
             hollow = {line.get_markerfacecolor() == LIGHT["page"] for line in lines}
             assert hollow == ({True, False} if chart.name == "categories" else {False})
 
-    @pytest.mark.feature("… no text of a chart covers another or is cut", of="losses are searched")
+    @pytest.mark.feature("… no text of a chart overlaps another or is cut", of="losses can be searched and expanded")
     def test_chart_texts_do_not_cover_each_other(self, tmp_path: Path) -> None:
         """Twenty arms with long names: the rectangles of all texts are disjoint, and inside what is saved."""
         rows = [row(f"recipe-{i}@markdown+cortex", q, [q % 3 > i % 3]) for i in range(20) for q in range(6)]
@@ -276,7 +282,7 @@ def contrast(one: str, other: str) -> float:
 
 
 class TestFiles:
-    @pytest.mark.feature("rows become one page to look at, and pictures")
+    @pytest.mark.feature("rows become one HTML page with charts")
     def test_a_page_and_its_pictures(self, report: Report, capsys: pytest.CaptureFixture[str]) -> None:
         """One row of JSON says what was written; the pictures are PNGs with the charts' words in them."""
         page = report(kitchen())
@@ -301,7 +307,7 @@ class TestFiles:
         assert text.count('<img class="chart" src="data:image/svg+xml;base64,') == 4
         assert not re.search(r"<[^>]* on\w+=", text.partition('<script type="application/json"')[0])
 
-    @pytest.mark.feature("… and cannot be written by memories", of="rows become one page to look at")
+    @pytest.mark.feature("… memories cannot inject content into it", of="rows become one HTML page with")
     def test_memories_cannot_write_the_page(self, report: Report) -> None:
         """Markup in every text that comes from outside stays text, and comes back as it was."""
         rows = [{**r, "query": NASTY, "block": NASTY, "evidence": [NASTY for _ in r["gold"]]} for r in kitchen()]
@@ -373,7 +379,7 @@ class TestFiles:
 
 
 class TestMistakes:
-    @pytest.mark.feature("a report of broken rows names the line and leaves an earlier report alone")
+    @pytest.mark.feature("a report of broken rows names the line and keeps an earlier report")
     @pytest.mark.parametrize(
         ("line", "complaint"),
         [
@@ -482,9 +488,7 @@ def browse(page: Path, folder: Path, *flags: str) -> tuple[str, list[str]]:
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 class TestInABrowser:
-    @pytest.mark.feature(
-        "… that opens from the disk without a complaint of the browser", of="rows become one page to look at"
-    )
+    @pytest.mark.feature("… it opens from disk without a browser error", of="rows become one HTML page with")
     def test_the_page_opens_from_a_file_without_an_error(self, report: Report, tmp_path: Path) -> None:
         """Nothing in the console; the list of questions is there, those that were lost first."""
         document, console = browse(report(kitchen()), tmp_path / "profile")
@@ -493,7 +497,7 @@ class TestInABrowser:
         assert "▼ lost: 50 points fewer than bm25" in document
 
     @pytest.mark.feature(
-        "… asks for nothing over the network, and runs nothing but its own script", of="rows become one page to look at"
+        "… it requests nothing over the network, and runs only its own script", of="rows become one HTML page with"
     )
     def test_the_page_runs_no_other_script(self, report: Report, tmp_path: Path) -> None:
         """A script that got into the page all the same is refused; and the console is where we hear of it."""
@@ -505,7 +509,7 @@ class TestInABrowser:
         assert len(console) == 1
         assert "Content Security Policy" in console[0]
 
-    @pytest.mark.feature("losses are searched and unfolded, with the missed evidence, also on a phone")
+    @pytest.mark.feature("losses can be searched and expanded, with the missed evidence, also on a phone")
     def test_questions_are_found_and_unfolded_on_a_phone(self, report: Report, tmp_path: Path) -> None:
         """Filters, search and unfolding, on texts that would break out; at 390 pixels nothing scrolls sideways."""
         rows = [{**r, "query": r["query"] + NASTY, "arm": r["arm"] + "-" + "x" * 60} for r in kitchen()]

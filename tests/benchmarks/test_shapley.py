@@ -27,7 +27,7 @@ def test_a_backend_that_adds_nothing_has_no_share() -> None:
     assert shapley(THREE, worth) == pytest.approx({"a": 0.5, "b": 0.3, "c": 0.0})
 
 
-@pytest.mark.feature("what each backend is worth sums to what all are worth")
+@pytest.mark.feature("the contributions of the backends add up to the whole")
 @given(st.lists(st.floats(0, 1), min_size=len(SETS), max_size=len(SETS)))
 def test_the_shares_sum_to_the_whole(values: list[float]) -> None:
     """Whatever the subsets are worth; and each share is the mean gain over the six orders of joining."""
@@ -42,7 +42,7 @@ def test_the_shares_sum_to_the_whole(values: list[float]) -> None:
         assert shares[player] == pytest.approx(sum(gains) / 6)
 
 
-@pytest.mark.feature("what is lost with one backend down, next to its own answers")
+@pytest.mark.feature("figures: what is lost with one backend down, next to its own answers")
 def test_only_what_others_hold_counts_as_lost_beyond_own() -> None:
     """The store down alone held x. Question 1 loses x and y: 1/2 beyond; question 2 gains z: -1. Mean -1/4."""
     first = (("x", "y"), (True, True), (False, False))

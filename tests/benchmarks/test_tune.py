@@ -54,9 +54,9 @@ def test_fusion_names_no_module_of_the_benchmarks() -> None:
 
 
 @pytest.mark.feature(
-    "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
-    "does not count them",
-    of="`tune` moves a number where it gains more than its error",
+    "… a tuned recipe lists its questions: the benchmarks and `tune` do not report on them, and "
+    "`compare` does not count them",
+    of="`tune` changes a number only",
 )
 def test_tune_refuses_questions_that_the_recipe_was_tuned_on(tune: Tune, tmp_path: Path) -> None:
     """The base saw the question, written otherwise: its figures would flatter it, so it is refused before any work."""
@@ -75,8 +75,8 @@ def test_tune_refuses_questions_that_the_recipe_was_tuned_on(tune: Tune, tmp_pat
 
 
 @pytest.mark.feature(
-    "… answers are recorded once and kept; one's own notes and queries do",
-    of="`tune` moves a number where it gains more than its error",
+    "… answers are recorded once and kept, also for your own notes and queries",
+    of="`tune` changes a number only",
 )
 @pytest.mark.model
 @pytest.mark.slow

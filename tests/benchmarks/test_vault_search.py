@@ -14,7 +14,7 @@ from benchmarks.datasets import DataError
 from benchmarks.vault_search import DATA, figures, read
 
 
-@pytest.mark.feature("a vault of our own, by kind of question: hybrid, words alone and vectors alone")
+@pytest.mark.feature("figures: a test vault by kind of question: hybrid, words alone and vectors alone")
 def test_the_vault_that_comes_with_the_project() -> None:
     """Sixty questions at least, of six kinds and more, about files that are there, in names that are in NFC."""
     asked = read(DATA / "questions.json")

@@ -68,7 +68,7 @@ class RealDatabase(ABC):
         rows = await bolt.read("MATCH (t:Thing) RETURN t.id AS id, t.kind AS kind ORDER BY id", {}, LONG)
         assert rows == [{"id": "a", "kind": "x"}, {"id": "b", "kind": "y"}]
 
-    @pytest.mark.feature("Bolt: Cypher, backticks and 10 kB as a name are only text, on real databases")
+    @pytest.mark.feature("Bolt: Cypher, backticks and names of 10 kB are only text, on real databases")
     @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name[:16]))
     async def test_a_hostile_name_is_only_text(self, bolt: Bolt, name: str) -> None:
         """Cypher, backticks, 10 kB: stored as they are and found again, by their words too; nothing else is touched."""
@@ -84,7 +84,7 @@ class RealDatabase(ABC):
                 assert ("bystander" in {row["id"] for row in rows}) == bool(beside)
         assert await bolt.read("MATCH (t:Thing) RETURN count(t) AS n", {}, LONG) == [{"n": 2}]
 
-    @pytest.mark.feature("Bolt: all of a transaction or nothing")
+    @pytest.mark.feature("Bolt: a transaction is applied completely or not at all")
     async def test_all_or_nothing(self, bolt: Bolt) -> None:
         """What fails in its second statement has not done its first."""
 
@@ -96,7 +96,7 @@ class RealDatabase(ABC):
             await bolt.writing(work, LONG)
         assert await bolt.read("MATCH (t:Thing) RETURN t.id AS id", {}, LONG) == []
 
-    @pytest.mark.feature("Bolt: managed transactions, reads where the server refuses to write")
+    @pytest.mark.feature("Bolt: managed transactions; in reads the server refuses writes")
     async def test_a_read_cannot_write(self, bolt: Bolt) -> None:
         """The server itself holds a query to what it was asked for."""
         if not self.guards_reads:
@@ -105,7 +105,7 @@ class RealDatabase(ABC):
             await bolt.read("CREATE (:Thing {id: 'a'})", {}, LONG)
         assert await bolt.read("MATCH (t:Thing) RETURN t.id AS id", {}, LONG) == []
 
-    @pytest.mark.feature("Bolt: two writers that met are tried again until the deadline, and lose nothing")
+    @pytest.mark.feature("Bolt: two conflicting writers retry until the deadline, and lose nothing")
     async def test_writers_that_meet_lose_nothing(self, bolt: Bolt) -> None:
         """20 at once add 1: conflicts are told as transient, and each is tried again until it went through."""
         await bolt.write("CREATE (:Thing {id: 'a', count: 0})", {}, LONG)
@@ -114,7 +114,7 @@ class RealDatabase(ABC):
         )
         assert await bolt.read("MATCH (t:Thing {id: 'a'}) RETURN t.count AS n", {}, LONG) == [{"n": 20}]
 
-    @pytest.mark.row("A003", "Bolt: a similarity is a cosine, on every database's scale")
+    @pytest.mark.row("A003", "Bolt: a similarity is a cosine, whatever the database's scale")
     async def test_a_similarity_is_a_cosine(self, bolt: Bolt) -> None:
         """Whatever scale the database has: 1, .6, .1 (cos 84.26°), 0 and -1, to four digits."""
         around = {"same": 1.0, "near": 0.6, "far": 0.1, "apart": 0.0, "against": -1.0}

@@ -61,7 +61,7 @@ async def test_a_write_is_a_write_transaction(stub: Stub, bolt: Bolt) -> None:
     assert [(asked.statement, asked.mode) for asked in stub.asked] == [("CREATE (:A)", "w"), ("CREATE (:B)", "w")]
 
 
-@pytest.mark.feature("Bolt: no log-on with two empty texts", part="faults/backends")
+@pytest.mark.feature("Bolt: an empty user and password mean no login", part="faults/backends")
 @pytest.mark.feature("bolt (cortex, neo4j): `auth=None`", part="faults/adapters")
 async def test_nobody_logs_on_with_two_empty_texts(stub: Stub, bolt: Bolt) -> None:
     """Older Memgraphs refuse a client that says nothing of itself."""
@@ -91,7 +91,7 @@ async def test_what_stays_busy_ends_with_the_deadline(stub: Stub, bolt: Bolt) ->
     assert len(stub.asked) > 1
 
 
-@pytest.mark.feature("Bolt: a server that hangs is left at the deadline", part="faults/backends")
+@pytest.mark.feature("Bolt: a server that hangs is abandoned at the deadline", part="faults/backends")
 @pytest.mark.feature("bolt (cortex, neo4j): hangs", part="faults/adapters")
 async def test_the_deadline_covers_everything(stub: Stub, bolt: Bolt) -> None:
     """A server that hangs is left at the deadline; the pool serves the next question."""
@@ -103,7 +103,8 @@ async def test_the_deadline_covers_everything(stub: Stub, bolt: Bolt) -> None:
 
 
 @pytest.mark.feature(
-    "Bolt: reset in mid-result: asked once more, nothing of the first half stays", part="faults/backends"
+    "Bolt: after a reset within a result, the query is repeated and nothing of the first part stays",
+    part="faults/backends",
 )
 @pytest.mark.feature("bolt (cortex, neo4j): a reset in mid-result", part="faults/adapters")
 async def test_a_reset_in_mid_result_is_asked_again(stub: Stub, bolt: Bolt) -> None:
@@ -152,9 +153,9 @@ async def test_a_restart_between_two_questions_goes_unnoticed(stub: Stub, bolt: 
     assert await bolt.read("RETURN 1 AS n", {}, LONG) == [{"n": 1}]
 
 
-@pytest.mark.feature("Bolt: a read-only replica is named as one, Neo4j's and Memgraph's", part="faults/backends")
+@pytest.mark.feature("Bolt: a read-only replica is reported as one, Neo4j's and Memgraph's", part="faults/backends")
 @pytest.mark.feature(
-    "bolt (cortex, neo4j): a replica that only reads, and other failures by their codes", part="faults/adapters"
+    "bolt (cortex, neo4j): a read-only replica, and other failures by their codes", part="faults/adapters"
 )
 @pytest.mark.parametrize(
     ("failure", "error", "words"),
@@ -205,7 +206,7 @@ async def test_a_refused_password_is_unauthorized(stub: Stub, tmp_path: Path) ->
     assert "sesame" not in str(caught.value)
 
 
-@pytest.mark.feature("bolt (cortex, neo4j): too many refused log-ons", part="faults/adapters")
+@pytest.mark.feature("bolt (cortex, neo4j): too many refused logins", part="faults/adapters")
 async def test_too_many_refused_log_ons_ask_to_wait(stub: Stub, bolt: Bolt) -> None:
     """Neo4j locks a user out for a while."""
     stub.refuses = Failure("Neo.ClientError.Security.AuthenticationRateLimit")
@@ -263,7 +264,7 @@ async def test_no_such_host_is_unreachable() -> None:
     await bolt.close()
 
 
-@pytest.mark.feature("bolt (cortex, neo4j): what is no Bolt", part="faults/adapters")
+@pytest.mark.feature("bolt (cortex, neo4j): a server that does not speak Bolt", part="faults/adapters")
 @pytest.mark.parametrize(
     "greeting",
     [
@@ -324,7 +325,7 @@ SCHEMA = Schema(
 )
 
 
-@pytest.mark.row("A003", "Bolt: Memgraph's schema and searches in its own words")
+@pytest.mark.row("A003", "Bolt: Memgraph's schema and searches use its own dialect")
 async def test_memgraphs_schema_in_its_own_words(stub: Stub, bolt: Bolt) -> None:
     """Its own syntax; each statement outside of a transaction that has data in it."""
     await bolt.define(SCHEMA, LONG)

@@ -63,7 +63,8 @@ async def cognee(url: str, **options: object) -> Cognee:
 
 @pytest.mark.row(
     "A114",
-    "Cognee: a real Cognee 1.6.5 (`make test-cognee`): triplets with path from a graph built by `add_data_points`",
+    "Cognee: a real Cognee 1.6.5 (`make test-cognee`) returns triplets with paths from a graph built "
+    "by `add_data_points`",
 )
 async def test_triplets_of_a_graph_that_a_program_built(servers: SimpleNamespace) -> None:
     """julien, corrected_by, bug gateway: its path and its sentence, before what has less to do with the question.
@@ -88,7 +89,7 @@ async def test_triplets_of_a_graph_that_a_program_built(servers: SimpleNamespace
     await backend.close()
 
 
-@pytest.mark.feature("Cognee: … 404 is empty, no login is unauthorized")
+@pytest.mark.feature("Cognee: with the real server, 404 is empty, and a missing login is unauthorized")
 async def test_what_nothing_was_added_to_is_empty(servers: SimpleNamespace, password: str) -> None:
     """An empty server, a dataset that is not there yet: nothing found, and no error."""
     login = {"user": USER, "password_file": password}
@@ -129,7 +130,7 @@ async def test_a_key_of_its_own(servers: SimpleNamespace, tmp_path: Path) -> Non
     await backend.close()
 
 
-@pytest.mark.feature("Cognee: … a memory's life by add, cognify and delete, with login")
+@pytest.mark.feature("Cognee: with the real server, a memory is added, cognified and deleted, with login")
 async def test_the_life_of_a_memory(servers: SimpleNamespace, password: str) -> None:
     """Added, found once the graph is made, with its event and its triplet; forgotten, and gone from both."""
     backend = await cognee(servers.closed, user=USER, password_file=password, dataset="life", bound={"user_id": "ada"})

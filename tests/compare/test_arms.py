@@ -39,9 +39,7 @@ def test_an_arm_is_a_recipe_and_its_backends(text: str, recipe: str, backends: t
     assert (arm.recipe.name, arm.backends) == (recipe, backends)
 
 
-@pytest.mark.feature(
-    "an arm is a recipe, the backends it asks, or both; an impossible one is refused with what there is"
-)
+@pytest.mark.feature("an arm is a recipe, the backends it asks, or both; an impossible one is refused with the choices")
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -67,7 +65,7 @@ def test_arm_error_names_the_arm_and_the_choices(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.feature("an arm is not compared with itself, whichever way it is written; the error names others")
+@pytest.mark.feature("an arm is not compared with itself, however it is written; the error names others")
 @pytest.mark.parametrize("b", ["all", "default", "@mem0+cortex+markdown+mem0-cloud", "default@all"])
 def test_an_arm_is_not_compared_with_itself(b: str) -> None:
     """Whichever way it is written; another recipe and another choice of backends are named."""

@@ -38,7 +38,7 @@ def labels(file: Path, answers: int) -> Path:
     return file
 
 
-@pytest.mark.feature("… and from votes", of="`tune --learner` learns")
+@pytest.mark.feature("… and from feedback", of="`tune --learner` learns")
 def test_learn_from_votes_orders_useful_memories_first(tmp_path: Path) -> None:
     """What had no say is ordered rightly in nearly all of its 8 pairs an answer; a local score of .5 for all is half.
     The shares of the model hold with a floor of ½: what is useful lies over it."""
@@ -62,7 +62,7 @@ def test_trees_score_as_lightgbm_does(tmp_path: Path) -> None:
     assert trees.sums(rows).tolist() == pytest.approx(lightgbm.Booster(model_str=taught.text).predict(values).tolist())
 
 
-@pytest.mark.feature("… a node may part what is there from what is missing", of="`tune --learner` learns")
+@pytest.mark.feature("… a tree node may separate present from missing values", of="`tune --learner` learns")
 def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> None:
     """LightGBM parts those that have it from those that lack it at infinity, and we read that as it does."""
     lightgbm = pytest.importorskip("lightgbm")

@@ -150,7 +150,7 @@ some_recipes = st.builds(
 )
 
 
-@pytest.mark.feature("one gather: each arm answers as it would have alone, and every backend is asked once")
+@pytest.mark.feature("with one gather, each arm answers as it would alone, and every backend is asked once")
 @settings(max_examples=60, deadline=None)
 @given(some_hits, some_hits, some_recipes, some_recipes)
 async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list[str], a: Recipe, b: Recipe) -> None:
@@ -165,9 +165,7 @@ async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list
         assert [row["name"] for row in side.backends] == list(names)
 
 
-@pytest.mark.feature(
-    "… an arm against itself shows no difference", of="one gather: each arm answers as it would have alone"
-)
+@pytest.mark.feature("… an arm against itself shows no difference", of="with one gather, each arm answers")
 @settings(max_examples=30, deadline=None)
 @given(some_hits, some_recipes)
 async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recipe: Recipe) -> None:
@@ -182,8 +180,8 @@ async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recip
 
 
 @pytest.mark.feature(
-    "… a judge is asked once for all that either arm would show it",
-    of="one gather: each arm answers as it would have alone",
+    "… a judge is asked once for the candidates of both arms",
+    of="with one gather, each arm answers",
 )
 async def test_compare_asks_the_judge_once_for_both_arms() -> None:
     """Asked once for what both would show it, though each call of it would score otherwise; two heads, one verdict."""
@@ -211,7 +209,7 @@ async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
     assert {why["a"]["judge"] for why in found.why} == {None}
 
 
-@pytest.mark.feature("what only one arm has is listed with the other's reason")
+@pytest.mark.feature("memories that only one arm has are listed with the other's reason")
 async def test_compare_gives_reasons_for_memories_of_one_arm() -> None:
     """Left out by the packing, beyond the depth, or with a backend that was not asked: the other row says which."""
     one, two = Listed(turns("database", "postgres database", "postgres")), Listed([Hit("z", "postgres backup")])
@@ -233,7 +231,7 @@ async def test_compare_gives_reasons_for_memories_of_one_arm() -> None:
 
 @pytest.mark.feature(
     "… the same memory from two stores is the same in both arms",
-    of="what only one arm has",
+    of="memories that only one arm has",
 )
 async def test_one_memory_in_two_stores_is_the_same_in_both_arms() -> None:
     """Foreign stores cite it by refs of their own; still neither arm has it alone."""
@@ -254,8 +252,8 @@ class Slow(Live):
 
 
 @pytest.mark.feature(
-    "… an arm in a hurry does not get what came too late for it",
-    of="one gather: each arm answers as it would have alone",
+    "… an arm with a short deadline does not get later answers",
+    of="with one gather, each arm answers",
 )
 async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> None:
     """1,000 ms leave the backends 800: an answer after 900 is a timeout there, and an answer in the patient arm."""
@@ -269,7 +267,7 @@ async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> Non
     assert (len(found.only_a), found.a.waited_ms) == (1, 900.0)
 
 
-@pytest.mark.feature("a dead arm is an error that names it; a failed backend degrades")
+@pytest.mark.feature("an arm without answers is an error that names it; a failed backend degrades")
 async def test_a_failed_backend_degrades_and_a_dead_arm_is_an_error() -> None:
     """One of two down: degraded, with its coverage. All that an arm asks down: an error that names the arm."""
     io = live(up=Listed(turns("database")), down=Down([]))
@@ -294,7 +292,7 @@ class TestAHome:
         tables = {name: {"adapter": "adapters.inmemory:InMemory"} for name in ("one", "two")}
         return load(home=tmp_path, backends_only=True, embedder={"adapter": ""}, backends=tables)
 
-    @pytest.mark.feature("comparing keeps both receipts and marks nothing as used")
+    @pytest.mark.feature("a comparison keeps both receipts and marks no memory as used")
     async def test_both_receipts_are_kept_and_nothing_counts_as_used(self, tmp_path: Path) -> None:
         """Each arm's receipt says why; no backend hears that anything reached a prompt."""
         ada = Scope(user_id="ada", audience="private")

@@ -34,7 +34,7 @@ def test_lines_of_text_and_of_json(tmp_path: Path) -> None:
     assert what.expected is None
 
 
-@pytest.mark.feature("… the JSON list that the benchmarks and `tune` read is read, too", of="many questions: wins")
+@pytest.mark.feature("… the JSON list of the benchmarks and `tune` is read, too", of="many questions get wins, ties")
 def test_the_list_that_the_benchmarks_read(tmp_path: Path) -> None:
     """One JSON list is as many questions as it has entries, not one question of brackets; its files are expected."""
     text = ' [{"query": "why?", "files": ["database.md"]},\n {"query": "who?", "files": [], "category": "people"}]'
@@ -62,7 +62,7 @@ def test_the_share_that_a_block_has(expected: Expected, share: float) -> None:
     assert expected.found_in([]) == 0.0
 
 
-@pytest.mark.feature("… a wrong line of the file is named", of="many questions: wins")
+@pytest.mark.feature("… a wrong line of the file is reported", of="many questions get wins, ties")
 @pytest.mark.parametrize(
     ("text", "says"),
     [

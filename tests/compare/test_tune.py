@@ -18,7 +18,7 @@ BM25 = Knob("rerank.signals.bm25", (0, 2))
 
 
 @pytest.mark.feature(
-    "`tune` moves a number where it gains more than its error, and tells what that is worth on questions without a say"
+    "`tune` changes a number only if it gains more than its error, and reports the gain on held-out questions"
 )
 def test_a_number_that_helps_is_chosen_and_validated() -> None:
     """In all 12 questions the evidence has the words and comes second: 0 of 12 without bm25, 12 with."""
@@ -43,7 +43,7 @@ def test_a_number_that_helps_is_chosen_and_validated() -> None:
     assert sum(ticks) <= steps(cases, [BM25])
 
 
-@pytest.mark.feature("… luck moves nothing", of="`tune` moves a number where it gains more than its error")
+@pytest.mark.feature("… chance changes nothing", of="`tune` changes a number only")
 def test_tune_does_not_choose_by_luck() -> None:
     """In half of the questions the words mislead: two gains, two losses a fold, so the mean gain of 0 moves nothing."""
     cases = [question(fold, n, evidence_has_the_words=n < 2) for fold in ("a", "b", "c") for n in range(4)]
@@ -53,8 +53,8 @@ def test_tune_does_not_choose_by_luck() -> None:
 
 
 @pytest.mark.feature(
-    "… a fold has no say in what answers it, also where that makes the choice look bad",
-    of="`tune` moves a number where it gains more than its error",
+    "… held-out questions never influence the numbers that answer them, even if that makes the result look bad",
+    of="`tune` changes a number only",
 )
 def test_tune_answers_a_fold_by_a_recipe_chosen_without_it() -> None:
     """Words help all 4 questions of a and of b, and mislead the 4 of c, which the order of the backend answers.
@@ -73,9 +73,7 @@ def test_tune_answers_a_fold_by_a_recipe_chosen_without_it() -> None:
     assert (told["cross_validated_eib"], told["base_eib"], told["verdict"]["loss"]) == (0.0, round(4 / 12, 4), 4)
 
 
-@pytest.mark.feature(
-    "… a floor rises only by enough questions", of="`tune` moves a number where it gains more than its error"
-)
+@pytest.mark.feature("… a floor rises only with enough questions", of="`tune` changes a number only")
 def test_tune_raises_a_floor_as_far_as_it_costs_nothing() -> None:
     """A floor of .3 costs nothing, .4 half a thousandth, .5 a tenth: .4 it is, by 150 questions.
 
@@ -110,7 +108,7 @@ def test_folds_cut_one_conversation_in_five() -> None:
 
 
 @pytest.mark.feature(
-    "a model that is missing or was changed costs no answer: the weights score, and the answer says so"
+    "a learned model that is missing or changed costs no answer: the weights score, and the answer says so"
 )
 async def test_a_recipe_without_its_model_ranks_by_weights_and_says_so() -> None:
     """The answer is that of the same recipe without a model, degraded, with the fault; with its trees it is whole."""

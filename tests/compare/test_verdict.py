@@ -13,7 +13,7 @@ from fusion.compare.verdict import agreement, interval, paired
 shares = st.lists(st.tuples(st.sampled_from([0, 0.5, 1]), st.sampled_from([0, 0.5, 1])), min_size=1, max_size=20)
 
 
-@pytest.mark.feature("many questions: wins, ties, losses and a seeded bootstrap interval")
+@pytest.mark.feature("many questions get wins, ties, losses and a seeded bootstrap interval")
 def test_wins_ties_losses_and_means() -> None:
     """Four questions: b has more in two, as much in one, less in one; means 2/4 and 2.5/4, difference 0.5/4."""
     found = paired([0, 0, 1, 1], [1, 0.5, 1, 0])
@@ -74,7 +74,9 @@ def row(both: int, a: dict[str, list[str]], b: dict[str, list[str]], characters:
     return {"both": ["m"] * both, "only_a": a, "only_b": b, "a": side, "b": {**side, "characters": 0}}
 
 
-@pytest.mark.feature("… without expectations agreement and cost alone, and no judgement", of="many questions: wins")
+@pytest.mark.feature(
+    "… without expectations, only agreement and cost are reported, no verdict", of="many questions get wins, ties"
+)
 def test_agreement_counts_shared_memories() -> None:
     """Overlap is both / either: 1 of 3, then 1 where both have nothing, so 2/3; who found what alone, by backend."""
     told = agreement([row(1, {"m1": ["mem0"], "m2": ["mem0", "cortex"]}, {}, 100), row(0, {}, {}, 300)])

@@ -37,7 +37,7 @@ def user(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.row("A054", "notes, vaults and sessions are found by names and heads, within bounds")
+@pytest.mark.row("A054", "notes, vaults and sessions are found by file names and first lines, within bounds")
 def test_the_places_that_agents_and_people_use(user: Path) -> None:
     """OpenClaw, clawd, Claude Code, Obsidian's list, vaults in Documents, notes: each once, with what it holds."""
     write(user / ".openclaw/workspace/MEMORY.md")
@@ -118,9 +118,7 @@ def test_a_folder_that_is_named_is_searched(user: Path) -> None:
     ]
 
 
-@pytest.mark.feature(
-    "… a folder that is named and has loose notes is followed as a whole", of="notes, vaults and sessions"
-)
+@pytest.mark.feature("… a named folder with loose notes is followed as a whole", of="notes, vaults and sessions are")
 def test_a_folder_that_is_named_and_has_loose_notes_is_followed_as_a_whole(user: Path) -> None:
     """So that the next note in it is found as well; in one with folders of notes each can be chosen on its own, and
     nobody's home is taken whole for a note that lies in it."""
@@ -137,7 +135,7 @@ def test_a_folder_that_is_named_and_has_loose_notes_is_followed_as_a_whole(user:
     assert [one.paths for one in find(user, user, [user]).finds] == [(user / "loose.md",)]
 
 
-@pytest.mark.feature("… no link is followed", of="notes, vaults and sessions")
+@pytest.mark.feature("… no link is followed", of="notes, vaults and sessions are")
 def test_links_lead_nowhere(user: Path) -> None:
     """A link to a folder, to a file, to a vault and to itself: nothing behind them is read or counted."""
     outside = user.parent / "outside"

@@ -74,7 +74,7 @@ async def test_neo4j_is_one_server_on_two_ports() -> None:
     assert found == (Server("neo4j", f"bolt://127.0.0.1:{bolt}", "5.26.0"),)
 
 
-@pytest.mark.feature("a server is known by what it says: an open port proves nothing")
+@pytest.mark.feature("a server is recognised by its reply: an open port proves nothing")
 @pytest.mark.parametrize("kind", ["bolt", "neo4j", "qdrant", "cognee", "qmd", "mem0"])
 async def test_an_open_port_proves_nothing(kind: str) -> None:
     """A web page, a JSON list, somebody else's API, one that hangs up and one that says nothing are none of them."""

@@ -30,8 +30,8 @@ def written(folder: Path, **notes: str) -> Path:
 
 
 @pytest.mark.feature(
-    "… by real headings of the notes that say most: no tags, no comments in code, no front matter",
-    of="`fusion init`: from nothing to a first answer",
+    "… its first question uses real headings of the richest notes: no tags, no comments in code, no front matter",
+    of="`fusion init` goes from nothing",
 )
 def test_only_headings_are_topics(tmp_path: Path) -> None:
     """No tag, no comment in code, nothing of the front matter."""
@@ -128,8 +128,9 @@ def test_empty_notes_have_no_topics(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… of any language, of one word, with emoji, among 10,000 notes within its time",
-    of="`fusion init`: from nothing to a first answer",
+    "… its first question works for headings in any language, of one word, with emoji, among 10,000 "
+    "notes in bounded time",
+    of="`fusion init` goes from nothing",
 )
 def test_ten_thousand_notes_are_not_all_read(tmp_path: Path) -> None:
     """A bounded number of files, and none after the time that there is."""

@@ -88,7 +88,7 @@ async def test_a_request_with_the_token_does_not_take_the_place_of_a_notes_line(
 
 
 @pytest.mark.feature(
-    "… nor keep a section out by its natural key",
+    "… nor keep a section out by using its natural key",
     of="a request with the token does not take the place of a note's line",
 )
 async def test_a_claim_with_a_sections_revision_does_not_keep_the_section_out(tmp_path: Path) -> None:
@@ -101,7 +101,8 @@ async def test_a_claim_with_a_sections_revision_does_not_keep_the_section_out(tm
 
 
 @pytest.mark.feature(
-    "… nor is it retired with the file", of="a request with the token does not take the place of a note's line"
+    "… nor is such a memory retired with the file",
+    of="a request with the token does not take the place of a note's line",
 )
 async def test_an_ingest_does_not_retire_a_claim_as_if_it_were_of_the_file(tmp_path: Path) -> None:
     home, note = tmp_path / "home", written(tmp_path / "notes")
@@ -127,7 +128,7 @@ async def test_a_request_with_the_token_does_not_edit_a_sessions_turn(tmp_path: 
         assert await members_of(client, TRUTH)
 
 
-@pytest.mark.feature("only the gateway's own readers of files may retire a note's lines")
+@pytest.mark.feature("only the gateway's own file readers may retire a note's lines")
 @pytest.mark.parametrize("sent", [None, "t0ken", "x" * 43])
 async def test_retire_without_the_readers_key_is_refused_and_retires_nothing(tmp_path: Path, sent: str | None) -> None:
     """Retired lines leave no record in the audit, so the token alone must not be enough. A dry run only counts."""
@@ -143,7 +144,7 @@ async def test_retire_without_the_readers_key_is_refused_and_retires_nothing(tmp
         assert not await members_of(client, TRUTH)
 
 
-@pytest.mark.feature("only the key of the home's readers makes a reader of files")
+@pytest.mark.feature("only the home's reader key makes a program a file reader")
 async def test_only_the_readers_key_makes_a_reader(tmp_path: Path) -> None:
     """Neither another key nor the home's token; and only as long as nobody else can read the key."""
     home, note = tmp_path / "home", written(tmp_path / "notes")
@@ -158,7 +159,7 @@ async def test_only_the_readers_key_makes_a_reader(tmp_path: Path) -> None:
         assert not is_reader(home, key)
 
 
-@pytest.mark.feature("… of the home's owner", of="only the key of the home's readers")
+@pytest.mark.feature("… and only for the home's owner", of="only the home's reader key makes")
 async def test_a_tenants_key_with_the_readers_key_claims_nothing(tmp_path: Path) -> None:
     """Files are read for the home's owner."""
     home, note = tmp_path / "home", written(tmp_path / "notes")

@@ -83,7 +83,7 @@ def test_command_writes_no_progress_without_terminal(home: Path, tmp_path: Path)
 
 
 @pytest.mark.feature(
-    "a folder with a `fusion.py` of a stranger's: the server that is started there does not run it",
+    "a stranger's `fusion.py` in the working folder is not run by a server that is started there",
     part="faults/clients",
 )
 def test_a_server_takes_nothing_from_the_folder_it_was_started_in(home: Path, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_concurrent_commands_start_one_server(home: Path) -> None:
     assert holder.serves
 
 
-@pytest.mark.row("A044", "a killed server is replaced and nothing kept is lost")
+@pytest.mark.row("A044", "a killed server is replaced, and nothing stored is lost")
 def test_killed_server_is_replaced(home: Path) -> None:
     """kill -9 leaves a record and a lock file behind; neither is taken for a server, and nothing kept is lost."""
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home)["memories"][0]
@@ -205,7 +205,7 @@ def test_direct_locks_the_home(home: Path) -> None:
     assert f"process {record.pid} (fusion serve" in problem["detail"]
 
 
-@pytest.mark.feature("SIGTERM finishes what is under way")
+@pytest.mark.feature("SIGTERM finishes running requests")
 def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
     """The record goes first, the process leaves with 0, the home is free."""
     with start("serve", "--home", home, "--port", 0, "--json") as process:
@@ -222,7 +222,7 @@ def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
     assert owner(home) is None
 
 
-@pytest.mark.feature("… and has to be asked for by name; the log says what it means", of="serving without a token")
+@pytest.mark.feature("… and must be requested by name; the log says what it means", of="serving without a token")
 def test_serve_without_token_warns(home: Path) -> None:
     """Then every local user is let in; a line of the log says so. Without the option 401 says how to get the token."""
     for option, status in ((), 401), (("--no-token",), 200):
@@ -300,7 +300,9 @@ def in_the_journal(home: Path) -> list[str]:
         return [text for (text,) in db.execute("select text from event order by seq")]
 
 
-@pytest.mark.row("A044", "`kill -9` of server or client while ingesting 5,000 lines: each line once")
+@pytest.mark.row(
+    "A044", "after `kill -9` of server or client during an ingest of 5,000 lines, each line is stored once"
+)
 @pytest.mark.parametrize("killed", ["server", "client"])
 def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path, killed: str) -> None:
     """Whichever process dies, running it again brings in every line, exactly once, in its order."""
@@ -325,7 +327,7 @@ def test_kill_9_in_the_middle_of_ingesting_5000_lines(home: Path, tmp_path: Path
     assert (again["stored"], again["duplicates"]) == (0, 5000)
 
 
-@pytest.mark.feature("… and ends with Ctrl-C, which is no failure", of="`fusion ingest --watch` remembers what")
+@pytest.mark.feature("… it ends with Ctrl-C, which is no failure", of="`fusion ingest --watch` stores")
 def test_ingest_watch_remembers_changes_until_ctrl_c(home: Path, tmp_path: Path) -> None:
     """One line of JSON a round; Ctrl-C is no failure."""
     session = tmp_path / f"{SESSION}.jsonl"
@@ -343,8 +345,7 @@ def test_ingest_watch_remembers_changes_until_ctrl_c(home: Path, tmp_path: Path)
 
 
 @pytest.mark.feature(
-    "`[notes]`: a server that follows a folder has every backend answer what stands there now, also after it was "
-    "killed",
+    "`[notes]`: every backend answers with the current state of a followed folder, also after a kill",
 )
 def test_server_answers_from_a_followed_folder(home: Path, tmp_path: Path) -> None:
     """Edited and deleted while a server runs, and while none does; one that was killed in between is made up for."""

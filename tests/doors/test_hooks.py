@@ -152,7 +152,7 @@ class TestRecall:
         assert is_silent("user-prompt-submit", printed)
         assert memory.requests == []
 
-    @pytest.mark.row("A157", "our own block is no part of a question")
+    @pytest.mark.row("A157", "the gateway's own block is not part of a question")
     def test_question_of_removes_our_own_block(self) -> None:
         """Whole, cut off at its end, cut off at its beginning; what was typed around it is asked."""
         ask = "where do chains come from?"
@@ -174,10 +174,10 @@ class TestRecall:
         assert asked[:2000] == prompt[:2000]
         assert asked[-2000:] == prompt[-2000:]
 
-    @pytest.mark.feature("a session begins with a few memories of its project")
+    @pytest.mark.feature("a session starts with a few memories of its project")
     @pytest.mark.feature(
-        "… at a session's start the hook recalls what matters of any day, within its budget",
-        of="Markdown: the layout",
+        "… at the start of a session, the hook recalls what matters of any day, within its budget",
+        of="Markdown: the layout of a workspace",
     )
     async def test_session_start_hook_returns_memories_of_the_project(
         self, memory: FakeFusion, home: Path, tmp_path: Path
@@ -326,7 +326,9 @@ class TestFailOpen:
         assert is_silent(event, printed)
         assert len(notice.splitlines()) == 1
 
-    @pytest.mark.row("A096", "A104", "a hook whose server does not answer in time is silent, and the agent goes on")
+    @pytest.mark.row(
+        "A096", "A104", "a hook whose server does not answer in time prints nothing, and the agent continues"
+    )
     async def test_hook_gives_up_on_a_hanging_server(self, memory: FakeFusion, home: Path) -> None:
         """The hook's own deadline cuts it: the agent goes on."""
         memory.hold = asyncio.Event()
@@ -336,7 +338,7 @@ class TestFailOpen:
         assert is_silent("user-prompt-submit", printed)
         assert "did not answer in time" in notice
 
-    @pytest.mark.row("A104", "a hook's own deadline ends any wait")
+    @pytest.mark.row("A104", "a hook's own deadline ends every wait")
     def test_hook_time_limit_interrupts_any_wait(self) -> None:
         """A pipe that nobody closes blocks a read; the limit breaks into it, past `except Exception` and OSError."""
         reading, writing = os.pipe()
@@ -420,7 +422,7 @@ def kept(home: Path) -> list[tuple[str, str]]:
 class TestCapture:
     @pytest.mark.row(
         "A150",
-        "a turn is captured once, without tools, thoughts, sidechains, private parts and our own block",
+        "a turn is captured once, without tools, thoughts, sidechains, private parts and the gateway's own block",
     )
     def test_capture_keeps_a_turn_once_and_only_what_was_said(self, real: Path, talk: Talk) -> None:
         """Prompt and reply; no tool results, thoughts, sidechains, reminders, nor our own block however it was cut."""
@@ -440,7 +442,7 @@ class TestCapture:
         assert hook("pre-compact", talk.payload(trigger="auto"), "--home", real) == ({}, "")
         assert kept(real) == expected
 
-    @pytest.mark.feature("a hook and `fusion ingest` of the same transcript keep nothing twice")
+    @pytest.mark.feature("a hook and `fusion ingest` of one transcript store nothing twice")
     def test_capture_adds_the_next_turn(self, real: Path, talk: Talk) -> None:
         """Each hook goes on where the last one stopped; what `fusion ingest` then reads is known already."""
         talk.add("user", "where do our chains come from?")
@@ -460,7 +462,7 @@ class TestCapture:
         assert hook("stop", payload, "--home", real) == ({}, "")
         assert owner(real) is None
 
-    @pytest.mark.feature("a reply that no transcript has is kept once")
+    @pytest.mark.feature("a reply that is in no transcript is stored once")
     def test_capture_keeps_a_reply_without_transcript_once(self, real: Path, talk: Talk) -> None:
         """last_assistant_message is all there is; its session, speaker and words make a retry a no-op."""
         payload = talk.payload(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
@@ -493,7 +495,7 @@ class TestCapture:
             ("user", "where do our chains come from?"),
         ]
 
-    @pytest.mark.feature("before a compaction everything that was said is kept")
+    @pytest.mark.feature("before a compaction, everything that was said is stored")
     def test_pre_compact_hook_keeps_everything(self, real: Path, talk: Talk) -> None:
         """250 turns are three batches of at most 100; a second time, none of them again."""
         for number in range(250):
@@ -504,7 +506,7 @@ class TestCapture:
                 assert client.settle(30)["settled"]
                 assert client.backends()["backends"][0]["items"] == 250
 
-    @pytest.mark.feature("the end of a session is answered at once and kept in the background")
+    @pytest.mark.feature("the end of a session is answered at once and stored in the background")
     def test_session_end_hook_answers_at_once_and_keeps_in_background(self, real: Path, talk: Talk) -> None:
         """Claude Code leaves after 1.5 s: the hook's caller sees its pipes closed, and a process of its own goes on."""
         talk.add("user", "where do our chains come from?")
@@ -514,7 +516,7 @@ class TestCapture:
             pass
         assert kept(real) == [("user", "where do our chains come from?")]
 
-    @pytest.mark.row("A051", "another session recalls what this one said")
+    @pytest.mark.row("A051", "one session recalls what another said")
     def test_capture_is_recalled_in_another_session(self, real: Path, talk: Talk) -> None:
         """The point of it all: said in one session, found before a prompt of another."""
         talk.add("user", "Our chains come from Kedjan in Uppsala.")
@@ -540,7 +542,7 @@ class TestCapture:
 
 
 class TestServer:
-    @pytest.mark.feature("a prompt starts the server and goes on without it when that takes too long")
+    @pytest.mark.feature("a prompt starts the server and continues without it if that takes too long")
     def test_prompt_hook_starts_the_server(self, real: Path) -> None:
         """With no time to wait at all, this prompt goes on without; the server comes, and answers the next."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 0\n")
@@ -570,8 +572,8 @@ class TestServer:
         assert (context("user-prompt-submit", printed), notice) == ("", "")
 
     @pytest.mark.feature(
-        "two MCP servers, three hooks, a command and a program in the same second on a home without a server: one "
-        "server, all answered"
+        "two MCP servers, three hooks, a command and a program that start in the same second on one "
+        "home share one server and all get answers"
     )
     async def test_concurrent_hooks_command_and_client_share_one_server(self, real: Path, talk: Talk) -> None:
         """Two MCP servers, three hooks, a command, a program, in the same second on a home without a server: one server
@@ -712,7 +714,7 @@ class TestPlugin:
         assert self.run(tmp_path, "hook", "stop", "a b", FUSION_COMMAND=str(fake)).stdout == "hook|stop|a b|"
         assert os.access(PLUGIN / "scripts" / "fusion", os.X_OK)
 
-    @pytest.mark.feature("the plugin without the command holds nothing up and says what to install")
+    @pytest.mark.feature("the plugin without the installed command delays nothing and says what to install")
     def test_plugin_script_without_fusion_holds_nothing_up(self, tmp_path: Path) -> None:
         """A copy of the plugin without memory-fusion: hooks exit 0; a session's first one says what is missing."""
         copy = tmp_path / "cache" / "a" / "b" / "scripts"

@@ -166,7 +166,7 @@ class TestCalls:
         [asked] = fusion.requests
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
 
-    @pytest.mark.feature("MCP: what a search names, `memory_get` reads, by ref or by path with `from` and `lines`")
+    @pytest.mark.feature("MCP: `memory_get` reads what a search returned, by ref or by path with `from` and `lines`")
     async def test_memory_search_returns_memories_with_places(self) -> None:
         """What a hit names is what memory_get takes, and its text cannot close the fence."""
         async with connected(Documented()) as client:
@@ -193,8 +193,8 @@ class TestCalls:
                 assert said(result).startswith("<memories nonce=")
 
     @pytest.mark.feature(
-        '"remember this" goes to disk at once (`memory_store`); MEMORY.md itself is its owner\'s and never '
-        "written: the gateway's durable facts stand in its own folder",
+        "\"remember this\" is written at once (`memory_store`) to the gateway's own folder; the user's "
+        "MEMORY.md is never written",
     )
     async def test_memory_store_keeps_agent_as_origin(self, fusion: FakeFusion) -> None:
         """What the model says goes through; that a model said it is noted."""
@@ -220,7 +220,7 @@ class TestCalls:
         assert said(result) == "m1z is forgotten: markdown hidden."
         assert fusion.forgettings == []
 
-    @pytest.mark.feature("… MCP says what went with it", of="the same words, kept more than once")
+    @pytest.mark.feature("… and MCP names what was forgotten with it", of="duplicates in the same words")
     async def test_memory_forget_reports_what_else_went(self) -> None:
         """The copies in the same words, by their refs: the model must not speak of one."""
 
@@ -233,7 +233,7 @@ class TestCalls:
         assert said(result) == "m1z is forgotten, and with it m2, m3: markdown hidden."
         assert done(result)["memories"][0]["also"] == ["m2", "m3"]
 
-    @pytest.mark.feature("MCP: `memory_forget` shows what a query means before it forgets it")
+    @pytest.mark.feature("MCP: `memory_forget` previews the memories of a query before it forgets them")
     async def test_memory_forget_by_query_is_dry_run_first(self, fusion: FakeFusion) -> None:
         """And nothing is forgotten until the same is asked with dry_run false; fenced, for it is recalled text."""
         asked = {"query": "the move to Postgres", "user_id": "ada"}
@@ -310,7 +310,7 @@ class TestScope:
         assert fusion.requests[0].scope == whose
         assert fusion.kept[0][0].scope == replace(whose, audience="private")
 
-    @pytest.mark.row("A156", "MCP: a scope that is fixed where it is set up cannot be left by a model")
+    @pytest.mark.row("A156", "MCP: a model cannot leave a scope that was fixed at setup")
     async def test_model_cannot_leave_the_fixed_scope(self, fusion: FakeFusion) -> None:
         """Another user is refused, and nobody is asked; the same one is not, and a project only boosts."""
         async with connected(fusion, user_id="ada", project="kedjan") as client:
@@ -339,7 +339,7 @@ DOWN: Mapping[str, FusionError] = {
 class TestFailOpen:
     """An agent without its memory is still an agent."""
 
-    @pytest.mark.feature("MCP: recall fails open with a notice; what was not stored is an error")
+    @pytest.mark.feature("MCP: recall fails open with a notice; a failed write is an error")
     @pytest.mark.parametrize("error", DOWN.values(), ids=DOWN.keys())
     async def test_recall_errors_become_an_empty_result_with_notice(self, error: FusionError) -> None:
         """One line that says why, and no tool error."""
@@ -451,7 +451,7 @@ class TestHttp:
             assert done(await client.call_tool("memory_fuse", ASKED))["memories"][0]["ref"] == "m1z"
 
     @pytest.mark.feature(
-        "… and the handshake of 2025, at the same address", of="MCP over HTTP: today's stateless protocol"
+        "… and the handshake of the 2025 protocol, at the same address", of="MCP over HTTP: today's stateless protocol"
     )
     async def test_http_serves_a_client_of_2025(self, fusion: FakeFusion) -> None:
         """The handshake, without a session; the official client, and each message by hand."""
@@ -479,7 +479,7 @@ class TestHttp:
                 called = (await http.post("/mcp", json=CALL)).json()["result"]
                 assert called["structuredContent"]["memories"] == [{"ref": "m1z", "score": 0.8}]
 
-    @pytest.mark.feature("… a bare GET holds no place", of="MCP over HTTP: today's stateless protocol")
+    @pytest.mark.feature("… a bare GET uses no slot", of="MCP over HTTP: today's stateless protocol")
     @pytest.mark.parametrize("method", ["GET", "DELETE"])
     async def test_http_refuses_streams_and_sessions(self, fusion: FakeFusion, method: str) -> None:
         """405 at once, as a server without streams may: a bare GET holds no place and no probe up."""
@@ -489,7 +489,7 @@ class TestHttp:
             assert answer.headers["content-type"] == "application/problem+json"
 
     @pytest.mark.feature(
-        "… through the same gate: Host, Origin, media type, size", of="MCP over HTTP: today's stateless protocol"
+        "… with the same checks: Host, Origin, media type, size", of="MCP over HTTP: today's stateless protocol"
     )
     async def test_http_refuses_requests_without_key(self, fusion: FakeFusion) -> None:
         """A rebound name, a foreign page, a form, an oversized body: nothing of it reaches a tool."""
@@ -675,7 +675,7 @@ class TestStdio:
             assert done(await two.call_tool("memory_get", {"ref": kept[0]}))["text"] == texts[0]
         assert running_server(home) is not None
 
-    @pytest.mark.feature("`fusion mcp` answers where no server can start")
+    @pytest.mark.feature("`fusion mcp` answers even if no server can start")
     async def test_stdio_answers_when_no_server_can_start(self, home: Path) -> None:
         """A home whose server cannot start: the tools are there, recall is empty and says why, storing is an error."""
         (home / "fusion.toml").write_text("nonsense = true\n")

@@ -85,7 +85,9 @@ def test_openapi_has_examples_for_every_operation(method: str, path: str, operat
 ROUTES = [route for route in router.routes if isinstance(route, APIRoute)]
 
 
-@pytest.mark.feature("every request and reply is declared once; the document and its examples come from that")
+@pytest.mark.feature(
+    "every request and reply is declared once; the OpenAPI document and its examples come from that declaration"
+)
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_openapi_examples_fit_requests_and_replies(route: APIRoute) -> None:
     """Each example passes the very models that check requests and declare replies."""
@@ -100,7 +102,7 @@ def test_openapi_examples_fit_requests_and_replies(route: APIRoute) -> None:
 
 @pytest.mark.feature(
     "… each reply of the suite is compared with its declaration",
-    of="every request and reply is declared once; the document and its examples come from that",
+    of="every request and reply is declared",
 )
 def test_reply_check_notices_undeclared_fields() -> None:
     """The contract would hold of nothing if it let everything pass."""

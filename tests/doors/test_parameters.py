@@ -192,7 +192,7 @@ def test_every_call_of_the_client_has_a_model() -> None:
     assert functions == MODELS.keys() | WITHOUT
 
 
-@pytest.mark.feature("the client, the MCP tools and the commands take what the requests declare")
+@pytest.mark.feature("the client, the MCP tools and the commands accept the parameters that the requests declare")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_client_takes_what_the_model_declares(name: str) -> None:
     """Names, types, defaults and what is required; and each field of the model can be said."""

@@ -47,7 +47,7 @@ def test_plain_text_has_no_control_characters(text: str) -> None:
     assert terminal.plain(plain) == plain
 
 
-@pytest.mark.feature("… `--json` escapes them, and says the same", of="no escape sequence")
+@pytest.mark.feature("… `--json` escapes them and keeps the content", of="no escape sequence")
 @given(WORDS)
 def test_json_is_escaped_and_says_the_same(text: str) -> None:
     """A program reads every character; a terminal gets none that it obeys."""

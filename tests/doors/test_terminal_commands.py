@@ -119,7 +119,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.mark.feature(
-    "… shown for init, ingest, undo, doctor, repair, allow, serve and the hooks", of="no escape sequence of a name"
+    "… in init, ingest, undo, doctor, repair, allow, serve and the hooks", of="no escape sequence of a name"
 )
 def test_ingest_and_undo_show_no_foreign_sequence(place: Place) -> None:
     """Bars, the summary, the preview, the question and what was taken back."""
@@ -146,7 +146,7 @@ with bars(False) as shown:
 """
 
 
-@pytest.mark.feature("bars are drawn in place on a terminal, and lines for a file go to the file meanwhile")
+@pytest.mark.feature("progress bars are drawn in place on a terminal, and redirected output still goes to its file")
 def test_bars_are_drawn_in_place_and_show_no_foreign_sequence(place: Place, tmp_path: Path) -> None:
     """A warning while a bar is drawn has no colours of others; stdout is a file and gets its line whole."""
     with (tmp_path / "out").open("wb") as out:

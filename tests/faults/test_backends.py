@@ -58,7 +58,7 @@ LEAKS = {
 }
 
 
-@pytest.mark.row("A156", "another tenant's or user's memory: dropped, counted, a security event")
+@pytest.mark.row("A156", "a memory of another tenant or user is dropped, counted, and logged as a security event")
 @pytest.mark.parametrize("leak", LEAKS)
 async def test_item_of_another_tenant_returned(home: Path, leak: str) -> None:
     """Dropped from /fuse, its receipt and /v1/search; counted; a security event is logged."""
@@ -104,7 +104,7 @@ class Neighbourly(InMemory):
         ]
 
 
-@pytest.mark.feature("… also where a backend calls it a neighbour of one's own", of="another tenant's or user's memory")
+@pytest.mark.feature("… also if a backend returns it as a neighbour", of="a memory of another tenant or")
 async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
     """Neighbours that a backend returns pass the same filter."""
     async with door(settings_of(home, there=f"{__name__}:Neighbourly")) as (_, client):
@@ -117,7 +117,7 @@ async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
 # Credentials
 
 
-@pytest.mark.feature("… `/readyz` names it, and no log has the key", of="401 and 403: left alone for 60 s")
+@pytest.mark.feature("… `/readyz` names it, and no log has the key", of="401 and 403: not asked for 60")
 @pytest.mark.parametrize("code", [401, 403])
 async def test_expired_credential_is_shown_by_readyz(home: Path, code: int) -> None:
     """/readyz and /v1/backends name it while it is left alone; the next probe has the new key; no log has either."""
@@ -156,7 +156,7 @@ def searches(server: Chaos) -> int:
 # Servers that come and go
 
 
-@pytest.mark.feature("up and down: one probe a wait, and every request is answered whole")
+@pytest.mark.feature("a flapping backend gets one probe for each wait, and every request is answered in full")
 async def test_flapping_costs_no_request_anything(home: Path) -> None:
     """Up and down for 300 s: each of 300 requests has the healthy one's memory, and each wait has exactly one probe.
 
@@ -208,7 +208,7 @@ async def test_all_down_is_503_with_coverage(home: Path) -> None:
     assert ready.json()["ready"] is False
 
 
-@pytest.mark.feature("the last one that answers is never left alone")
+@pytest.mark.feature("the last backend that answers is never left alone")
 async def test_the_last_one_that_answers_is_never_ejected(home: Path) -> None:
     """Two of three are dead, and the third fails ten times: it is asked the eleventh time as well, and answers."""
     async with Chaos([MINE]) as server:
@@ -255,7 +255,7 @@ async def process(code: str, *arguments: str) -> AsyncIterator[asyncio.subproces
         await started.communicate()
 
 
-@pytest.mark.feature("a stopped process (SIGSTOP), whose kernel still accepts")
+@pytest.mark.feature("a stopped process (SIGSTOP) whose kernel still accepts connections")
 async def test_stopped_process_is_a_timeout(home: Path) -> None:
     """SIGSTOP: its kernel still accepts connections, and no reply comes. Cut at its budget; back with SIGCONT."""
     async with process(SERVER) as server:
@@ -309,7 +309,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.feature("a gigabyte, endless, announced or a gzip bomb: under 16 MiB more resident memory")
+@pytest.mark.feature("a gigabyte, announced or endless, or a gzip bomb uses less than 16 MiB of memory")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("behaviour", [chaos.flood, chaos.announced_flood, chaos.bomb()])
 async def test_huge_body_in_resident_memory(behaviour: Behaviour) -> None:
@@ -348,7 +348,7 @@ async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
     assert len(fused["block"]) <= 6000
 
 
-@pytest.mark.feature("invalid UTF-8, surrogates, NUL, bidi, tags: the whole reply is clean")
+@pytest.mark.feature("invalid UTF-8, surrogates, NUL, bidi, tags: the whole reply is cleaned")
 @pytest.mark.feature("invisible characters in a block (S2)", part="secrets")
 async def test_invisible_characters_are_removed_and_counted(home: Path) -> None:
     """S2: bidi, zero-width, tag and control characters and broken UTF-8 from a backend; the reply is valid UTF-8."""

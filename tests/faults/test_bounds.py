@@ -35,7 +35,7 @@ def receipt(number: int) -> Receipt:
     return Receipt(f"r{number}", "default", time.time() - 1000 + number, {"user_id": None, "noise": noise}, {})
 
 
-@pytest.mark.feature("receipts keep to their bytes: the oldest go first and the file shrinks")
+@pytest.mark.feature("receipts stay within their bound in bytes: the oldest are deleted and the file shrinks")
 async def test_receipts_keep_to_their_bytes_and_the_oldest_go(tmp_path: Path) -> None:
     """The file shrinks, the newest stay, also in a file that was made without a bound."""
     file = tmp_path / "receipts.sqlite"
@@ -58,7 +58,7 @@ async def test_receipts_keep_to_their_bytes_and_the_oldest_go(tmp_path: Path) ->
     assert file.with_name("receipts.sqlite-wal").exists() is False
 
 
-@pytest.mark.feature("the journal's write-ahead log is cut back to its bound")
+@pytest.mark.feature("the journal's write-ahead log is truncated to its bound")
 async def test_the_journals_log_is_cut_back(tmp_path: Path) -> None:
     """A burst of writes lets it grow; once it is in the file, it has its bound again."""
     file = tmp_path / "journal.sqlite"
@@ -73,7 +73,7 @@ async def test_the_journals_log_is_cut_back(tmp_path: Path) -> None:
     await journal.close()
 
 
-@pytest.mark.feature("a full server log is kept once and begun anew")
+@pytest.mark.feature("a full server log is rotated, and one is kept")
 def test_a_full_log_is_kept_once_and_begun_anew(tmp_path: Path) -> None:
     """Only the file that the process writes to, and only when it is full."""
     log = tmp_path / "server.log"
@@ -93,7 +93,7 @@ def test_a_full_log_is_kept_once_and_begun_anew(tmp_path: Path) -> None:
         os.close(descriptor)
 
 
-@pytest.mark.feature("the cache of vectors keeps to its bytes on the disk, and the latest stay")
+@pytest.mark.feature("the cache of vectors stays within its bound on disk, and the latest stay")
 @pytest.mark.parametrize("dimensions", [384, 1536, 3072])
 def test_vectors_of_texts_keep_to_their_bytes_on_the_disk(tmp_path: Path, dimensions: int) -> None:
     """Some 12 MB of vectors go into a cache of 4 MB, a few at a time; a restart counts what is there."""

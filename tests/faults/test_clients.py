@@ -20,8 +20,8 @@ MINE = {"native_id": "mine", "text": "The bookings database moves to a cluster i
 QUESTION = {"query": "where does the bookings database move?", "user_id": "nadia", "timeout_ms": 60_000}
 
 
-@pytest.mark.feature("who hangs up does not count against a backend")
-@pytest.mark.feature("a client that leaves: its searches are called off, and no breaker counts it")
+@pytest.mark.feature("a client that disconnects does not count against a backend")
+@pytest.mark.feature("a client that disconnects: its searches are cancelled, and no breaker counts it")
 async def test_a_client_that_disconnects_does_not_count_against_a_backend(home: Path) -> None:
     """More clients leave in the middle of a search than failures open a breaker: each search is cancelled, the
     backend stays trusted, and who comes next is answered."""

@@ -126,7 +126,7 @@ async def test_a_forgotten_text_is_in_no_file_of_the_home(home: Path) -> None:
     assert texts_of(home, "lund") != []
 
 
-@pytest.mark.feature("another store's own memory is read and forgotten by the ref that cites it")
+@pytest.mark.feature("another store's own memory is read and forgotten by its cited ref")
 async def test_an_external_item_is_read_and_forgotten_by_its_ref(home: Path) -> None:
     """Shown in a block, read through its own backend, deleted there, and never shown again, restart or not."""
     settings = library(home, "Lending")
@@ -157,7 +157,7 @@ async def test_an_external_item_is_read_and_forgotten_by_its_ref(home: Path) -> 
         assert {"b1", "b9"} <= {hit.native_id for hit in answer.hits}
 
 
-@pytest.mark.feature("… hidden, where it can only be read", of="another store's own memory")
+@pytest.mark.feature("… it is hidden if it is read-only", of="another store's own memory is")
 async def test_a_read_only_external_item_is_hidden(home: Path) -> None:
     """Where it lives it stays; here it is not shown any more. A backend that is down keeps nobody from forgetting."""
     async with Gateway.open(library(home, "Reading")) as fusion:
@@ -180,7 +180,7 @@ async def test_an_external_item_deleted_in_its_backend_is_not_found(home: Path) 
             await fusion.memory(ref, NADIA)
 
 
-@pytest.mark.feature("… by a question, with a look at what that means", of="a question forgets nothing")
+@pytest.mark.feature("… by a question, with a preview", of="forgetting by a question skips")
 async def test_forget_by_query_finds_own_and_external_memories(home: Path) -> None:
     """A look shows refs that can be forgotten one by one; what is forgotten by the query is all of them."""
     async with Gateway.open(library(home, "Lending")) as fusion:
@@ -198,7 +198,7 @@ async def test_forget_by_query_finds_own_and_external_memories(home: Path) -> No
     assert Library.books == ()
 
 
-@pytest.mark.feature("a question forgets nothing that has none of its words")
+@pytest.mark.feature("forgetting by a question skips memories without any of its words")
 async def test_forget_by_query_ignores_memories_without_its_words(home: Path) -> None:
     """What a backend gives for want of better may be recalled; it is not proposed for forgetting."""
     async with Gateway.open(library(home, "Lending")) as fusion:
@@ -247,8 +247,8 @@ async def test_forget_leaves_a_users_own_file_and_hides_its_text(home: Path, tmp
 
 @pytest.mark.row(
     "A165",
-    "… not by an edit of the file that says it, under any name by which that file is followed",
-    of="a tombstone: what was forgotten never comes back",
+    "… an edit of its file does not bring it back, under any name by which that file is followed",
+    of="a tombstone keeps a forgotten",
 )
 async def test_a_forgotten_watched_file_does_not_return_by_an_edit(home: Path, tmp_path: Path) -> None:
     """Ingest calls it notes/a.md; the backend that follows it, whose own folder has that name, calls it otherwise."""
@@ -281,7 +281,7 @@ async def test_a_forgotten_watched_file_does_not_return_by_an_edit(home: Path, t
         assert "flower pot" not in (await fusion.document(followed.place.document, Scope()))["text"]
 
 
-@pytest.mark.feature("a store that was emptied is filled again")
+@pytest.mark.feature("an emptied store is filled again")
 async def test_an_emptied_store_is_filled_again_without_forgotten_memories(home: Path) -> None:
     """Its folder is there and its file is not: it holds nothing, so everything is delivered to it again."""
     settings = settings_of(home, cortex="adapters.cortex:Cortex")
@@ -297,7 +297,7 @@ async def test_an_emptied_store_is_filled_again_without_forgotten_memories(home:
         assert [hit.text for hit in (await fusion.search("cortex", "harbour", NADIA)).hits] == ["kept harbour"]
 
 
-@pytest.mark.feature("… and so is `kill -9` in the middle of forgetting many", of="a crash at any step")
+@pytest.mark.feature("… also after `kill -9` while forgetting many", of="forgetting that crashed at any")
 async def test_kill_9_in_the_middle_of_forgetting_many(home: Path) -> None:
     """40 memories in three real stores; each victim forgets all of them and is killed after some: in the end nothing of
     them is anywhere, each has one line in the audit, and what was not meant is where it was."""

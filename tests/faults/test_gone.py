@@ -31,8 +31,8 @@ CORTEX = "adapters.cortex:Cortex"
 
 
 @pytest.mark.feature(
-    "a home or journal that is deleted, moved, emptied, replaced, cut or overwritten under a running server: "
-    "nothing is acknowledged and lost, `/readyz` says so"
+    "when a home or journal is deleted, moved, emptied, replaced, cut or overwritten under a running "
+    "server, nothing is acknowledged and lost, and `/readyz` says so"
 )
 @pytest.mark.parametrize("name", ACCIDENTS)
 async def test_a_moved_home_acknowledges_nothing(home: Path, name: str) -> None:
@@ -149,7 +149,7 @@ def served(home: Path, config: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.feature(
-    "such a server ends by itself and writes nothing into what is there now; clients start another one"
+    "a server without its home ends by itself and writes nothing into a new one; clients start another server"
 )
 def test_the_server_ends_and_the_client_starts_another(tmp_path: Path) -> None:
     """The home is deleted: a client that still knows the server's address gets its answer from a new one."""
@@ -201,7 +201,7 @@ exit $code
 """
 
 
-@pytest.mark.feature("a server over whose home another disk is mounted acknowledges nothing more, and ends")
+@pytest.mark.feature("a server whose home is hidden by a mount acknowledges nothing more, and ends")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 def test_a_disk_that_is_mounted_over_the_home_ends_the_server(tmp_path: Path) -> None:
     """Nothing is acknowledged or written there, and what was kept before is beneath it."""

@@ -256,8 +256,9 @@ def system(request: pytest.FixtureRequest) -> System:
 )
 @pytest.mark.row(
     "A153",
-    "… tried with: hangs up, promises more than comes, HTML, JSON that ends in the middle, nothing, another schema, "
-    "null, an endless reply, a gigabyte, announced, a bomb, 401, 403, 429, 500, 503, a redirect",
+    "… tried with: a closed connection, too short a body, HTML, truncated JSON, an empty body, "
+    "another schema, null, an endless reply, a gigabyte, an announced one, a bomb, 401, 403, 429, "
+    "500, 503, a redirect",
     of="every adapter over HTTP",
 )
 async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, system: System) -> None:
@@ -282,7 +283,9 @@ async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, syst
     assert sorted(texts(again)) == sorted([DECIDED, THEIRS])
 
 
-@pytest.mark.feature("… hangs, hangs after its headers, trickles: cut by one deadline", of="every adapter over HTTP")
+@pytest.mark.feature(
+    "… a hang, also after the headers, or a trickle is cut by one deadline", of="every adapter over HTTP"
+)
 async def test_an_endless_reply_is_cut(home: Path, system: System) -> None:
     """Silent, silent after its headers, or a byte now and then: the whole exchange has one deadline."""
     async with Chaos() as server, home_of(home, system, server.url, CUT_MS) as (fusion, client):
@@ -310,8 +313,8 @@ async def test_an_unreachable_backend_is_reported(home: Path, system: System) ->
 
 
 @pytest.mark.feature(
-    "… items are judged one by one, scores without sense ignored, ten thousand cut; where its own client reads the "
-    "reply (mem0's library), one item without sense is an invalid answer",
+    "… items are validated one by one, invalid scores ignored, ten thousand truncated; where a client "
+    "library parses the reply (mem0), one invalid item makes the answer invalid",
     of="every adapter over HTTP",
 )
 async def test_items_are_judged_one_by_one(home: Path, system: System) -> None:

@@ -111,7 +111,7 @@ def texts(file: Path, table: str) -> Counter[str]:
 
 
 @pytest.mark.row(
-    "A044", "`kill -9` before each statement of an append; the retry makes it whole, another changes nothing"
+    "A044", "`kill -9` before each statement of an append: the retry completes it, another changes nothing"
 )
 async def test_kill_at_every_statement_of_an_append(tmp_path: Path) -> None:
     """Killed before its 1st, 2nd, … statement until it survives them all: the batch is there whole or not at all.
@@ -148,8 +148,8 @@ async def test_kill_at_every_statement_of_an_append(tmp_path: Path) -> None:
 
 @pytest.mark.row(
     "A044",
-    "… the list of turns is in the journal: `kill -9` at every statement, each turn is distilled once",
-    of="a model distils conversations into memories",
+    "… the queue of turns is in the journal: after `kill -9` at any statement, each turn is distilled once",
+    of="a model distils conversations",
 )
 def test_kill_at_every_statement_of_distilling(tmp_path: Path) -> None:
     """Killed before its 1st, 2nd, … statement until it survives them all: each turn is kept, and distilled once.
@@ -188,8 +188,8 @@ select m.text from event m join delivery using(seq) where m.superseded_by = 'ret
 
 
 @pytest.mark.feature(
-    "… `kill -9` anywhere in an edit leaves nothing of the old text's memories, in the journal or for a store",
-    of="a turn is edited",
+    "… after `kill -9` anywhere in an edit, nothing made from the old text remains, in the journal or for a store",
+    of="memories made from the old text",
 )
 def test_kill_at_any_statement_of_an_edit(tmp_path: Path) -> None:
     """Each victim edits one turn and distils it, killed before its 1st, 4th, … statement: what was made of the old text
@@ -230,7 +230,7 @@ def test_kill_at_random(tmp_path: Path) -> None:
     assert {t.split()[1] for t in kept if t.startswith("turn")} == {t.split()[1] for t in kept if t.startswith("note")}
 
 
-@pytest.mark.row("A044", "killed between one store and the next, also while forgetting: all agree after the restart")
+@pytest.mark.row("A044", "a kill between two stores, also while forgetting: all agree after the restart")
 async def test_kill_between_two_stores(home: Path) -> None:
     """Killed anywhere between the journal, three stores and a forgetting: after the restart all of them agree.
 

@@ -84,8 +84,8 @@ def require_whole(file: Path) -> None:
 
 @pytest.mark.row(
     "A044",
-    "Cortex: fifty real processes killed by `kill -9` while they capture: what was acknowledged is there once, "
-    "whole, and a re-run finishes",
+    "Cortex: after `kill -9` of fifty real processes during capture, what was acknowledged is there "
+    "once and whole, and another run finishes",
 )
 async def test_kill_while_a_cortex_captures(tmp_path: Path, draw: random.Random) -> None:
     """What was acknowledged is in journal and cortex once; what was cut short is there whole or not at all.
@@ -134,8 +134,8 @@ def assert_once(kept: Mapping[str, Memory]) -> None:
 
 
 @pytest.mark.feature(
-    "… during upkeep (lifecycle): the next run ends where an undisturbed one ends",
-    of="Cortex: fifty real processes killed by `kill -9` while they capture",
+    "… during upkeep (lifecycle): the next run ends like an undisturbed one",
+    of="Cortex: after `kill -9` of fifty",
 )
 async def test_kill_during_a_cortex_upkeep(tmp_path: Path, draw: random.Random) -> None:
     """Nothing is lost, and the next run ends like one that was not killed."""
@@ -173,8 +173,8 @@ async def seen(store: Graph) -> tuple[Mapping[int, State], set[str]]:
 
 
 @pytest.mark.feature(
-    "… while they migrate it: the run after verifies it by the checksum",
-    of="Cortex: fifty real processes killed by `kill -9` while they capture",
+    "… during a migration: the next run verifies it by the checksum",
+    of="Cortex: after `kill -9` of fifty",
 )
 async def test_kill_while_a_cortex_moves_to_another_store(tmp_path: Path, draw: random.Random) -> None:
     """The source is as it was; each memory is in the target once, as it was, when the run after has verified it."""

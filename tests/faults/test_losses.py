@@ -76,7 +76,7 @@ async def noted(client: httpx.AsyncClient, words: str) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("name", STORES)
-@pytest.mark.feature("a store that loses memories while the server runs is named, with what fills it anew")
+@pytest.mark.feature("a store that loses memories while the server runs is reported, with how to fill it again")
 async def test_a_store_that_loses_rows_is_named_while_the_server_runs(home: Path, name: str) -> None:
     """By `/readyz`, status and every answer, with what to do; also though memories were added since."""
     async with door(settings(home, name, compare_s=3600)) as (fusion, client):
@@ -115,7 +115,7 @@ async def noted_count(home: Path, name: str, events: int) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.feature("a loss of a store stays named over a restart, until the store was filled anew")
+@pytest.mark.feature("a store's loss is reported also after a restart, until the store is filled again")
 async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(home: Path) -> None:
     """It stays named over a restart; once its folder is moved away the store gets everything again."""
     chosen = settings(home, "cortex")
@@ -134,7 +134,7 @@ async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(h
         assert not any("are gone" in note for note in (await client.get("/readyz")).json()["notes"])
 
 
-@pytest.mark.feature("a memory that the gateway itself removes counts as no loss")
+@pytest.mark.feature("a memory that the gateway itself removes is not counted as a loss")
 async def test_deletions_of_the_gateway_are_no_loss(home: Path) -> None:
     """Forgetting, superseding and undoing an ingest, with comparisons in between and a restart."""
     chosen = settings(home, *STORES, compare_s=3600)
@@ -156,7 +156,7 @@ async def test_deletions_of_the_gateway_are_no_loss(home: Path) -> None:
         assert await fusion.health.compare() == {}
 
 
-@pytest.mark.feature("a journal that loses events while the server runs is only read from then on")
+@pytest.mark.feature("a journal that loses events while the server runs becomes read-only")
 async def test_a_journal_that_loses_rows_is_only_read_and_repaired(home: Path) -> None:
     """Named though memories were added since; nothing more is written, and the stores give everything back."""
     chosen = settings(home, "cortex", compare_s=3600)
@@ -340,9 +340,7 @@ async def take(home: Held, lines: set[int], action: str, deletions: str, deliver
 @examples(max_examples=40, deadline=None)
 @example(steps=[({0, 1}, "", "done", "done"), ({1}, "", "done", "done"), ({0}, "", "done", "")], lost=1)
 @given(steps=st.lists(STEPS, min_size=3, max_size=8), lost=st.integers(1, 6))
-@pytest.mark.feature(
-    "a loss is reported exactly when another program deleted memories from a store, and no longer than that"
-)
+@pytest.mark.feature("a loss is reported exactly while memories that another program deleted are missing from a store")
 def test_losses_are_reported_only_and_always_for_deletions_of_others(
     steps: list[tuple[set[int], str, str, str]], lost: int
 ) -> None:

@@ -84,8 +84,8 @@ def current(home: Path) -> set[str]:
 
 
 @pytest.mark.feature(
-    "a journal that lost what its stores hold is named, degraded and only read; `fusion repair` makes it anew from "
-    "them, with a preview"
+    "a journal that lost what its stores hold is reported, degraded and read-only; `fusion repair` "
+    "rebuilds it from them, with a preview"
 )
 @pytest.mark.parametrize("name", DAMAGES)
 async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tmp_path: Path, name: str) -> None:
@@ -130,7 +130,7 @@ async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tm
         assert (home / done.kept_as).exists()
 
 
-@pytest.mark.feature("`fusion doctor` names a lost journal")
+@pytest.mark.feature("`fusion doctor` reports a lost journal")
 async def test_doctor_names_a_lost_journal(home: Path, tmp_path: Path) -> None:
     await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
     assert not [one for one in examine(home) if one.check == "journal"]
@@ -154,7 +154,7 @@ async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path:
     assert current(home) == kept
 
 
-@pytest.mark.feature("repair keeps forgotten what surviving tombstones name")
+@pytest.mark.feature("repair restores nothing that a surviving tombstone covers")
 async def test_recovered_tombstones_hide_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
     """Forgotten while a store could not be asked, then the journal is damaged: repair does not bring it back."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
@@ -173,7 +173,7 @@ async def test_recovered_tombstones_hide_what_a_store_still_has(home: Path, tmp_
         assert text(7) not in {hit.text for hit in (await fusion.search("cortex", text(7), NADIA, 50)).hits}
 
 
-@pytest.mark.feature("repair that was interrupted is finished by the next start")
+@pytest.mark.feature("an interrupted repair is finished by the next start")
 async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path, tmp_path: Path) -> None:
     """Killed when the new journal was whole and the old one's log already moved: the next start has the new one."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
@@ -192,7 +192,7 @@ async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path,
     assert not work.exists()
 
 
-@pytest.mark.feature("repair gives memories their refs back where the old journal still lists their deliveries")
+@pytest.mark.feature("repair restores refs if the old journal still lists the deliveries")
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_refs_come_back_where_the_old_journal_lists_their_deliveries(home: Path, backend: str) -> None:
     """Rows of events are gone and those of deliveries are left: every memory has its ref again, in every store."""

@@ -87,7 +87,7 @@ def copied(file: Path, folder: Path) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-@pytest.mark.feature("disk full: 507, nothing half-written, reads go on, and writes when there is space again")
+@pytest.mark.feature("disk full: 507, nothing partial; reads continue, and writes when there is space again")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 def test_disk_full(tmp_path: Path) -> None:
     """A real disk of 2 MB: 507 as problem+json, nothing half-written, reads go on; with space again, so do writes."""
@@ -133,7 +133,7 @@ def test_disk_full(tmp_path: Path) -> None:
 # Another writer
 
 
-@pytest.mark.feature("another writer: 5 s of patience, then 503 with Retry-After, and readers never wait")
+@pytest.mark.feature("another writer: after 5 s of waiting 503 with Retry-After; readers never wait")
 async def test_locked_by_another_writer(home: Path) -> None:
     """A writer waits up to 5 s and then gets 503 with Retry-After; questions are answered meanwhile."""
     assert BUSY_S == 5.0
@@ -166,7 +166,7 @@ async def test_locked_by_another_writer(home: Path) -> None:
 # Files
 
 
-@pytest.mark.row("A124", "files that are empty, binary, of 100 MB, linked out, gone or growing")
+@pytest.mark.row("A124", "files that are empty, binary, of 100 MB, linked outside, deleted or growing")
 def test_files_of_every_wrong_kind(tmp_path: Path) -> None:
     """Empty, binary, 100 MB, a link out of the folder, gone, changed while read: each is named, the others are done."""
     notes = tmp_path / "notes"
@@ -225,7 +225,9 @@ class Moody(FakeEmbedder):
             raise ModelMissing("the model is away")
 
 
-@pytest.mark.row("A088", "the embedder is down: words at once, vectors when it is back, counted meanwhile")
+@pytest.mark.row(
+    "A088", "the embedder is down: search by words at once, vectors when it is back; the missing ones are counted"
+)
 async def test_embedder_down(home: Path) -> None:
     """Found by its words at once, degraded and with the missing vectors counted; by its meaning when it is back."""
     backends = {"cortex": {"adapter": CORTEX}}
@@ -268,7 +270,7 @@ def flip(folder: Path, pattern: str) -> None:
 
 
 @pytest.mark.feature(
-    "… and while the server runs: found by a periodic look, written again from its source",
+    "… and while the server runs: found by a periodic check, rebuilt from its source",
     of="a corrupt index at the start",
 )
 async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
@@ -299,7 +301,7 @@ async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… vectors serve for words, and other backends for this one, meanwhile", of="a corrupt index at the start"
+    "… meanwhile vectors replace words, and other backends replace this one", of="a corrupt index at the start"
 )
 async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> None:
     """By its words a rebuilding backend cannot be searched: the other one answers, and the answer is degraded."""
@@ -319,7 +321,7 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
     assert statuses(again) == {"cortex": "ok", "triples": "ok"}
 
 
-@pytest.mark.feature("corrupt truth of a backend, while the server runs: said in /readyz and in each answer")
+@pytest.mark.feature("a backend's damaged source data is reported in /readyz and in each answer, while the server runs")
 async def test_a_damaged_source_of_truth_is_reported_and_never_replaced(home: Path) -> None:
     """A store that is not derived: the look says which and how to fix it, /readyz and every answer say degraded."""
     async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
@@ -379,7 +381,7 @@ def ruin(file: Path, *names: str) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.feature("a corrupt journal: read only, degraded, never replaced; what was forgotten stays so")
+@pytest.mark.feature("a corrupt journal is read-only, degraded, and never replaced; what was forgotten stays so")
 @pytest.mark.parametrize("part", DAMAGED)
 async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
     """Never replaced, never silently empty: questions are answered and say what is wrong; writing is refused with the
@@ -420,7 +422,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
     assert journal.read_bytes() == before
 
 
-@pytest.mark.feature("… and one of which nothing can be read", of="a corrupt journal: read only")
+@pytest.mark.feature("… also if nothing of it can be read", of="a corrupt journal is read-only")
 async def test_an_unreadable_journal_is_kept_and_refused(home: Path) -> None:
     """No database at all: the home does not open, and the file is left as it is with its fix named."""
     async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):

@@ -55,7 +55,7 @@ def test_hostile_home_reaches_nothing_through_any_door(home: str, door: str) -> 
 
 
 @pytest.mark.feature(
-    "… links, keys of other programs and strangers' servers not even where the user has allowed it",
+    "… links, keys of other programs and strangers' servers do not work even if the user has allowed the home",
     of="nothing escapes from a hostile home",
 )
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_redacting_twice_changes_nothing(pieces: list[str], between: str) -> Non
 KEY_LINES = "\n".join(["aezHBUEYL4VVYAVcxcTMnwTR01lpu2fa79JYDs6pCqyCIxuDLwWbm4/1L9RKJaxE"] * 3)
 
 
-@pytest.mark.feature("… a private key line by line, so that line numbers stay", of="secrets of 105 kinds")
+@pytest.mark.feature("… a private key is masked line by line, so that line numbers stay", of="secrets of 105 kinds")
 @pytest.mark.parametrize(
     "key",
     [

@@ -25,8 +25,8 @@ pairs = st.sampled_from([("acme", "globex"), ("default", "globex"), ("acme", "de
 
 # An example asks 200 questions of two homes: to shrink one that fails would take minutes.
 @pytest.mark.feature(
-    "… no field of any reply to one depends on what another does: scores, refs, totals, order",
-    of="each tenant has a journal",
+    "… no field of a reply to one tenant depends on what another does: scores, refs, totals, order",
+    of="each tenant has its own journal",
 )
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(who=pairs, mine=st.lists(acts, min_size=2, max_size=6), theirs=st.lists(rare, min_size=1, max_size=6))
@@ -47,7 +47,7 @@ async def test_replies_with_vectors_do_not_depend_on_another_tenant(tmp_path: Pa
     assert different == []
 
 
-@pytest.mark.feature("… no reply says how common another tenant's words are", of="each tenant has a journal")
+@pytest.mark.feature("… no reply reveals how common another tenant's words are", of="each tenant has its own journal")
 async def test_replies_do_not_reveal_words_of_another_tenant(tmp_path: Path) -> None:
     """Of forty words that another tenant uses: no score, count or expansion of a query shows one."""
     assert await oracle(tmp_path, ("acme", "globex"), **WORDS_ONLY) == []

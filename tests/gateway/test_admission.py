@@ -47,9 +47,7 @@ def at_rest() -> float:
     return 0.0
 
 
-@pytest.mark.feature(
-    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
-)
+@pytest.mark.feature("few questions compute at once, more may wait for servers; each gets its turn")
 def test_limit_stays_at_start_while_cpu_bound() -> None:
     """192 questions of 0.1 s over a busy core: 4 at a time, so the last one ends after 192 / 4 × 0.1 = 4.8 s."""
 
@@ -63,9 +61,7 @@ def test_limit_stays_at_start_while_cpu_bound() -> None:
     assert run(work()) == pytest.approx(4.8)
 
 
-@pytest.mark.feature(
-    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
-)
+@pytest.mark.feature("few questions compute at once, more may wait for servers; each gets its turn")
 def test_limit_rises_to_the_maximum_while_waiting() -> None:
     """Slow servers and an idle process: the limit doubles at each adjustment (4, 8, 16, 32, 64) up to the maximum."""
 
@@ -171,9 +167,7 @@ def test_slot_of_a_cancelled_question_goes_to_the_next() -> None:
     assert run(work()) == [2]
 
 
-@pytest.mark.feature(
-    "few questions at once while the process computes, more while it waits for servers; each gets its turn"
-)
+@pytest.mark.feature("few questions compute at once, more may wait for servers; each gets its turn")
 @given(
     questions=st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5)), max_size=40),
     most=st.integers(1, 12),

@@ -194,7 +194,7 @@ class TestLifeOfAMemory:
         """The same without a model."""
         await from_first_to_last(home, embedded(home), EMBEDDED)
 
-    @pytest.mark.feature("one memory's life over the four embedded backends and the real model")
+    @pytest.mark.feature("the life of one memory in the four embedded backends with the real model")
     @pytest.mark.model
     async def test_memory_in_four_embedded_backends(self, home: Path) -> None:
         """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
@@ -245,8 +245,8 @@ class TestLifeOfAMemory:
 
 class TestConcurrentQuestions:
     @pytest.mark.feature(
-        "… a place that is not free in time, a turn that does not come in time: 503 with Retry-After",
-        of="too many at once: 503",
+        "… also a request that gets no slot in time, or no turn to compute",
+        of="too many requests at once get",
     )
     async def test_questions_wait_for_a_slot(self, home: Path) -> None:
         """While the one turn is another's, fuse, compare and search wait as long as they may take, and are sent away.
@@ -271,7 +271,7 @@ class TestConcurrentQuestions:
 
 
 class TestUnavailableParts:
-    @pytest.mark.feature("a damaged backend is disabled, with its fix")
+    @pytest.mark.feature("a damaged backend is disabled, and the report has the fix")
     async def test_damaged_backend_does_not_affect_the_others(self, home: Path) -> None:
         """Rubbish instead of its database: disabled with the fix, and the other three answer."""
         async with Gateway.open(embedded(home)) as fusion:
@@ -293,8 +293,8 @@ class TestUnavailableParts:
         assert (fused.coverage["ok"], fused.coverage["failed"], fused.coverage["ratio"]) == (3, 1, 0.75)
 
     @pytest.mark.feature(
-        "a backend that is on by default and whose package is not installed is disabled, and says how to install "
-        "it; one that is asked for is an error"
+        "a default backend whose package is not installed is disabled, and says how to install it; "
+        "one named in the settings is an error"
     )
     async def test_backend_of_the_defaults_without_its_package_is_disabled(self, home: Path) -> None:
         """mem0 is on by default and its package is an extra: without it the other three answer, and it says how to
@@ -321,7 +321,7 @@ class TestUnavailableParts:
                 pytest.fail("it opened")
 
     @pytest.mark.feature(
-        "… and refilled from the journal when its folder is moved away",
+        "… it is refilled from the journal after its folder was moved away",
         of="a damaged backend is disabled",
     )
     async def test_emptied_backend_is_filled_again(self, home: Path) -> None:
@@ -335,7 +335,7 @@ class TestUnavailableParts:
         assert found == [DECIDED]
 
     @pytest.mark.feature(
-        "… one that is down is not taken for an emptied one that needs everything again",
+        "… a backend that is down is not mistaken for an emptied one and filled again",
         of="a damaged backend is disabled",
     )
     async def test_backend_that_is_down_is_not_filled_again(self, home: Path) -> None:
@@ -384,7 +384,9 @@ class TestUnavailableParts:
         assert caught.value.details["coverage"]["failed"] == 1
         assert caught.value.details["backends"][0]["error_code"] == "not_opened"
 
-    @pytest.mark.feature("when no backend answers, Retry-After says when the first breaker lets a question through")
+    @pytest.mark.feature(
+        "when no backend answers, Retry-After is the time until the first breaker lets a question through"
+    )
     async def test_nobody_answered_has_the_time_to_retry(self, home: Path) -> None:
         """As soon as the first breaker lets a question through; at once, within reason, where none holds it back."""
         chosen = small(home, one="tests.gateway.test_gateway:Expired", two="tests.gateway.test_gateway:NoRoom")
@@ -397,7 +399,7 @@ class TestUnavailableParts:
             assert fusion.retry_after_s(["one"]) > 30
             assert fusion.retry_after_s(["two"]) == 60  # somebody has to fix it first
 
-    @pytest.mark.row("A088", "A104", "without the model everything is found by its words, and says so")
+    @pytest.mark.row("A088", "A104", "without the model, search uses words only and says so")
     async def test_missing_embedding_model_leaves_search_by_words(self, home: Path) -> None:
         """Everything answers lexically; ready() gives the fix, and every answer says that it is degraded."""
         chosen = load(home=home, embedder={"adapter": "tests.gateway.test_gateway:NoModel"})
@@ -435,7 +437,7 @@ class TestUnavailableParts:
 class TestEmbeddingProvider:
     """Vectors from a server: here one on loopback that answers as Ollama does."""
 
-    @pytest.mark.feature("providers: a question sends itself and nothing else")
+    @pytest.mark.feature("providers: a question sends only its own text")
     @pytest.mark.model
     async def test_provider_receives_the_question_alone(self, home: Path) -> None:
         """What is remembered is sent once for all four backends, a question once; candidates are compared here."""
@@ -472,7 +474,7 @@ class TestEmbeddingProvider:
             async with Gateway.open(chosen):
                 raise AssertionError("it opened")
 
-    @pytest.mark.row("A079", "providers: `none` is words only")
+    @pytest.mark.row("A079", "providers: `none` searches by words only")
     async def test_provider_none_searches_by_words(self, home: Path) -> None:
         """A079: `provider = "none"` is noted, and nothing is called degraded for it."""
         async with Gateway.open(load(home=home, embedder={"provider": "none"})) as fusion:
@@ -506,10 +508,10 @@ class Ailing(InMemory):
 
 
 @pytest.mark.feature(
-    "the first answer after a start already says that it is degraded, and why; a backend that is slow to report "
-    "does not hold it up"
+    "the first answer after a start already says that it is degraded, and why; a backend whose report "
+    "is slow does not delay it"
 )
-@pytest.mark.feature("a degraded answer says why, also where it is a backend's own trouble")
+@pytest.mark.feature("a degraded answer says why, also if the cause is inside one backend")
 async def test_degraded_answer_has_the_reason(home: Path) -> None:
     """What a backend says that fails stands beside the very first answer, and beside both answers of a comparison."""
     tables = {"attic": {"adapter": "tests.gateway.test_gateway:Ailing"}}
@@ -565,7 +567,7 @@ class Examined(InMemory):
         return None
 
 
-@pytest.mark.feature("… and goes on being said while it is looked for again", of="corrupt truth of a backend")
+@pytest.mark.feature("… and keeps being reported during the next check", of="a backend's damaged source data")
 async def test_known_damage_is_reported_during_the_next_check(home: Path) -> None:
     """It holds until a look came back clean: a look of minutes must not hide what the last one found."""
     async with Gateway.open(small(home, attic="tests.gateway.test_gateway:Examined")) as fusion:
@@ -603,9 +605,7 @@ def opening_of(fusion: Gateway) -> Opening:
 
 
 class TestLanguageModel:
-    @pytest.mark.row(
-        "A043", "… a key in the environment alone sends nothing", of="a model distils conversations into memories"
-    )
+    @pytest.mark.row("A043", "… a key in the environment alone sends nothing", of="a model distils conversations")
     async def test_key_in_the_environment_alone_sends_nothing(self, tmp_path: Path) -> None:
         """Only the configuration turns a model on; without it no backend gets one, and nothing is distilled."""
         with environment(ANTHROPIC_API_KEY="sk-made-up", OPENAI_API_KEY="sk-made-up"):
@@ -732,7 +732,7 @@ class TestHome:
         assert {path.name for path in home.parent.iterdir()} == {"home"}
         assert {path.name for path in (home / "backends").iterdir()} == EMBEDDED
 
-    @pytest.mark.feature("a home's files are its owner's alone")
+    @pytest.mark.feature("only its owner can read a home's files")
     @pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
     async def test_files_of_a_home_are_private(self, home: Path) -> None:
         """0600 and 0700, whatever the user's umask."""

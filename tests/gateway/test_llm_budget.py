@@ -62,8 +62,8 @@ async def test_budget_limits_tokens_per_minute():
 
 @pytest.mark.row(
     "A043",
-    "… five failures in a row give it thirty seconds; one budget a minute for all who ask. No retries within a "
-    "call: what waits is asked again later",
+    "… after five failures in a row it rests for thirty seconds; all callers share one budget a "
+    "minute; no retries within a call: the work is queued",
     of="language models",
 )
 async def test_five_failures_in_a_row_open_the_breaker_for_thirty_seconds():

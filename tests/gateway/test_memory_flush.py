@@ -24,7 +24,8 @@ def planned(rules: Rules = Rules(), window: int = WINDOW, **context: object) -> 
 
 class TestWhen:
     @pytest.mark.row(
-        "A070", "`/v1/flush/plan`: before a compaction, at window − 20,000 − 4,000 tokens, an agent saves what it knows"
+        "A070",
+        "`/v1/flush/plan` asks an agent to save what it knows before a compaction, at window − 20,000 − 4,000 tokens",
     )
     @pytest.mark.parametrize(("total", "flush", "reason"), [(DUE - 1, False, "not_yet"), (DUE, True, "tokens")])
     def test_flush_is_due_at_window_minus_both_reserves(self, total: int, flush: bool, reason: Reason) -> None:
@@ -32,14 +33,14 @@ class TestWhen:
         found = planned(total_tokens=total)
         assert (found.flush, found.reason, found.threshold_tokens) == (flush, reason, DUE)
 
-    @pytest.mark.row("A166", "… the message that comes next is counted", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A166", "… the next message is counted", of="`/v1/flush/plan` asks an agent")
     def test_next_message_is_counted(self) -> None:
         """100 short of the threshold, and a message of 400 bytes: 400 / 4 = 100 tokens reach it; 396 do not."""
         assert planned(total_tokens=DUE - 100, incoming="x" * 396).reason == "not_yet"
         found = planned(total_tokens=DUE - 100, incoming="x" * 400)
         assert (found.reason, found.expected_tokens) == ("tokens", DUE)
 
-    @pytest.mark.row("A071", "… at 2 MB of transcript, where that is set", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A071", "… at 2 MB of transcript, if configured", of="`/v1/flush/plan` asks an agent")
     def test_flush_is_due_for_a_large_transcript(self) -> None:
         """Off by default; at 2 MB (the seed's 2,097,152 bytes) exactly that many do."""
         two_mb = 2 * 1024 * 1024
@@ -49,36 +50,34 @@ class TestWhen:
         found = planned(rules, total_tokens=0, transcript_bytes=two_mb)
         assert (found.flush, found.reason) == (True, "transcript")
 
-    @pytest.mark.row("A072", "… once a compaction, silently", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A072", "… once for each compaction, silently", of="`/v1/flush/plan` asks an agent")
     def test_flush_happens_once_per_compaction(self) -> None:
         """Flushed since the third compaction: not again before the fourth."""
         assert planned(total_tokens=DUE, compactions=3, flushed_at=3).reason == "already_flushed"
         assert planned(total_tokens=DUE, compactions=4, flushed_at=3).flush
         assert planned(total_tokens=DUE, compactions=0, flushed_at=None).flush
 
-    @pytest.mark.row(
-        "A166", "… also when the model has refused the context already", of="`/v1/flush/plan`: before a compaction"
-    )
+    @pytest.mark.row("A166", "… also after the model has refused the context", of="`/v1/flush/plan` asks an agent")
     def test_overflowed_context_is_flushed_immediately(self) -> None:
         """Reactive overflow: whatever was counted, and once a compaction like every other."""
         assert planned(total_tokens=None, overflowed=True).reason == "overflow"
         assert planned(total_tokens=10, overflowed=True).flush
         assert planned(total_tokens=10, overflowed=True, flushed_at=0).reason == "already_flushed"
 
-    @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan` asks an agent")
     @pytest.mark.parametrize("trigger", ["heartbeat", "cron", "subagent"])
     def test_unattended_runs_are_not_flushed(self, trigger: Trigger) -> None:
         """Heartbeats, schedules and subagents have nothing of a person's to save."""
         found = planned(total_tokens=DUE, overflowed=True, trigger=trigger)
         assert (found.flush, found.reason) == (False, "unattended")
 
-    @pytest.mark.row("A072", "… not in a read-only workspace", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A072", "… not in a read-only workspace", of="`/v1/flush/plan` asks an agent")
     @pytest.mark.parametrize("workspace", ["ro", "none"])
     def test_read_only_workspaces_are_not_flushed(self, workspace: Access) -> None:
         """A sandbox without a writable workspace."""
         assert planned(total_tokens=DUE, workspace=workspace).reason == "read_only"
 
-    @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A072", "… not for heartbeats and CLI backends", of="`/v1/flush/plan` asks an agent")
     def test_cli_backends_are_not_flushed(self) -> None:
         """A CLI backend compacts by itself."""
         assert planned(total_tokens=DUE, cli_backend=True).reason == "cli_backend"
@@ -92,9 +91,7 @@ class TestWhen:
         assert planned(transcript_bytes=10**9).reason == "unknown_tokens"
         assert planned(Rules(force_transcript_bytes=10), transcript_bytes=9).reason == "not_yet"
 
-    @pytest.mark.row(
-        "A166", "… a threshold of nothing is refused, with its fix", of="`/v1/flush/plan`: before a compaction"
-    )
+    @pytest.mark.row("A166", "… a threshold of zero is refused, with its fix", of="`/v1/flush/plan` asks an agent")
     @pytest.mark.parametrize("window", [1, 16_000, 24_000])
     def test_threshold_of_zero_is_refused(self, window: int) -> None:
         """24,000 − 20,000 − 4,000 = 0 would flush at every turn: an error that names the numbers and the fix."""
@@ -119,7 +116,7 @@ class TestWhen:
 
 
 class TestWords:
-    @pytest.mark.row("A073", "… the day and the time are the user's", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A073", "… day and time are in the user's time zone", of="`/v1/flush/plan` asks an agent")
     def test_prompt_has_the_day_in_the_users_zone(self) -> None:
         """22:30 UTC on the 4th is 07:30 on the 5th in Tokyo, and still the 4th in New York."""
         for zone, day, clock in (
@@ -145,7 +142,7 @@ class TestWords:
         with pytest.raises(BadInput, match="IANA"):
             plan(Context(WINDOW), Rules(), NOW, zone)
 
-    @pytest.mark.row("A074", "… the three safety lines are in any prompt", of="`/v1/flush/plan`: before a compaction")
+    @pytest.mark.row("A074", "… the three safety lines are in every prompt", of="`/v1/flush/plan` asks an agent")
     def test_every_prompt_has_the_three_safety_lines(self) -> None:
         """In the user's own as well, once each, with the day's name."""
         told = [line.replace("YYYY-MM-DD", "2026-03-04") for line in SAFETY]

@@ -41,7 +41,7 @@ async def block(fusion: Gateway, **more: object) -> str:
     return (await fusion.fuse(asked)).block
 
 
-@pytest.mark.feature("what was said, replaced and said again is shown as the newer one")
+@pytest.mark.feature("a statement that was made, replaced and made again is shown as the newer one")
 async def test_repeated_statement_is_newer_than_its_contradiction(fusion: Gateway) -> None:
     """Oslo, Bergen, Oslo: one memory of Oslo, which is current."""
     first, bergen, again = await remember(fusion, OSLO, BERGEN, OSLO)

@@ -48,8 +48,8 @@ async def seen(fusion: Gateway, tenant: str, backend: str) -> Mapping[str, Any]:
 
 @pytest.mark.skipif(find_spec("qdrant_client") is None, reason="the server is made of qdrant-client's local mode")
 @pytest.mark.feature(
-    "… on a Qdrant server each tenant has a collection of its own: word statistics, totals and refs do not move",
-    of="each tenant has a journal",
+    "… on a Qdrant server each tenant has its own collection, so its word statistics, totals and refs are its own",
+    of="each tenant has its own journal",
 )
 @pytest.mark.parametrize(("me", "other"), PAIRS)
 async def test_qdrant_collection_of_a_tenant_is_not_affected_by_another(home: Path, me: str, other: str) -> None:
@@ -77,8 +77,8 @@ async def test_qdrant_collection_of_a_tenant_is_not_affected_by_another(home: Pa
 
 
 @pytest.mark.feature(
-    "… a tenant that `bind` names reads the folders of Markdown, and nobody else does",
-    of="each tenant has a journal",
+    "… only the tenant that `bind` names reads the folders of Markdown",
+    of="each tenant has its own journal",
 )
 @pytest.mark.parametrize(("bound", "other"), [("acme", "globex"), ("acme", "default"), ("default", "globex")])
 async def test_markdown_folders_are_read_for_the_bound_tenant_only(

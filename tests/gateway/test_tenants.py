@@ -46,7 +46,7 @@ async def remember(fusion: Gateway, tenant: str, *texts: str) -> list[str]:
 
 class TestRefs:
     @pytest.mark.feature(
-        "each tenant has a journal, receipts and stores of its own; its refs begin at `m1` and count nothing of others"
+        "each tenant has its own journal, receipts and stores; its refs begin at `m1` and count only its own memories"
     )
     async def test_refs_are_numbered_per_tenant(self, home: Path) -> None:
         """However much others write, a tenant's refs are m1, m2, …; the same ref is another memory to each."""
@@ -109,8 +109,9 @@ class TestMoving:
         return kept
 
     @pytest.mark.feature(
-        "… a home from before is parted: refs, tombstones and the audit stay, nothing of one is left with another",
-        of="each tenant has a journal",
+        "… a home of an earlier version is split: refs, tombstones and the audit stay, and each "
+        "tenant gets only its own",
+        of="each tenant has its own journal",
     )
     async def test_shared_journal_is_split_with_refs_and_tombstones(self, home: Path) -> None:
         """Every ref, every tombstone and the audit stay as they were; new refs continue the tenant's own."""
@@ -156,8 +157,8 @@ class TestMoving:
         assert {name: 3 * count for name, count in rows(home / "acme.sqlite").items()} == before
 
     @pytest.mark.feature(
-        "… a move that was cut off goes on, and what a tenant's journal has not got is not deleted",
-        of="each tenant has a journal",
+        "… an interrupted split continues, and what a tenant's journal does not have yet is not deleted",
+        of="each tenant has its own journal",
     )
     async def test_interrupted_split_is_continued(self, home: Path) -> None:
         """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
@@ -201,7 +202,7 @@ class OfAcme(InMemory):
 
 
 @pytest.mark.feature(
-    "… a backend that keeps no tenants apart is opened for its own alone", of="each tenant has a journal"
+    "… a backend that cannot separate tenants is opened for its own tenant only", of="each tenant has its own journal"
 )
 async def test_backend_of_one_tenant_is_opened_for_it_alone(home: Path) -> None:
     """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
@@ -243,7 +244,7 @@ class Opener:
 
 class TestOpening:
     @pytest.mark.feature(
-        "… tenants are opened when they are asked, and the latest stay open", of="each tenant has a journal"
+        "… a tenant is opened on its first request, and the latest ones stay open", of="each tenant has its own journal"
     )
     async def test_only_the_latest_tenants_stay_open(self, home: Path) -> None:
         """With room for two, the third closes the one that was asked longest ago, after its deliveries."""
@@ -278,8 +279,8 @@ class TestOpening:
         await tenants.close()
 
     @pytest.mark.feature(
-        "… a tenant whose folder cannot be made is refused with the reason, and tried again",
-        of="each tenant has a journal",
+        "… a tenant whose folder cannot be created is refused with the reason, and tried again",
+        of="each tenant has its own journal",
     )
     async def test_folder_of_a_tenant_that_cannot_be_made_is_named(self, home: Path) -> None:
         """Where the disk takes no folder, the error says which one; when it does, the next call goes through."""

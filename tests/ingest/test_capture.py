@@ -34,7 +34,7 @@ def named_times(text: str, at: Moment | None = None) -> list[tuple[str, Precisio
 # Kind
 
 
-@pytest.mark.row("A038", "keywords give a memory its kind")
+@pytest.mark.row("A038", "keywords determine a memory's kind")
 @pytest.mark.parametrize(("kind", "keyword"), [(kind, word) for kind, words in KEYWORDS.items() for word in words])
 def test_classify_knows_each_keyword_of_the_seed_in_any_case(kind: Kind, keyword: str):
     """A keyword alone decides the kind, written small or large."""
@@ -114,7 +114,7 @@ def test_entities_are_unique_and_at_most_sixteen():
 # Facts
 
 
-@pytest.mark.row("A028", "A040", "statements become subject, predicate, object")
+@pytest.mark.row("A028", "A040", "statements become facts: subject, predicate, object")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -264,7 +264,7 @@ def test_times_leave_out_numbers_that_are_no_times(text: str):
     assert named_times(text) == []
 
 
-@pytest.mark.feature('"yesterday" counts from the event, as precisely as it is stated')
+@pytest.mark.feature('"yesterday" counts from the event\'s date, with the precision that was stated')
 def test_relative_times_count_from_the_event_and_not_from_its_recording():
     """An old conversation that is imported today speaks of its own yesterday."""
     assert named_times("yesterday", Moment(datetime(2023, 5, 8, 13, 56, tzinfo=UTC))) == [
@@ -298,7 +298,7 @@ def test_times_are_unique_and_at_most_eight():
 # Episodes
 
 
-@pytest.mark.row("A039", "an episode: its window, and who is in it")
+@pytest.mark.row("A039", "an episode has a window of time and participants")
 def test_an_episode_has_a_window_and_its_participants():
     """Said on 2026-03-11: yesterday is the whole of the 10th; its sentence names Tom and speaks of the speaker."""
     found = capture(event("Kim is here. We deployed Atlas with Tom yesterday. Lisa slept.", "Marta"))
@@ -316,7 +316,7 @@ def test_an_episode_of_others_is_not_the_speakers():
 # Types
 
 
-@pytest.mark.row("A040", "people, projects and tools are distinguished where the text says so")
+@pytest.mark.row("A040", "people, projects and tools are distinguished if the text says which they are")
 def test_entity_types_follow_from_facts_and_address():
     """Who is spoken to, or does what only people do, is a person; what is used a tool; "Project X" a project."""
     found = capture(event("Hey Kim! Tom likes Project Atlas, and the team uses Redis in Rome.", "Marta"))

@@ -74,7 +74,7 @@ async def test_stated_fields_reach_every_store_and_are_deleted_with_the_memory(j
     assert all(b"marzipan" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite*"))
 
 
-@pytest.mark.feature("what was just said is delivered before a folder that is read in")
+@pytest.mark.feature("new statements are delivered before a folder that is being read in")
 async def test_urgent_memories_are_delivered_before_an_ingested_folder(journal):
     """A thousand sections wait for a store; a memory that comes meanwhile is delivered next."""
     shelf = FakeStore()
@@ -106,7 +106,7 @@ async def test_events_that_a_store_declines_are_not_delivered(journal):
         assert await deliverer.backlog() == {}
 
 
-@pytest.mark.row("A028", "capture runs once an event, for all stores")
+@pytest.mark.row("A028", "capture runs once for each event, for all stores")
 async def test_capture_runs_once_per_event_for_all_stores(journal):
     """Three stores, one look at each event; all get what it found."""
     looks: Counter[str] = Counter()
@@ -171,7 +171,7 @@ async def test_a_fault_of_the_backend_does_not_count_against_an_event(journal, f
         assert await deliverer.backlog() == {"shelf": 2}
 
 
-@pytest.mark.feature("what one backend cannot take holds up nothing else")
+@pytest.mark.feature("an event that one backend rejects delays no other")
 async def test_a_rejected_event_does_not_delay_the_others(journal):
     """It rejects one of 16: 15 are there at once, in a few calls; later events are delivered at once, too."""
     time, shelf = FakeClock(), FakeStore(refuses=["turn 5"])
@@ -239,7 +239,7 @@ async def test_an_acknowledgement_of_wrong_length_is_invalid(journal):
         assert await deliverer.backlog() == {"shelf": 2}
 
 
-@pytest.mark.row("A044", "a crash between a store and its mark is harmless")
+@pytest.mark.row("A044", "a crash between a delivery and its record is harmless")
 async def test_a_crash_between_the_store_and_the_outbox_repeats_the_delivery(journal):
     """The event is delivered again after the restart, and is there once."""
     shelf = FakeStore()
@@ -290,7 +290,7 @@ async def test_an_event_forgotten_during_its_delivery_is_deleted_in_the_backend(
 
 
 @pytest.mark.feature(
-    "an event that is delivered again after it was forgotten, with `kill -9` before the mark", part="faults/stores"
+    "an event that is delivered again after it was forgotten, with `kill -9` before the record", part="faults/stores"
 )
 async def test_an_event_forgotten_before_its_delivery_is_not_delivered(journal):
     """Read as due, forgotten everywhere, then delivered: after a crash before the mark the store would keep it."""

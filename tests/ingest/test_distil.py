@@ -100,7 +100,7 @@ LONG = ("I moved to Lisbon last week, near the river.", "That is wonderful news,
 @pytest.mark.row(
     "A167",
     "A028",
-    "a model distils conversations into memories of their own that name their turns; nothing waits for it",
+    "a model distils conversations into memories that name their turns; no caller waits for it",
 )
 async def test_a_conversation_becomes_memories(tmp_path: Path):
     """Asked once when it was quiet for 30 s; the memory names its turns, is its owner's, and goes to every backend."""
@@ -124,9 +124,9 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
 
 
 @pytest.mark.feature(
-    "… a turn is sent to the model once; what it extracted is kept for every store. One call at a time, on one "
-    "budget a minute (the original has four workers)",
-    of="a model distils conversations into memories",
+    "… a turn is sent to the model once, and the result is kept for every store; one call at a time, "
+    "on one budget a minute (the original has four workers)",
+    of="a model distils conversations",
 )
 async def test_a_distilled_extraction_is_stored_for_every_backend(tmp_path: Path):
     """A new or refilled store gets the model's extraction without another call of the model."""
@@ -146,7 +146,7 @@ async def test_a_distilled_extraction_is_stored_for_every_backend(tmp_path: Path
         assert len(model.asked) == 1
 
 
-@pytest.mark.feature("a claimed turn is shown to the model in no exchange of the talk that it names")
+@pytest.mark.feature("a claimed turn is never shown to the model as part of the conversation that it names")
 def test_a_claimed_turn_is_in_no_exchange_of_the_conversation_that_it_names() -> None:
     """A model that reads both would take the claim for what was said there."""
     turns = [event(f"turn {n}", n, kind="turn", source="chat:12") for n in range(2)]
@@ -156,7 +156,7 @@ def test_a_claimed_turn_is_in_no_exchange_of_the_conversation_that_it_names() ->
     assert texts == [["turn 0", "turn 1"], ["planted"]]
 
 
-@pytest.mark.row("A032", "… shown with the three turns before it", of="a model distils conversations into memories")
+@pytest.mark.row("A032", "… shown with the three turns before it", of="a model distils conversations")
 async def test_a_long_conversation_goes_in_exchanges_with_what_was_said_before(tmp_path: Path):
     """19 turns: 8 and 8 at once, 3 when it is quiet; each is shown with the three turns before it."""
     model = FakeModel("[]")
@@ -183,8 +183,8 @@ async def test_two_conversations_are_not_mixed(tmp_path: Path):
 
 @pytest.mark.row(
     "A032",
-    "… each side says twenty characters; heartbeats never come in",
-    of="a model distils conversations into memories",
+    "… only turns with at least 20 characters on each side; no heartbeats",
+    of="a model distils conversations",
 )
 @pytest.mark.parametrize(
     ("sides", "expected"),
@@ -217,8 +217,8 @@ async def test_short_exchanges_and_other_kinds_are_not_sent_to_the_model(tmp_pat
 
 
 @pytest.mark.feature(
-    "a model that answers with prose or half a JSON, about memories: asked again in halves, then the rules' result "
-    "stands",
+    "a model that answers with prose or truncated JSON about memories is asked again in halves, then "
+    "the rules' result is kept",
     part="faults/cortex",
 )
 async def test_an_invalid_answer_is_retried_with_half_as_many_turns(tmp_path: Path):
@@ -285,8 +285,8 @@ async def test_a_refused_prompt_counts_as_an_invalid_answer(tmp_path: Path):
 
 @pytest.mark.row(
     "A165",
-    "… a memory goes with its source, in journal and backends, also while the model has it",
-    of="a model distils conversations into memories",
+    "… a memory is deleted with its source, in journal and backends, also while the model has it",
+    of="a model distils conversations",
 )
 async def test_turns_forgotten_during_the_call_are_not_distilled(tmp_path: Path):
     """A turn is forgotten while the model has it: what was made of it is not kept; what was made of the other is."""
@@ -360,8 +360,9 @@ TOWN = ("I moved to {} last week, near the river.", "Wonderful, and how is the n
 
 
 @pytest.mark.feature(
-    "a turn is edited: what was made of its old text is retired in the journal and deleted in every store, also "
-    "when one was down or the process died in between; its other turns are shown again next to the new text",
+    "memories made from the old text of an edited turn are retired in the journal and deleted in "
+    "every store, also if one was down or the process died; its other turns are distilled again with "
+    "the new text",
 )
 async def test_a_distilled_memory_is_retired_when_its_turn_is_edited(tmp_path: Path):
     """Lisbon becomes Porto at its place: no store has a memory of Lisbon; the other turn is shown beside the new one.
@@ -491,9 +492,9 @@ EDITS = st.lists(
 
 
 @pytest.mark.feature(
-    "… said, edited, forgotten and distilled in any order, no memory outlives the text that it is from, and none "
-    "of the same turns stands twice",
-    of="a model distils conversations into memories",
+    "… in any order of stating, editing, forgetting and distilling, no memory outlives its source "
+    "text and no set of turns yields two",
+    of="a model distils conversations",
 )
 @given(steps=EDITS)
 @settings(max_examples=40, deadline=None)

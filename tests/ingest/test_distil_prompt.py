@@ -42,7 +42,7 @@ def answered(*memories: object) -> str:
     return json.dumps({"memories": memories})
 
 
-@pytest.mark.row("A039", "… an episode has a window and who is in it", of="a model distils conversations into memories")
+@pytest.mark.row("A039", "… an episode has a window and participants", of="a model distils conversations")
 def test_a_complete_memory_is_parsed():
     """Text, sources, kind, confidence, entities, fact, and the window: the whole 10th, until before the 11th."""
     (found,) = read(answered(memory()), TURNS)
@@ -58,8 +58,8 @@ def test_a_complete_memory_is_parsed():
 
 @pytest.mark.row(
     "A029",
-    "… the answer is a list or an object, in a code fence or not, of at most 2,048 tokens",
-    of="a model distils conversations into memories",
+    "… the answer may be a list or an object, with or without a code fence, of at most 2,048 tokens",
+    of="a model distils conversations",
 )
 @pytest.mark.parametrize(
     "answer",
@@ -81,9 +81,9 @@ def test_an_answer_without_memories_is_valid():
 
 @pytest.mark.row(
     "A029",
-    "… prose, half a JSON, sources that were not shown: no answer, asked again in halves, then the rules' result "
-    "stands",
-    of="a model distils conversations into memories",
+    "… prose, truncated JSON or unknown sources are no answer: it is asked again in halves, then the "
+    "rules' result is kept",
+    of="a model distils conversations",
 )
 @pytest.mark.parametrize(
     "answer",
@@ -121,7 +121,7 @@ def test_an_invalid_memory_is_left_out_alone():
     assert [one.text for one in read(answered(memory(text=None), memory(), 7), TURNS)] == [memory()["text"]]
 
 
-@pytest.mark.row("A031", "… under .5 a memory is dropped", of="a model distils conversations into memories")
+@pytest.mark.row("A031", "… a memory with a confidence below .5 is dropped", of="a model distils conversations")
 def test_a_memory_of_low_confidence_is_dropped():
     """.5 stays, .49 goes; an answer of unsure memories is an answer all the same."""
     found = read(answered(memory(confidence=0.49), memory(confidence=0.5), memory(confidence=0)), TURNS)
@@ -138,10 +138,10 @@ def test_a_memory_that_repeats_a_turn_is_dropped():
 @pytest.mark.row(
     "A028",
     "A038",
-    "… an unknown type is left to the classifier's keywords",
-    of="a model distils conversations into memories",
+    "… for an unknown type, the classifier's keywords decide",
+    of="a model distils conversations",
 )
-@pytest.mark.feature("an unknown type from a model: the classifier's keywords", part="faults/cortex")
+@pytest.mark.feature("an unknown type from a model: the classifier's keywords decide", part="faults/cortex")
 def test_an_unknown_type_is_left_to_the_rules():
     """Of a memory the classifier's keywords decide, of an entity it is a concept."""
     (found,) = read(answered(memory(kind="wisdom", text="Ana must always call Tom.", entities=["Ana"])), TURNS)

@@ -30,8 +30,8 @@ def test_facts_of_events_are_in_the_past_tense(predicate: str):
 
 @pytest.mark.row(
     "A040",
-    '… a table of verbs: what is in the present, what happened in the past, the speaker for "I"',
-    of="statements become subject",
+    '… by a table of verbs: present, past, and the speaker for "I"',
+    of="statements become facts: subject",
 )
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -63,7 +63,7 @@ def test_a_clause_after_and_has_the_same_subject():
     assert stated("I met Tom, that bought a lamp.") == [("Marta", "met", "Tom")]
 
 
-@pytest.mark.feature("… what says nothing by itself is left out", of="statements become subject")
+@pytest.mark.feature("… a statement without meaning of its own is left out", of="statements become facts: subject")
 @pytest.mark.parametrize(
     "text",
     [

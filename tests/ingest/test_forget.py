@@ -68,7 +68,7 @@ class Keeping:
         return await self.shelf.remember(batch)
 
 
-@pytest.mark.row("A162", "forgetting fans out, and its receipt says what became of it where")
+@pytest.mark.row("A162", "forgetting reaches every backend, and its receipt says what happened in each")
 async def test_a_forget_receipt_has_the_outcome_of_each_backend(journal):
     """Deleted; absent, if another program deleted it; hidden, if it cannot be deleted; nothing if it was declined."""
     (stored,) = await journal.append([event("The code is 4711.", 1)])
@@ -188,9 +188,7 @@ async def test_forget_of_another_users_memory_is_not_found(journal):
 HINT = "The wifi password hint is trombone."
 
 
-@pytest.mark.feature(
-    "the same words, kept more than once, are forgotten as one, within their owner and the scope of who asks"
-)
+@pytest.mark.feature("duplicates in the same words are forgotten together, within their owner and the caller's scope")
 async def test_forget_deletes_duplicates(journal):
     """A block shows one of them, so one is what its reader can name: by its owner, by an agent, and in a file, in other
     case and blanks. What is only like it stays, and so does another user's."""
@@ -292,7 +290,8 @@ async def test_forget_of_an_external_item_deletes_own_duplicates(journal):
 
 
 @pytest.mark.row(
-    "A162", "a backend that says it deleted and still returns it is caught, and asked until it has forgotten"
+    "A162",
+    "a backend that reports a deletion but still returns the memory is detected, and asked until it has deleted it",
 )
 async def test_forget_detects_a_backend_that_still_returns_the_memory(journal):
     """It says deleted and still returns it: the receipt says still_there, and it is asked again, later each time."""
@@ -400,7 +399,9 @@ async def test_forget_during_a_reload_of_tombstones_keeps_them(tmp_path):
     await journal.close()
 
 
-@pytest.mark.feature("… what a user's own file still says is hidden, not deleted", of="a backend that says it deleted")
+@pytest.mark.feature(
+    "… what a user's own file still contains is hidden, not deleted", of="a backend that reports a deletion"
+)
 async def test_forget_hides_a_text_of_a_users_own_file(journal):
     """The note is deleted, and the user's file has the same words: hidden, not deleted."""
     shelf = FakeStore()
@@ -412,7 +413,7 @@ async def test_forget_hides_a_text_of_a_users_own_file(journal):
     assert hides(journal, "shelf", Hit("a.md#L9", "The spare key is under the third flower pot.", Scope(user_id="ana")))
 
 
-@pytest.mark.feature("… what was extracted from it alone must be gone, too", of="a backend that says it deleted")
+@pytest.mark.feature("… what was extracted from it alone must be gone as well", of="a backend that reports a deletion")
 async def test_forget_reports_a_fact_without_other_sources_as_still_there(journal):
     """A returned fact derived from it alone is still there; one that another memory also states is hidden."""
     shelf = FakeStore()
@@ -445,7 +446,8 @@ async def test_forget_reports_a_fact_with_other_sources_as_hidden(journal):
 
 
 @pytest.mark.feature(
-    "… one that was down is verified when it is back, restart or not", of="a backend that says it deleted"
+    "… a backend that was down is verified when it is back, with or without a restart",
+    of="a backend that reports a deletion",
 )
 async def test_forget_verifies_a_backend_that_was_down_when_it_is_back(journal):
     """In the same process by its text; after a restart, when the text is unknown, by a second deletion of its ids.
@@ -489,7 +491,7 @@ async def told(forgetter, recall=nothing, scope=ME, **said):
     return await forgetter.request(ForgetRequest(scope, criteria=Criteria(**criteria), **said), recall)
 
 
-@pytest.mark.feature("forgetting by source, document and time, always within a scope")
+@pytest.mark.feature("forgetting by source, document and time stays within a scope")
 async def test_forget_by_source_document_and_time(journal):
     """Each criterion narrows, all together; times are when it happened or else was recorded, the end left out."""
     day = timedelta(days=1)
@@ -530,7 +532,7 @@ async def test_a_forget_preview_is_one_short_line_without_secrets(journal):
     assert (one.backends, one.source, one.at) == (("shelf",), "mail", START)
 
 
-@pytest.mark.feature("… a hundred at a time; the same request goes on", of="a question forgets nothing")
+@pytest.mark.feature("… a hundred at a time; the same request continues", of="forgetting by a question skips")
 async def test_forget_takes_a_hundred_per_request_and_continues(journal):
     """``more`` says so; a preview is paged by its cursor, for nothing goes away under it."""
     shelf = FakeStore()
@@ -556,7 +558,7 @@ async def test_forget_takes_a_hundred_per_request_and_continues(journal):
 
 
 @pytest.mark.feature(
-    "everything of one source is forgotten in batches, each verified by its ids and a sample by a search"
+    "everything from one source is forgotten in batches, each verified by its ids and a sample by a search"
 )
 async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     """A store that can is asked for a batch and once more to verify it, and searched for a sample of it; others are
@@ -576,7 +578,7 @@ async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     assert not await journal.read(listing.matching, ME, Criteria(source="mail"), 1)
 
 
-@pytest.mark.feature("a backend that lies about one memory of a batch is caught")
+@pytest.mark.feature("a backend that lies about one memory of a batch is detected")
 async def test_forget_detects_one_of_many_that_is_still_there(journal):
     """The one that it kept stays due and is asked for again; the others are done."""
     time, shelf = FakeClock(), FakeBatchStore()
@@ -677,7 +679,7 @@ async def test_a_repeated_forget_reports_missing_refs(journal):
     assert reply.missing == (one.ref, theirs.ref, "m99")
 
 
-@pytest.mark.feature("an explicit remember lifts every tombstone of these words")
+@pytest.mark.feature("remembering a text on purpose removes every tombstone of it")
 async def test_an_explicit_memory_lifts_every_tombstone_of_its_words(journal):
     """Remembered again by its owner, it may be ingested again wherever it stood, and its file is shown again.
 
@@ -696,7 +698,7 @@ async def test_an_explicit_memory_lifts_every_tombstone_of_its_words(journal):
     assert [one.state for one in again] == ["stored", "stored"]
 
 
-@pytest.mark.feature("an audit of what was forgotten: append-only, refs only")
+@pytest.mark.feature("the audit of what was forgotten is append-only and holds refs only")
 async def test_the_audit_can_only_grow_and_has_no_text(journal, tmp_path):
     """Who, when, by what kind of criterion, and what became of it where by now: refs only."""
     shelf = FakeStore()
@@ -846,7 +848,7 @@ class MortalShelf(FakeStore):
         return await super().search(query)
 
 
-@pytest.mark.feature("a crash at any step of forgetting is finished by the re-run")
+@pytest.mark.feature("forgetting that crashed at any step is finished by the next run")
 async def test_forget_after_a_crash_at_any_step_is_finished_by_a_repeat(tmp_path):
     """The process ends before the k-th write, checkpoint, deletion or question, for every k: the same request again
     leaves nothing anywhere, one line in the audit for each memory, and nothing to do."""
@@ -905,7 +907,7 @@ async def test_forget_purges_caches_even_after_a_crash(tmp_path):
 TEXTS = ["The key is under the third flower pot.", "yes", "We moved the office to Lund in May.", "no, not yet"]
 
 
-@pytest.mark.row("A165", "a tombstone: what was forgotten never comes back, by any work in flight")
+@pytest.mark.row("A165", "a tombstone keeps a forgotten memory away, whatever work is in flight")
 class NeverAgain(RuleBasedStateMachine):
     """Remember, forget, deliver, fail, restart and ingest again, in any order: what was forgotten stays away.
 

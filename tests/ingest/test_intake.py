@@ -95,7 +95,7 @@ async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
 BLOCK = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">'
 
 
-@pytest.mark.row("A157", "our own block is not captured again")
+@pytest.mark.row("A157", "the gateway's own block is not captured again")
 async def test_a_recalled_block_is_not_stored_again(home):
     """What a prompt carried of ours is left out, and the answer says so; with nothing else there, nothing is kept."""
     answers = await home.remember(f"Before. {BLOCK} After.", BLOCK)
@@ -125,7 +125,7 @@ QUOTED = [
 ]
 
 
-@pytest.mark.feature("a text that quotes our fence is kept whole")
+@pytest.mark.feature("a text that quotes the gateway's fence is stored whole")
 @pytest.mark.parametrize("text", QUOTED)
 async def test_a_text_that_quotes_the_fence_is_kept_whole(home, text):
     """Whoever writes about blocks loses no word of it."""
@@ -150,7 +150,7 @@ _PARTS = st.sampled_from(
 )
 
 
-@pytest.mark.feature("what is kept is what was sent, or the reply says how it differs")
+@pytest.mark.feature("the stored text is the text that was sent, or the reply says how it differs")
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_PARTS | st.text(max_size=30), min_size=1, max_size=8).map("".join), st.sampled_from(["note", "turn"]))
 def test_the_reply_says_how_the_stored_text_differs(text, kind):
@@ -230,9 +230,9 @@ async def held(tmp_path: Path) -> AsyncIterator[Home]:
     await journal.close()
 
 
-@pytest.mark.feature("… 409 while the first request is under way", of="an Idempotency-Key replays its reply")
+@pytest.mark.feature("… 409 while the first request is under way", of="an Idempotency-Key replays the")
 @pytest.mark.row(
-    "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
+    "A152", "an Idempotency-Key used again: with the same body, with another, at the same time", part="faults/clients"
 )
 async def test_a_concurrent_request_of_an_idempotency_key_is_refused(held):
     """While the first is in progress its reply is unknown: retry later. Another body is refused at once."""
@@ -262,7 +262,7 @@ async def test_an_idempotency_key_is_free_after_a_failed_request(held):
     assert not isinstance(await held.remember("one", key="k"), Replayed)
 
 
-@pytest.mark.feature("… and is known for a configured time", of="an Idempotency-Key replays its reply")
+@pytest.mark.feature("… and the key is kept for a configured time", of="an Idempotency-Key replays the")
 async def test_an_idempotency_key_expires(tmp_path):
     """Kept for no time at all, it is new each time: a place is what makes a late retry a no-op."""
     journal = await Journal.open(tmp_path / "journal.sqlite", keys_kept_s=0)
@@ -273,7 +273,7 @@ async def test_an_idempotency_key_expires(tmp_path):
     await journal.close()
 
 
-@pytest.mark.row("A124", "a retry is a no-op by its natural key")
+@pytest.mark.row("A124", "a retry changes nothing, because of its natural key")
 async def test_a_retry_without_a_key_is_a_no_op_by_its_place(home):
     """The natural key does for files and sessions what the Idempotency-Key does for requests."""
     first = await home.remember("one", place=Place("chat", 1, 1))
@@ -293,7 +293,7 @@ async def test_a_forgotten_memory_is_blocked_until_an_explicit_remember(home):
     assert (await home.remember(text))[0].status == "stored"
 
 
-@pytest.mark.feature("the answer says what was said again and what was replaced")
+@pytest.mark.feature("the reply says what was already known and what was replaced")
 async def test_the_reply_names_repeats_and_replacements(home):
     """The ref that is there already, with how often; and both refs where one takes the place of another."""
     (tea,) = await home.remember("Tea is at four.")
@@ -315,7 +315,7 @@ async def test_forgotten_lines_of_a_file_are_left_out_and_reported(home):
     assert (await home.journal.find(kept.ref, ME)).event.text == "The locker is in the hall."
 
 
-@pytest.mark.feature("times and ids only grow when the clock jumps back")
+@pytest.mark.feature("times and ids only grow, even when the clock jumps back")
 @pytest.mark.feature("a clock that jumps back", part="faults/stores")
 async def test_when_the_clock_jumps_back_later_events_still_come_later(home):
     """Ids and refs follow the order of arrival, not the clock."""
@@ -364,7 +364,7 @@ async def test_a_secret_in_a_raw_kind_is_masked(home):
     assert KEY not in stored.raw_kind
 
 
-@pytest.mark.feature("a secret in what identifies a memory is refused")
+@pytest.mark.feature("a secret in an identifier of a memory is refused")
 @pytest.mark.parametrize(
     ("name", "item"),
     [

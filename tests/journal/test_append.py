@@ -32,7 +32,7 @@ async def test_without_a_key_two_equal_texts_are_two_events(journal):
     assert len({s.ref for s in (*stored, *others)}) == 5
 
 
-@pytest.mark.feature("the same words remembered again are one memory that was said again")
+@pytest.mark.feature("the same words remembered again are one memory with a count")
 async def test_an_explicit_memory_repeated_in_the_same_words_is_counted_not_stored(journal):
     """But for case and blanks; a third time counts on, and what was forgotten or replaced meanwhile is new."""
     (tea,) = await append(journal, event("Tea is at four."))
@@ -70,7 +70,7 @@ async def test_with_a_source_equal_texts_differ_by_their_time(journal):
     assert [s.state for s in stored] == ["stored", "stored", "duplicate"]
 
 
-@pytest.mark.row("A035", "another text at a place that is taken supersedes it")
+@pytest.mark.row("A035", "a new text at an occupied place supersedes the old one")
 async def test_another_text_at_a_taken_place_supersedes(journal):
     """An edit is a new event; the old one stays known, and knows what replaced it."""
     old, new = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))

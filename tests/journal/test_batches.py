@@ -57,7 +57,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     await journal.close()
 
 
-@pytest.mark.feature("an ingest is undone: what it added goes, all else stays, and its files can be read in again")
+@pytest.mark.feature("undoing an ingest removes only what it added; its files can be ingested again")
 async def test_an_undo_takes_back_what_the_run_added_and_nothing_else(home: Home, tmp_path: Path) -> None:
     """In the journal, in every store and in the caches; what an earlier run added, and what was said, stays."""
     await home.ingest("one", "The rake is behind the shed.")
@@ -126,7 +126,7 @@ async def test_undo_of_another_users_run_is_not_found(home: Home) -> None:
         await home.forgetter.undo(Scope(user_id="ben"), None, limit=9, dry_run=False)
 
 
-@pytest.mark.feature("… what no backend was sent yet is not sent any more", of="an ingest is undone")
+@pytest.mark.feature("… deliveries that were not sent yet are dropped", of="undoing an ingest removes only")
 async def test_undo_drops_deliveries_that_have_not_begun(home: Home) -> None:
     """A store that is still busy with the first memory gets none of the others, and is not asked to delete them."""
     home.shelf.gate = asyncio.Event()
@@ -142,7 +142,7 @@ async def test_undo_drops_deliveries_that_have_not_begun(home: Home) -> None:
     assert home.shelf.texts == []
 
 
-@pytest.mark.feature("… what a backend took before a crash is deleted there", of="an ingest is undone")
+@pytest.mark.feature("… what a backend stored before a crash is deleted there", of="undoing an ingest removes only")
 async def test_undo_deletes_what_a_store_took_before_a_crash(home: Home) -> None:
     """The delivery had begun, so the store may hold it although nothing says so."""
     home.shelf.gate = asyncio.Event()
@@ -187,7 +187,7 @@ def at_most_steps(db: sqlite3.Connection, limit: int) -> Iterator[None]:
     assert steps < limit
 
 
-@pytest.mark.feature("… in a time that does not depend on how much else there is", of="an ingest is undone")
+@pytest.mark.feature("… in a time that does not depend on the size of the home", of="undoing an ingest removes only")
 def test_withdrawing_deliveries_does_not_read_those_of_other_events(filled: tuple[sqlite3.Connection, int]) -> None:
     """SQLite takes as many steps in a large outbox as in a small one; it read the whole of it for each memory."""
     db, last = filled
@@ -197,8 +197,8 @@ def test_withdrawing_deliveries_does_not_read_those_of_other_events(filled: tupl
 
 
 @pytest.mark.feature(
-    "… a page takes a time that does not depend on how many deliveries there are",
-    of="an audit of what was forgotten",
+    "… the time for a page does not depend on the number of deliveries",
+    of="the audit of what was forgotten",
 )
 def test_a_page_of_the_audit_does_not_read_the_deliveries_of_other_events(
     filled: tuple[sqlite3.Connection, int],

@@ -42,7 +42,7 @@ async def test_neighbours_are_the_turns_before_and_after_in_document_order(journ
     assert await neighbour_texts(journal, stored[0], 1) == ["turn 3", "turn 5"]
 
 
-@pytest.mark.feature("agents' accounts of one conversation are orders of their own")
+@pytest.mark.feature("each agent's account of one conversation has its own order")
 async def test_neighbours_of_two_agents_in_one_conversation_are_kept_apart(journal):
     """The neighbours are alpha's turns before and after, not beta's at the same place."""
     alpha, beta = Scope(user_id="ana", agent_id="alpha"), Scope(user_id="ana", agent_id="beta")
@@ -51,7 +51,9 @@ async def test_neighbours_of_two_agents_in_one_conversation_are_kept_apart(journ
     assert await neighbour_texts(journal, heard[1], 1) == ["alpha 0", "alpha 2"]
 
 
-@pytest.mark.feature("… is no neighbour of them, and not on the document's page", of="who claims the lines")
+@pytest.mark.feature(
+    "… it is no neighbour of them, and not on the document's page", of="a claim to the lines of a file"
+)
 async def test_neighbours_leave_out_claimed_lines_of_a_note(journal):
     """The reader of a file states its lines; what was remembered under that name has neighbours of its own kind."""
     lines = [Place("notes/a.md", n, n, "line") for n in (1, 2, 3)]
@@ -71,7 +73,7 @@ async def test_neighbours_leave_out_claimed_lines_of_a_note(journal):
     assert not {r.event.text for r in page} & {"claimed 2", "claimed 2 too", "claimed as a turn"}
 
 
-@pytest.mark.feature("a tool's turn is no neighbour of a talk's, and replaces none")
+@pytest.mark.feature("a tool's turn is not a neighbour of a conversation's turns, and replaces none")
 async def test_neighbours_leave_out_turns_of_a_tool(journal):
     """What a tool or another source states is not taken for the talk; its own places keep their order."""
     talk = await append(journal, *(event(f"turn {n}", n) for n in range(3)))
@@ -150,7 +152,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.feature("how common a word is counts current memories alone, and follows each change")
+@pytest.mark.feature("word frequencies count current memories only, and follow each change")
 @settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_frequencies_equal_a_recount(steps):

@@ -8,7 +8,7 @@ from tests.ingest.helpers import event
 from tests.journal.helpers import append, neighbour_texts
 
 
-@pytest.mark.feature("a turn of another source does not join a talk that one source began")
+@pytest.mark.feature("a turn from another source does not join a conversation")
 async def test_a_turn_of_another_source_does_not_join_a_conversation_of_one_source(journal):
     """Neither at a place that is taken, nor before, between or after the turns; and it replaces none of them."""
     talk = await append(journal, *(event(f"turn {n}", n, source="chat:12") for n in (1, 2, 5)))
@@ -25,7 +25,7 @@ async def test_a_turn_of_another_source_does_not_join_a_conversation_of_one_sour
     assert edited.state == "superseded"
 
 
-@pytest.mark.feature("a source without a kind does not join a talk without a source")
+@pytest.mark.feature("a source without a kind does not join a conversation without a source")
 async def test_a_source_without_a_kind_does_not_join_a_conversation_without_a_source(journal):
     """Both have no kind, and they are two sources all the same."""
     talk = await append(journal, *(event(f"turn {n}", n) for n in range(3)))
@@ -34,7 +34,7 @@ async def test_a_source_without_a_kind_does_not_join_a_conversation_without_a_so
     assert await neighbour_texts(journal, talk[2], 5) == ["turn 0", "turn 1"]
 
 
-@pytest.mark.feature("a taken place of a talk is not taken by another message")
+@pytest.mark.feature("another message does not take an occupied place of a conversation")
 async def test_a_taken_place_in_a_conversation_refuses_another_message(journal):
     """A talk whose messages each have an id of their own takes the next one; a second text at a place is a claim."""
     talk = await append(journal, *(event(f"turn {n}", n, source=f"chat:message-{n}") for n in range(3)))

@@ -10,7 +10,7 @@ from tests.ingest.helpers import ME, event
 from tests.journal.helpers import append
 
 
-@pytest.mark.feature("a forgotten text is nowhere in the journal's files")
+@pytest.mark.feature("a forgotten text is in none of the journal's files")
 async def test_forget_leaves_the_text_in_no_file(journal, tmp_path):
     """The row stays without text and speaker; no file of the journal has the words any more."""
     (stored, _) = await append(

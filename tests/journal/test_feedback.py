@@ -65,7 +65,9 @@ async def labels(journal: Journal, tenant: str = "default") -> list[tuple[str, s
     return [(one["receipt_id"], one["ref"], one["useful"]) for one in page.labels]
 
 
-@pytest.mark.feature("… keeps the signals and no text; the last word counts", of="feedback: votes on a receipt")
+@pytest.mark.feature(
+    "… feedback stores the signals and no text; the latest vote counts", of="feedback: votes on one's own"
+)
 async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal, tmp_path: Path) -> None:
     """Position, decision, scores, signals and each backend's best rank; nothing native, nothing that was said."""
     ref, foreign = await kept(journal, "Berit likes clogs"), "xabcdefghij"
@@ -115,7 +117,7 @@ def test_feedback_names_a_wrong_ref(useful: list[str], useless: list[str], says:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.feature("… is forgotten with the memory", of="feedback: votes on a receipt")
+@pytest.mark.feature("… feedback is forgotten with its memory", of="feedback: votes on one's own")
 async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
     """The deletion removes them, and those of earlier versions; a later vote is refused."""
     old, other = await kept(journal, "Berit likes clogs"), await kept(journal, "We moved to Postgres")

@@ -14,9 +14,9 @@ async def keyed(journal, key, body, *events):
     return await journal.append(events, guard=("default", key, body), reply=lambda s: [one.ref for one in s])
 
 
-@pytest.mark.row("A152", "an Idempotency-Key replays its reply and refuses another body")
+@pytest.mark.row("A152", "an Idempotency-Key replays the first reply and refuses another body")
 @pytest.mark.row(
-    "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
+    "A152", "an Idempotency-Key used again: with the same body, with another, at the same time", part="faults/clients"
 )
 async def test_an_idempotency_key_replays_its_reply_and_refuses_another_body(journal):
     """The same request gets the first reply as JSON; another request under the key is an error, and keeps nothing."""
@@ -28,7 +28,7 @@ async def test_an_idempotency_key_replays_its_reply_and_refuses_another_body(jou
 
 
 @pytest.mark.row(
-    "A152", "an Idempotency-Key again: with the same body, with another, at the same time", part="faults/clients"
+    "A152", "an Idempotency-Key used again: with the same body, with another, at the same time", part="faults/clients"
 )
 async def test_an_idempotency_key_used_concurrently_is_one_request(journal):
     """Of eight concurrent requests one is executed; seven get its reply."""

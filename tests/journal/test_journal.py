@@ -24,7 +24,7 @@ async def test_find_takes_a_ref_or_an_event_id_within_the_scope(journal):
             await journal.find(ref, scope)
 
 
-@pytest.mark.feature("disk full keeps nothing by halves and recovers")
+@pytest.mark.feature("a full disk stores nothing partially, and writing recovers")
 async def test_a_full_disk_stores_nothing_partially_and_recovers(journal, tmp_path):
     """507 for the batch that does not fit, all of it; reads go on; with space again, so do writes."""
     (first,) = await append(journal, event("before", 0))

@@ -70,7 +70,7 @@ async def test_tombstones_match_a_file_under_the_names_of_all_readers(journal):
         assert left_of(journal, Hit("x", said + "\n- more", place=Place(name, 1, 3, "line"))) == said + "\n- more", name
 
 
-@pytest.mark.feature("what one user forgot in a file, another user's file of that name still says")
+@pytest.mark.feature("what one user forgot in a file stays in another user's file of that name")
 async def test_tombstones_of_one_user_do_not_hide_another_users_file(journal, tmp_path):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
@@ -100,7 +100,7 @@ async def test_a_new_statement_in_a_forgotten_part_of_a_file_is_stored(journal):
     assert (kept.text, kept.place) == ("## Ledgers\n\n- more", Place("notes/a.md", 5, 7, "line"))
 
 
-@pytest.mark.feature("a forgotten sentence is known again when its paragraph is edited or wrapped anew")
+@pytest.mark.feature("a forgotten sentence is recognised when its paragraph is edited or wrapped differently")
 async def test_a_forgotten_sentence_stays_hidden_when_its_neighbour_is_edited(journal):
     """And when the paragraph is wrapped at other places: it is known by its words, not by its line."""
     said = "The code of the door\nis 4711. Call Mara on Monday."
@@ -129,8 +129,8 @@ async def test_a_private_key_does_not_outlive_its_first_line(journal):
 
 @pytest.mark.row(
     "A165",
-    "… not next to another memory either, by a line that two pieces of a file share",
-    of="a tombstone: what was forgotten never comes back",
+    "… a line that two pieces of a file share does not bring it back next to another memory",
+    of="a tombstone keeps a forgotten",
 )
 async def test_a_line_is_shown_without_its_forgotten_part(journal):
     """Two pieces of a section say the same line: with the first one forgotten, the second is shown without that."""

@@ -21,7 +21,9 @@ print(best_matches(unit, [unit, unit]).tolist(), numkong())
 """
 
 
-@pytest.mark.feature("… and one that does not load costs its speed alone", of="the index: vectors lie")
+@pytest.mark.feature(
+    "… an accelerator that does not load costs only its speed", of="the index: vectors are in a memory-mapped"
+)
 @pytest.mark.parametrize(
     "fault",
     [

@@ -164,8 +164,7 @@ def test_a_cancelled_call_is_not_counted() -> None:
 
 
 @pytest.mark.feature(
-    "among many questions at once, a healthy backend that is late for most of them is not blamed; one that answers "
-    "none is"
+    "a healthy backend that is late because of many questions at once is not blamed; one that answers none is"
 )
 def test_calls_that_are_late_together_are_one_failure() -> None:
     """A crowd is late because of itself. What begins after a late call was noticed, and is late, is another failure."""
@@ -230,7 +229,7 @@ def test_late_outcomes_are_about_the_past() -> None:
     assert state(breaker) == "closed"
 
 
-@pytest.mark.feature("the breaker as a whole, against a model of it")
+@pytest.mark.feature("the breaker agrees with a model of it in every sequence")
 class BreakerModel(RuleBasedStateMachine):
     """Any order of calls, outcomes and pauses, against a model that is a handful of numbers."""
 

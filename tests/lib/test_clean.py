@@ -65,7 +65,7 @@ def test_what_is_not_seen_goes(text: str, expected: str, count: int) -> None:
     assert clean(text) == (expected, count)
 
 
-@pytest.mark.feature("invisible, bidi and broken characters are taken out")
+@pytest.mark.feature("invisible, bidi and broken characters are removed")
 @given(ANY_TEXT)
 def test_result_is_clean_and_valid(text: str) -> None:
     """The result is valid UTF-8, has nothing left to clean, is no longer than the text, and a change is counted."""

@@ -13,7 +13,7 @@ NONCE = "697388f9d248"
 BLOCK = f'<memories nonce="{NONCE}">\n{NOTE}\n# workshop\n[m1] Chains come from Kedjan.\n</memories nonce="{NONCE}">'
 
 
-@pytest.mark.row("A157", "our own block is taken out also where it was cut off")
+@pytest.mark.row("A157", "the gateway's own block is removed, even if it was cut off")
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -123,7 +123,7 @@ def test_silence_is_told_by_its_tokens(text: str, silent: bool):
     assert is_silent(text) is silent
 
 
-@pytest.mark.row("A150", "what its writer marked as private is not kept")
+@pytest.mark.row("A150", "text that its writer marked as private is not stored")
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

@@ -61,7 +61,7 @@ def test_front_matter_is_read_as_yaml(head: str, fields: dict[str, str]) -> None
     assert front_matter(f"---\n{head}\n---\nBody.") == fields
 
 
-@pytest.mark.feature("a broken head of a note costs neither its other fields nor the note")
+@pytest.mark.feature("broken front matter costs neither its other fields nor the note")
 @pytest.mark.parametrize(
     ("broken", "value"),
     [
@@ -83,7 +83,7 @@ def test_front_matter_that_is_broken_keeps_the_other_fields(broken: str, value: 
         assert found["title"] == value
 
 
-@pytest.mark.feature("YAML aliases in a note's front matter are text: a few kilobytes never become megabytes")
+@pytest.mark.feature("YAML aliases in front matter are plain text: a few kilobytes never become megabytes")
 @pytest.mark.parametrize("key", ["k329", "title"])
 def test_front_matter_does_not_unfold_aliases(key: str) -> None:
     """Short heads whose aliases would unfold to hundreds of megabytes: each alias is its own text."""

@@ -67,7 +67,7 @@ def test_shares_keep_the_order_and_stay_between_0_and_1() -> None:
     assert trees.shares([]) == []
 
 
-@pytest.mark.feature("a learned model is data: what is crooked is refused, and our reading of it is LightGBM's")
+@pytest.mark.feature("a learned model is data: an invalid one is refused, and our evaluation equals LightGBM's")
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

@@ -71,7 +71,7 @@ PATTERNS = st.sampled_from(
 )
 
 
-@pytest.mark.feature("Markdown: patterns as in .gitignore, judged by git itself; .obsidian is never read")
+@pytest.mark.feature("Markdown: `ignore` matches like .gitignore, checked against git itself; .obsidian is never read")
 @pytest.mark.skipif(shutil.which("git") is None, reason="git, which is the judge here, is not installed")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(patterns=st.lists(PATTERNS, min_size=1, max_size=4), paths=st.sets(PATHS, min_size=1, max_size=12))

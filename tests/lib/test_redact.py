@@ -30,7 +30,7 @@ KEYS = {
 }
 
 
-@pytest.mark.row("A084", "keys of OpenClaw's list of makes, and of others, are masked wherever they stand")
+@pytest.mark.row("A084", "keys of the makers in OpenClaw's list, and of others, are masked anywhere in a text")
 @pytest.mark.parametrize("make", KEYS)
 def test_a_key_of_known_make_is_masked_wherever_it_stands(make):
     """The first six and last four characters are kept; the sentence round it stays."""
@@ -105,7 +105,7 @@ def test_prose_and_code_about_secrets_are_left_alone(text):
     assert redact(text) == (text, {})
 
 
-@pytest.mark.row("A084", "a mask keeps 6 + 4 characters of 18 and more, none of fewer")
+@pytest.mark.row("A084", "a mask keeps the first 6 and last 4 characters of 18 or more, and none of fewer")
 def test_a_mask_keeps_ten_characters_of_eighteen_and_none_of_seventeen():
     """6 + 4 of 18 leaves eight hidden; of fewer it would show too much."""
     assert mask("a" * 6 + "b" * 8 + "c" * 4) == "aaaaaa…cccc"

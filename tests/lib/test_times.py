@@ -25,7 +25,9 @@ def _short(time: datetime) -> str:
     return f"{time:%Y-%m-%d}" if (time.hour, time.minute) == (0, 0) else f"{time:%Y-%m-%dT%H:%M}"
 
 
-@pytest.mark.feature("… seasons, as vaguely as they are stated, and the week before last", of="a time has a window")
+@pytest.mark.feature(
+    "… seasons with their own vagueness, and the week before last", of="a stated time has a window: days"
+)
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [
@@ -63,7 +65,8 @@ def test_a_time_has_its_own_length(text: str, start: str, end: str):
 
 
 @pytest.mark.feature(
-    "a time has a window: days, weeks, weekends, months, ranges; without a year the nearest in the sentence's tense",
+    "a stated time has a window: days, weeks, weekends, months, ranges; without a year, the nearest "
+    "that fits the sentence's tense",
 )
 @pytest.mark.parametrize(
     ("text", "start"),
@@ -128,7 +131,9 @@ def test_words_that_are_also_months_and_days(text: str):
     assert named(text) == []
 
 
-@pytest.mark.feature("… seasons, as vaguely as they are stated, and the week before last", of="a time has a window")
+@pytest.mark.feature(
+    "… seasons with their own vagueness, and the week before last", of="a stated time has a window: days"
+)
 def test_a_season_is_vague():
     """The seasons are the northern half's: a window is told, and no moment."""
     (window,) = windows("We met in summer 2019.", WEDNESDAY)

@@ -34,7 +34,7 @@ def test_decisions_of_weak_scores_and_of_room_are_disjoint() -> None:
     assert Decision.PACKED not in TOO_WEAK | OUT_OF_ROOM
 
 
-@pytest.mark.feature("a receipt names each decision by a value that never changes, and says it in words")
+@pytest.mark.feature("a receipt names each decision by a constant value, and explains it in words")
 async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None:
     """Two memories, room for one: packed and excerpts_full, as JSON has them; the words stand next to them."""
     memory_journal, store = MemoryJournal(), await InMemory.open(Opening("one", tmp_path))
@@ -56,7 +56,9 @@ async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.feature("… and one of an earlier version is still shown, in its own words", of="a receipt names each")
+@pytest.mark.feature(
+    "… and a receipt of an earlier version is still shown, in its own words", of="a receipt names each decision"
+)
 async def test_a_receipt_of_an_earlier_version_is_still_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,7 +59,7 @@ def test_dedup_keeps_edited_lines_as_another_memory() -> None:
     assert len(dedup({"cortex": admitted(old), "markdown": admitted(far)}, GUARDED)) == 2
 
 
-@pytest.mark.feature("who claims the lines of a file does not take their place")
+@pytest.mark.feature("a claim to the lines of a file does not take their place")
 def test_dedup_does_not_replace_a_files_lines_by_a_claim() -> None:
     """A memory that names a note's lines is not the note, though its text has the note's in it."""
     lines = Place("notes/a.md", 3, 3, "line")
@@ -110,7 +110,7 @@ def test_dedup_threshold_is_inclusive() -> None:
     )
 
 
-@pytest.mark.feature("a number, a date or a negation that differs keeps two apart")
+@pytest.mark.feature("a number, a date or a negation that differs keeps two texts separate")
 def test_dedup_guard_keeps_numbers_dates_and_negations_apart() -> None:
     """Guarded, what differs in what matters is two memories; seed 003 takes them for one."""
     pairs = [
@@ -185,7 +185,7 @@ def test_distinct_hits_find_exactly_the_pairs_over_the_threshold(
     assert (distinct.find(1) is not None) == (alike or same)
 
 
-@pytest.mark.row("A160", "every source of a memory is kept")
+@pytest.mark.row("A160", "a merged memory keeps all its sources")
 @given(st.lists(st.lists(texts, max_size=6), max_size=3))
 def test_dedup_keeps_every_source_hit_once(answers: list[list[str]]) -> None:
     """Nothing is lost and nothing counted twice: the source hits of all candidates are the hits of all answers."""
@@ -210,7 +210,7 @@ def test_dedup_shows_the_copy_with_the_most_neighbours() -> None:
     assert twice.ref == twice.source_hits[0].ref
 
 
-@pytest.mark.feature("a flood of versions of one text is compared up to a bound")
+@pytest.mark.feature("comparing many versions of one text is bounded")
 def test_near_duplicates_compare_a_flood_up_to_a_bound() -> None:
     """Two hundred versions of one text make twenty thousand pairs. All versions are kept, and equal texts are one."""
     words = [f"word{n}" for n in range(200)]

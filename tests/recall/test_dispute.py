@@ -56,7 +56,7 @@ def test_rivals_exclude_turns_of_one_conversation() -> None:
     assert [c.rivals for c in dedup(answers, DedupSettings())] == [(), ()]
 
 
-@pytest.mark.feature("daily notes of two days do not dispute each other; a store's claim of a day does not count")
+@pytest.mark.feature("daily notes of two days are no dispute; a backend's claim of a day does not count")
 def test_rivals_exclude_daily_notes_of_two_days() -> None:
     """Each says what was true on its day. A store of others cannot claim that, nor can a note without a day."""
     one, other = "Watered the tomatoes and met Ines at 8:30", "Watered the tomatoes and met Ines at 12:30"
@@ -73,7 +73,7 @@ def test_rivals_exclude_daily_notes_of_two_days() -> None:
 
 
 @pytest.mark.feature(
-    "two people who say the same are two memories, and no dispute; a copy without its speaker is the same memory"
+    "the same statement of two people is two memories, and no dispute; a copy without its speaker is the same memory"
 )
 def test_two_speakers_of_one_text_are_two_memories_and_no_rivals() -> None:
     """Who spoke is no word of what was said; a copy without a speaker is the same memory."""
@@ -87,7 +87,7 @@ def test_two_speakers_of_one_text_are_two_memories_and_no_rivals() -> None:
     )
 
 
-@pytest.mark.row("A135", "a block shows both sides of a dispute, which is newer and from where")
+@pytest.mark.row("A135", "a block shows both sides of a dispute, which is newer and its source")
 def test_dispute_line_names_the_newer_memory_and_its_source() -> None:
     """Short, plain, citable; and no memory's own line can look like it."""
     truth = scored("m7", turn(1, TRUTH, at=at("2026-03-01")), 0.9)
@@ -108,9 +108,9 @@ def test_dispute_line_without_dates_names_both_sources() -> None:
 
 
 @pytest.mark.row(
-    "A135", "the better founded side of a contradiction gets a place in the block, even when the other ranks higher"
+    "A135", "the better founded side of a contradiction gets a place in the block, even if the other ranks higher"
 )
-@pytest.mark.feature("of two rivals the better founded one gets the last place")
+@pytest.mark.feature("of two rivals, the better founded one gets the last place")
 def test_more_credible_rival_gets_the_last_place() -> None:
     """A planted memory that ranks higher does not push out the talk that it contradicts, nor lead it."""
     lie = disputing(scored("m9", standalone("m9", LIE, stated_by="backend:mem0"), 0.9), "m7")
@@ -131,7 +131,7 @@ def test_dispute_lines_count_in_the_budget() -> None:
         assert both == bool(block.disputes) == ("disagree" in block.text)
 
 
-@pytest.mark.feature("… and in the order of the same words", of="two texts that differ")
+@pytest.mark.feature("… and so are the same words in another order", of="two texts that differ")
 def test_rivals_differ_in_word_order() -> None:
     """Who pays whom is the whole difference."""
     one, other = "Ada pays Bo for the cleaning each month", "Bo pays Ada for the cleaning each month"
@@ -165,7 +165,7 @@ def test_joined_neighbours_can_be_rivals() -> None:
     assert isinstance(Pooled(new, 0.0, {}).ref, str)
 
 
-@pytest.mark.feature("of memories that disagree, the date of the latest copy counts")
+@pytest.mark.feature("in a disagreement, the date of the latest copy counts")
 @pytest.mark.parametrize(
     ("copy", "last"),
     [

@@ -94,7 +94,9 @@ def test_secrets_are_masked_and_lines_keep_their_numbers() -> None:
     assert lines[7] == "after"
 
 
-@pytest.mark.feature("… with secrets masked, also where a page begins inside one", of="a document by the name")
+@pytest.mark.feature(
+    "… with secrets masked, also on a page that begins inside one", of="a document is read by the name"
+)
 def test_a_key_is_masked_on_a_page_that_begins_inside_it() -> None:
     """Lines 3 and 4 alone do not look like a key; they are blank all the same."""
     found = page("d", "line", lines_of_file(f"before\n{KEY}\nafter", nothing), 3, 2)

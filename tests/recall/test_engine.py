@@ -132,7 +132,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
 ASK = FuseRequest("which database for the booking service")
 
 
-@pytest.mark.row("A115", "A153", "one block from several stores, with a dead one among them")
+@pytest.mark.row("A115", "A153", "several stores yield one block, even with one of them down")
 async def test_fuse_answers_from_two_stores_and_a_dead_one(gateway: FakeGateway) -> None:
     """Each turn is in once, cited, in order; the dead store costs its own answer and is named."""
     fused = (await fuse(ASK, RECIPE, gateway.live)).fused
@@ -152,8 +152,8 @@ async def test_fuse_adds_neighbours_of_a_hit(gateway: FakeGateway) -> None:
 
 
 @pytest.mark.feature(
-    "… the best for each leads, but not for one that nothing answers",
-    of="questions in a question",
+    "… the best memory for each comes first, unless none answers it",
+    of="sub-questions are ranked separately",
 )
 async def test_fuse_ranks_each_sub_question(gateway: FakeGateway) -> None:
     """Asked as one, the booking service's five words outweigh pizza's one; asked as two, the best for each leads."""
@@ -171,7 +171,7 @@ async def test_fuse_ranks_each_sub_question(gateway: FakeGateway) -> None:
     assert first == pytest.approx(second)
 
 
-@pytest.mark.feature("… and the answer says how many they were", of="questions in a question")
+@pytest.mark.feature("… and the answer says how many there were", of="sub-questions are ranked separately")
 async def test_fuse_reports_the_number_of_sub_questions(gateway: FakeGateway) -> None:
     """Beside what the judge did; one question needs no word."""
     recipe = replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never", sub_questions=4))
@@ -181,7 +181,7 @@ async def test_fuse_reports_the_number_of_sub_questions(gateway: FakeGateway) ->
     assert two.receipt.body["rerank"] == two.fused.rerank
 
 
-@pytest.mark.row("A162", "A136", "a receipt gives every candidate a reason, and no text")
+@pytest.mark.row("A162", "A136", "a receipt has a reason for every candidate, and no text")
 async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: FakeGateway) -> None:
     """Refs, ranks, signals and decisions of the find and its two neighbours; not a word of any."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
@@ -275,7 +275,7 @@ async def test_below_the_floor_the_block_is_empty_and_says_so(gateway: FakeGatew
     assert fused.abstained == "nothing cleared the floor"
 
 
-@pytest.mark.feature("… and a budget too small for the best is named as the reason", of="below the floor nothing")
+@pytest.mark.feature("… and a budget too small for the best is reported as the reason", of="below the floor nothing")
 async def test_fuse_reports_a_budget_too_small_for_the_best(gateway: FakeGateway) -> None:
     """The fence alone takes more than 60 characters: the answer was good enough, and the floor had no part in it."""
     recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"), pack=PackSettings(budget_chars=60))
@@ -295,7 +295,7 @@ async def test_fuse_asks_no_backend_for_stop_words(gateway: FakeGateway) -> None
 
 @pytest.mark.feature("a long query is searched by its ends")
 @pytest.mark.feature(
-    "a query over 4,000 characters is searched by its ends; over 32,000 it is 413", part="faults/clients"
+    "a query of more than 4,000 characters is searched by its ends; above 32,000 it is a 413", part="faults/clients"
 )
 async def test_a_long_query_is_searched_by_its_ends(gateway: FakeGateway) -> None:
     """A pasted log of 10,000 characters: its first and last 2,000 are asked, and the answer says so."""
@@ -358,7 +358,7 @@ async def test_neighbour_of_two_hits_joins_the_better_one(gateway: FakeGateway, 
     assert sorted(pool) == [("e1", "e2"), ("e2", None), ("e3", "e2"), ("e4", None)]
 
 
-@pytest.mark.row("A129", "only what was packed counts as used")
+@pytest.mark.row("A129", "only packed memories count as used")
 async def test_only_what_was_packed_counts_as_used(gateway: FakeGateway) -> None:
     """By backend and its own ids; bulk retrieval is not use (seed 004)."""
     every = await fuse(FuseRequest("database migration pizza"), RECIPE, gateway.without_judge())
@@ -368,7 +368,7 @@ async def test_only_what_was_packed_counts_as_used(gateway: FakeGateway) -> None
     assert set(few.used["one"]) == {f"e{ref[1:]}" for ref in packed} == {"e4"}
 
 
-@pytest.mark.row("A164", "the first results do not depend on how many are asked for")
+@pytest.mark.row("A164", "the first results do not depend on the number requested")
 async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: FakeGateway) -> None:
     """Monotonic in k: the order of one is the head of the order of eight."""
     recipe = replace(RECIPE, pack=replace(RECIPE.pack, excerpts=False))

@@ -14,7 +14,7 @@ def ranked(ref: str, position: int, text: str) -> Ranked:
     return Ranked(found_by(ref, turn(position, text, event_id=ref), x=1), 1 / 61, {"x": 1 / 61})
 
 
-@pytest.mark.feature("a hit's neighbours join through the same filter")
+@pytest.mark.feature("a hit's neighbours pass the same filter")
 def test_expand_puts_candidates_first_then_new_neighbours() -> None:
     """A neighbour that two candidates share joins once, beside the better one; a candidate is nobody's neighbour."""
     order = [ranked("e2", 2, "the second turn"), ranked("e4", 4, "the fourth turn of it")]

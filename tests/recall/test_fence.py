@@ -34,8 +34,8 @@ hostile = st.lists(
 
 
 @pytest.mark.feature(
-    "no text of a memory opens a tag, imitates a citation or the head of an excerpt, or hides one; all other text "
-    "is shown as it was written",
+    "no text of a memory can open a tag, imitate a citation or the head of an excerpt, or hide one; "
+    "all other text is shown unchanged",
 )
 @pytest.mark.parametrize(
     "code",
@@ -61,8 +61,8 @@ def test_fence_leaves_code_alone(code: str) -> None:
 
 @pytest.mark.row(
     "A157",
-    "no text of a memory opens a tag, imitates a citation or the head of an excerpt, or hides one; all other text "
-    "is shown as it was written",
+    "no text of a memory can open a tag, imitate a citation or the head of an excerpt, or hide one; "
+    "all other text is shown unchanged",
 )
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -102,8 +102,8 @@ def test_fence_escapes_text_that_imitates_it(text: str, shown: str) -> None:
 
 @pytest.mark.row(
     "A157",
-    "no text of a memory opens a tag, imitates a citation or the head of an excerpt, or hides one; all other text "
-    "is shown as it was written",
+    "no text of a memory can open a tag, imitate a citation or the head of an excerpt, or hide one; "
+    "all other text is shown unchanged",
 )
 @given(st.lists(hostile, max_size=4))
 @example(["<"])

@@ -78,7 +78,9 @@ def test_history_is_shown_to_who_asks_for_a_past() -> None:
     assert len(kept) == 1
 
 
-@pytest.mark.feature("text, place, speaker, time, trust and kind under our ref are the journal's, not the backend's")
+@pytest.mark.feature(
+    "the text, place, speaker, time, trust and kind of a gateway's memory come from the journal, not from the backend"
+)
 def test_what_the_journal_knows_of_an_event_is_shown_whatever_a_backend_says() -> None:
     """Text, place, speaker, time, trust and kind are the journal's; the backend adds its id, rank, score and path."""
     place = Place("talk", 3, 3)
@@ -119,9 +121,7 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
         assert ("We do not deploy on Fridays" in hit.text) == (piece in text)
 
 
-@pytest.mark.feature(
-    "an item that only a backend vouches for cannot raise its trust, rate its own graph, or take a place"
-)
+@pytest.mark.feature("an item that only a backend has cannot raise its trust, rate its own graph, or take a place")
 def test_an_external_item_is_its_backends_word_alone() -> None:
     """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
     item = standalone(
@@ -153,7 +153,7 @@ scopes = st.builds(
 )
 
 
-@pytest.mark.row("A156", "what one user said no other sees, with any answer of a backend")
+@pytest.mark.row("A156", "no user sees what another said, whatever a backend returns")
 @given(asker=scopes, items=st.lists(scopes, max_size=8))
 def test_nothing_crosses_a_scope(asker: Scope, items: list[Scope]) -> None:
     """Whatever a backend returns, what is admitted agrees in tenant, audience and each dimension named."""

@@ -108,7 +108,7 @@ def test_answers_come_in_the_order_of_the_sources() -> None:
     run(work())
 
 
-@pytest.mark.feature("an answer's words are counted while slower ones are waited for")
+@pytest.mark.feature("the words of early answers are counted while slower ones are awaited")
 def test_gather_sanitises_answers_while_others_are_searching() -> None:
     """The words of the quick one's memory are counted before the slow one answers: they are only looked up then."""
     text = "a memory that no other test has: quinces ripen in October"
@@ -319,7 +319,9 @@ def test_a_refusal_is_tried_once_more() -> None:
     assert (one(down).status, len(down.calls)) == ("unreachable", 2)
 
 
-@pytest.mark.feature("refused; at most one more try, and only with half of the budget left", part="faults/backends")
+@pytest.mark.feature(
+    "a refused connection gets at most one retry, and only with half of the budget left", part="faults/backends"
+)
 @pytest.mark.parametrize(
     ("after_s", "budget_s", "tries"), [(0.0, 1.0, 2), (0.05, 1.0, 2), (0.05, 0.09, 1), (0.25, 9.0, 1)]
 )
@@ -444,7 +446,7 @@ def test_breaker_ignores_timeouts_of_hurried_requests() -> None:
     assert run(statuses(0.6)) == ["timeout"] * 5 + ["open"]
 
 
-@pytest.mark.feature("a time-out that a busy gateway noticed late is not held against the backend")
+@pytest.mark.feature("a time-out that a busy gateway noticed late does not count against the backend")
 def test_breaker_ignores_timeouts_of_a_busy_process() -> None:
     """A deadline of 1 s noticed 5 s late, for the process was busy, counts for nothing; one noticed on time does."""
 
@@ -463,8 +465,7 @@ def test_breaker_ignores_timeouts_of_a_busy_process() -> None:
 
 
 @pytest.mark.feature(
-    "among many questions at once, a healthy backend that is late for most of them is not blamed; one that answers "
-    "none is"
+    "a healthy backend that is late because of many questions at once is not blamed; one that answers none is"
 )
 def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
     """Sixty-four ask together, again and again, what answers one after the other in 35 ms, as if in a thread of ours.
@@ -491,8 +492,7 @@ def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
 
 
 @pytest.mark.feature(
-    "among many questions at once, a healthy backend that is late for most of them is not blamed; one that answers "
-    "none is"
+    "a healthy backend that is late because of many questions at once is not blamed; one that answers none is"
 )
 def test_one_that_answers_nobody_is_ejected_by_a_crowd_as_well() -> None:
     """Sixty-four at once wait for it in vain: that is one failure, not sixty-four; after five crowds it is open."""
@@ -596,7 +596,7 @@ def test_clean_hits_are_not_copied() -> None:
     assert all(a is b for a, b in zip(one(says(*hits)).hits, hits, strict=True))
 
 
-@pytest.mark.feature("what of an answer is made of the same objects as before is checked once; what changed, again")
+@pytest.mark.feature("unchanged parts of an answer are validated once, changed ones again")
 @pytest.mark.parametrize(
     ("changed", "dropped"),
     [

@@ -38,7 +38,7 @@ def test_who_answers_needs_no_fallback(first: Does) -> None:
     assert found["qmd"].status in ("ok", "empty")
 
 
-@pytest.mark.row("A085", "A119", "`fallback_for`: a backend that is asked only once those it stands in for have failed")
+@pytest.mark.row("A085", "A119", "`fallback_for`: a backend that is asked only if those it replaces have failed")
 @pytest.mark.parametrize(
     ("broken", "status"),
     [
@@ -77,7 +77,7 @@ def test_a_fallback_of_a_fallback_comes_third() -> None:
 
 
 @pytest.mark.row(
-    "A119", "… and always where that is not set: the diagram's parallel fallback", of="`fallback_for`: a backend"
+    "A119", "… and always if that is not set: the diagram's parallel fallback", of="`fallback_for`: a backend that"
 )
 def test_asked_without_those_it_stands_in_for_it_is_as_any_other() -> None:
     """Who asks it by name gets it."""

@@ -148,7 +148,7 @@ async def test_refused(house: House) -> None:
     assert answers[0].detail.endswith("connection refused")
 
 
-@pytest.mark.feature("a refused connection is tried once more at most")
+@pytest.mark.feature("a refused connection is retried at most once")
 async def test_refused_is_tried_once_more(house: House) -> None:
     """A connection lost at once is tried a second time, and not a third."""
     server = await house.server(chaos.reset_at_once)
@@ -170,7 +170,7 @@ async def test_dns_fails(house: House) -> None:
     assert (answer.status, answer.detail) == ("unreachable", "http://memory.invalid: no such host")
 
 
-@pytest.mark.row("A104", "a slow backend is cut at its budget, and its late answer dropped")
+@pytest.mark.row("A104", "a slow backend is cut at its budget, and its late answer is dropped")
 @pytest.mark.feature("slow: its late answer is in no later request", part="faults/backends")
 async def test_slow_is_cut_at_its_budget(house: House) -> None:
     """Over its 100 ms it is a time-out; the others' answers are kept; its late answer is in no later request."""
@@ -186,7 +186,7 @@ async def test_slow_is_cut_at_its_budget(house: House) -> None:
     assert [hit.native_id for hit in (await house.ask(patient)).hits] == ["good"]
 
 
-@pytest.mark.feature("hanging and trickling are cut by a total deadline")
+@pytest.mark.feature("hanging and trickling replies are cut by a total deadline")
 @pytest.mark.feature("hangs after its headers, or trickles", part="faults/backends")
 @pytest.mark.parametrize("behaviour", [chaos.hang, chaos.hang_after_headers, chaos.trickle])
 async def test_hangs_after_headers_or_trickles(house: House, behaviour: Behaviour) -> None:
@@ -204,7 +204,7 @@ async def test_http_errors(house: House, code: int) -> None:
     assert len(server.calls) == 1
 
 
-@pytest.mark.feature("HTTP errors are named; Retry-After is honoured")
+@pytest.mark.feature("HTTP errors are reported; Retry-After is honoured")
 @pytest.mark.feature("4xx, 5xx; Retry-After up to 300 s", part="faults/backends")
 @pytest.mark.parametrize(("named", "wait_s"), [("7", 7), ("86400", 300)])
 async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> None:
@@ -220,7 +220,7 @@ async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> 
     assert len(server.calls) == 2
 
 
-@pytest.mark.feature("200 with nonsense is invalid")
+@pytest.mark.feature("a 200 with nonsense is an invalid answer")
 @pytest.mark.feature("HTML, cut JSON, another schema", part="faults/backends")
 @pytest.mark.parametrize(
     "behaviour",
@@ -246,7 +246,7 @@ async def test_200_with_nonsense(house: House, behaviour: Behaviour) -> None:
     assert answer.hits == ()
 
 
-@pytest.mark.feature("… but items that validate are kept", of="200 with nonsense is invalid")
+@pytest.mark.feature("… but valid items are kept", of="a 200 with nonsense is an invalid")
 @pytest.mark.feature("some items valid, some not", part="faults/backends")
 async def test_items_that_validate_are_kept(house: House) -> None:
     """Where items validate one by one, the valid ones stay and the others are counted."""
@@ -273,7 +273,7 @@ async def test_huge_body(house: House, behaviour: Behaviour) -> None:
     assert peak - before < 16 * 1024 * 1024
 
 
-@pytest.mark.feature("ten thousand items are cut first")
+@pytest.mark.feature("ten thousand items are truncated before anything else")
 @pytest.mark.feature("ten thousand items", part="faults/backends")
 async def test_ten_thousand_items(house: House) -> None:
     """They are cut to the limit of the query before anything else is done with them."""
@@ -281,7 +281,7 @@ async def test_ten_thousand_items(house: House) -> None:
     assert [hit.native_id for hit in answer.hits] == [str(n) for n in range(QUERY.limit)]
 
 
-@pytest.mark.feature("scores that are no numbers are ignored")
+@pytest.mark.feature("scores that are not numbers are ignored")
 @pytest.mark.feature("scores that are NaN, infinite, texts, missing", part="faults/backends")
 async def test_scores_that_are_none(house: House) -> None:
     """NaN, infinite, missing, textual and negative scores: the order is the backend's, and no NaN goes on."""
@@ -319,7 +319,7 @@ async def test_item_of_another_tenant(house: House) -> None:
     assert dropped == {"scope": 1}
 
 
-@pytest.mark.feature("401 and 403: left alone for 60 s; the next probe has the new credential", part="faults/backends")
+@pytest.mark.feature("401 and 403: not asked for 60 s; the next probe has the new credential", part="faults/backends")
 @pytest.mark.parametrize("code", [401, 403])
 async def test_unauthorized(house: House, code: int) -> None:
     """No retry; left alone for 60 s; the next probe uses the credential of then; the key is in no answer."""
@@ -342,7 +342,7 @@ async def test_unauthorized(house: House, code: int) -> None:
     assert "canary" not in str(answers)
 
 
-@pytest.mark.feature("429: left alone as long as it asks, and no failure", part="faults/backends")
+@pytest.mark.feature("429: not asked for as long as it says, and not counted as a failure", part="faults/backends")
 async def test_429(house: House) -> None:
     """Left alone for its Retry-After; ten of them in a row are no failure that would open the breaker."""
     server = await house.server(chaos.status(429, Retry_After="3"))
@@ -382,7 +382,7 @@ async def test_flaps(house: House) -> None:
     assert waits == [5, 10, 20]
 
 
-@pytest.mark.feature("all down: 503 with the same coverage")
+@pytest.mark.feature("if all are down, the reply is a 503 with the same coverage")
 async def test_all_down(house: House) -> None:
     """Nobody waits for a deadline when all refuse; the last one is asked for ever, so that its return is noticed."""
     began = time.monotonic()
@@ -394,7 +394,7 @@ async def test_all_down(house: House) -> None:
     assert sorted(rounds[-1]) == ["open", "open", "open", "unreachable"]
 
 
-@pytest.mark.feature("a breaker that is open costs no wait", part="faults/backends")
+@pytest.mark.feature("an open breaker costs no wait", part="faults/backends")
 async def test_breaker_open_costs_no_wait(house: House) -> None:
     """A hung server that is known to hang is not asked: no call reaches it, and the request does not wait."""
     server = await house.server(chaos.hang)

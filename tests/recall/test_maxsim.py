@@ -35,7 +35,7 @@ def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
     assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
 
 
-@pytest.mark.feature("… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
+@pytest.mark.feature("… an accelerator, if installed, finds the same", of="the index: vectors are in a memory-mapped")
 def test_an_accelerator_matches_to_the_last_digit() -> None:
     """Inner products of int8 are whole numbers below 2^24, which float32 holds exactly, in whatever order they are
     summed: 300 texts of up to 40 tokens, one of them without any."""

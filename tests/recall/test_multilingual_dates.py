@@ -17,7 +17,7 @@ NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
 
 
 @pytest.mark.feature(
-    "… said in Spanish, Portuguese, Arabic, Korean, Japanese or Chinese", of="a query's dates, also relative ones"
+    "… also in Spanish, Portuguese, Arabic, Korean, Japanese and Chinese", of="a query's dates, also relative"
 )
 @pytest.mark.parametrize(
     ("text", "english"),

@@ -25,7 +25,7 @@ def packed(order: Sequence[Scored], *, floors: RerankSettings = FREE, **numbers:
     return pack(order, PackSettings(**numbers), floors, NONCE)  # type: ignore[arg-type]
 
 
-@pytest.mark.feature("what has no heading is read under none")
+@pytest.mark.feature("a memory without a heading is shown under none")
 def test_excerpt_without_heading_comes_first() -> None:
     """The best stands in a talk, the second nowhere: printed behind the talk it would be taken for a part of it. The
     memories of the answer stay in their order."""
@@ -38,7 +38,7 @@ def test_excerpt_without_heading_comes_first() -> None:
     assert [memory.ref for memory in block.memories] == ["m1", "m2"]
 
 
-@pytest.mark.feature("an excerpt without a heading is read first, also where another says what it replaced")
+@pytest.mark.feature("an excerpt without a heading comes first, even if another says what it replaced")
 def test_what_replaces_does_not_move_before_what_has_no_heading() -> None:
     """A document without a name, whose best turn has no date, is printed without a heading. The newer decision has
     one, and stays behind it."""
@@ -52,7 +52,7 @@ def test_what_replaces_does_not_move_before_what_has_no_heading() -> None:
     assert lines[2].startswith("# 2026-02-01")
 
 
-@pytest.mark.feature("a backend that alone says who spoke is named once for each excerpt")
+@pytest.mark.feature("a backend that is the only source for a speaker is named once for each excerpt")
 def test_a_backend_that_alone_says_who_spoke_is_named_once() -> None:
     """In the heading of a talk, and on the line of what stands alone."""
     talk = [turn(n, f"Number {n}.", "Ada", stated_by="backend:mem0") for n in (1, 2)]
@@ -66,7 +66,7 @@ def test_a_backend_that_alone_says_who_spoke_is_named_once() -> None:
     ]
 
 
-@pytest.mark.row("A122", "the block is fenced, cited, in reading order")
+@pytest.mark.row("A122", "the block is fenced, cited and in reading order")
 def test_a_block_is_fenced_cited_and_in_reading_order() -> None:
     """The better turn is chosen first, and stands where it was said; the gap between is marked."""
     order = [
@@ -202,7 +202,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=120)
 items = st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["one", "two", None]), texts), max_size=25)
 
 
-@pytest.mark.row("A118", "6,000 characters and 8 results are never passed")
+@pytest.mark.row("A118", "6,000 characters and 8 results are never exceeded")
 @given(items=items, budget=st.integers(200, 2000), most=st.integers(1, 8))
 def test_no_limit_is_ever_passed(items: list[tuple[int, str | None, str]], budget: int, most: int) -> None:
     """Whatever is packed: within the characters, within the number, each member cited."""

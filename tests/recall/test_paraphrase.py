@@ -14,7 +14,7 @@ MODEL_NEEDED = {("typo", "databse")}
 
 
 @pytest.mark.feature(
-    "… and by 15 kinds of change: names, opposites, units, look-alikes, other scripts", of="two texts that differ"
+    "… in 15 kinds of change: names, opposites, units, look-alikes, other scripts", of="two texts that differ"
 )
 @pytest.mark.parametrize("pair", lies(), ids=lambda pair: f"{pair.kind}-{pair.other[-40:]}")
 def test_difference_sees_each_kind_of_change(pair: Pair) -> None:

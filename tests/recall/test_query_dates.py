@@ -17,8 +17,8 @@ DAY = timedelta(days=1)
 
 
 @pytest.mark.feature(
-    'a query\'s dates, also relative ones ("yesterday", "last summer", "two weeks ago"), count from when it is '
-    "asked; a memory is the closer, the nearer its own"
+    'a query\'s dates, also relative ones ("yesterday", "last summer", "two weeks ago"), count from '
+    "when it is asked; a memory ranks higher, the closer its own date"
 )
 @pytest.mark.parametrize(
     ("text", "within", "without"),
@@ -103,8 +103,8 @@ def test_what_is_counted_in_days_moves_with_the_asking(text: str, now: datetime,
 
 
 @pytest.mark.feature(
-    'a query\'s dates, also relative ones ("yesterday", "last summer", "two weeks ago"), count from when it is '
-    "asked; a memory is the closer, the nearer its own"
+    'a query\'s dates, also relative ones ("yesterday", "last summer", "two weeks ago"), count from '
+    "when it is asked; a memory ranks higher, the closer its own date"
 )
 @given(
     st.sampled_from(["yesterday", "last week", "last summer", "on 5 May 2024", "two weeks ago, or next year"]),

@@ -17,7 +17,7 @@ def pool(*texts: str) -> list[Pooled]:
     return [pooled(f"m{i}", turn(i, text)) for i, text in enumerate(texts)]
 
 
-@pytest.mark.feature("signals of context are there for a recipe with a model, and only for it")
+@pytest.mark.feature("context signals exist only for recipes with a model")
 def test_every_signal_is_there_and_a_share() -> None:
     """Three turns at .2, .8 and .5: means, ranks 3, 1 and 2, neighbours where there are any."""
     rows = in_context(pool(*TALK), SignalTable.of([{"bm25": 0.2}, {"bm25": 0.8}, {"bm25": 0.5}]), {"bm25": 1}).rows()

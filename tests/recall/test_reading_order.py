@@ -32,8 +32,8 @@ def ordered(*said: tuple[int, str]) -> list[int]:
 
 
 @pytest.mark.feature(
-    "… by dates and words of change in what both are about; nothing is left out for it",
-    of="in a block the current decision",
+    "… recognised by dates and words of change about the same subject; nothing is left out for it",
+    of="a block shows the current decision",
 )
 @pytest.mark.parametrize(
     "new",
@@ -90,7 +90,7 @@ def test_nothing_is_lost_or_added(said: list[tuple[int, str]]) -> None:
     assert sorted(ordered(*said)) == sorted(day for day, _ in said)
 
 
-@pytest.mark.feature("in a block the current decision is read before the one that it replaced")
+@pytest.mark.feature("a block shows the current decision before the one that it replaced")
 @pytest.mark.parametrize(
     "question",
     [

@@ -26,7 +26,7 @@ async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
     await receipts.close()
 
 
-@pytest.mark.feature("… by column, and read with a row for each", of="a receipt gives every candidate a reason")
+@pytest.mark.feature("… stored by column, and read as one row for each", of="a receipt has a reason for every")
 async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -> None:
     """It is kept by column, with NaN where a memory lacks a signal; read from memory, from the file and as it was made
     each candidate has the signals that it has."""
@@ -46,7 +46,7 @@ async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -
     assert made.body == waiting == kept == {"receipt_id": "r1", "candidates": rows}
 
 
-@pytest.mark.feature("a receipt of an earlier version is read under the current names")
+@pytest.mark.feature("a receipt of an earlier version is read with the current names")
 async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path: Path) -> None:
     """The keys `sightings` and `beside` of a candidate, and the signals `own`, `agreement` and `linked`."""
     hit = ["mem0", "m1", "n1", 1, "first seen"]
@@ -91,7 +91,7 @@ async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
     await receipts.close()
 
 
-@pytest.mark.feature("receipts are kept for their time, each tenant's own")
+@pytest.mark.feature("receipts are kept for a configured time, separately for each tenant")
 async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
     """Kept for a day, made two days ago."""
     receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=1)

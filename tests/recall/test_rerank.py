@@ -42,8 +42,8 @@ def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
 
 @pytest.mark.row(
     "A023",
-    "the judge is asked only when the top four are close; by the fused answer, not by the cortex's own recall (see "
-    "Left out)",
+    "the judge is asked only if the top four are close; for the fused answer, not for the cortex's "
+    "own recall (see Left out)",
 )
 @pytest.mark.parametrize(
     ("locals_", "asked"),
@@ -84,7 +84,7 @@ def test_the_judges_score_is_blended_with_the_local_one() -> None:
     assert [(j.ref, j.judge) for j in after] == [("r1", 10.0), ("r0", 2.0)]
 
 
-@pytest.mark.row("A025", "scores for some put these first, and drop no other")
+@pytest.mark.row("A025", "if the judge scores only some, these come first and no other is dropped")
 @pytest.mark.row("A025", "scores for some only: no memory is dropped", part="faults/judge")
 def test_verdict_on_some_puts_them_first_and_drops_none() -> None:
     """k of n scored: those lead, the others keep their local order behind, the tail stays."""
@@ -95,7 +95,7 @@ def test_verdict_on_some_puts_them_first_and_drops_none() -> None:
     assert [j.ref for j in after] == ["r2", "r0", "r1", "r3"]
 
 
-@pytest.mark.row("A024", "without scores the local order stands")
+@pytest.mark.row("A024", "without scores the local order is kept")
 def test_without_scores_the_local_order_stands() -> None:
     """A judge that timed out, refused or was too dear changes nothing."""
     order = order_of(0.9, 0.8)
@@ -105,8 +105,8 @@ def test_without_scores_the_local_order_stands() -> None:
 
 
 @pytest.mark.feature(
-    "… the best for each leads, but not for one that nothing answers",
-    of="questions in a question",
+    "… the best memory for each comes first, unless none answers it",
+    of="sub-questions are ranked separately",
 )
 def test_sub_questions_have_their_best_memories_at_the_top() -> None:
     """Bests of .8 and .4: the second part's scores count double. b is ½ by the first part and .4 · 2 by the second."""
@@ -122,8 +122,8 @@ def test_sub_questions_have_their_best_memories_at_the_top() -> None:
 
 
 @pytest.mark.feature(
-    "… the best for each leads, but not for one that nothing answers",
-    of="questions in a question",
+    "… the best memory for each comes first, unless none answers it",
+    of="sub-questions are ranked separately",
 )
 def test_unanswered_sub_question_is_not_scaled() -> None:
     """Its best stands under the floor that an answer has to reach, so its .3 stays .3; without all signals there is no
@@ -140,8 +140,8 @@ def test_unanswered_sub_question_is_not_scaled() -> None:
     assert by_best_sub_question([(), ()], RerankSettings()) == ()
 
 
-@pytest.mark.feature("a fooled judge cannot lift what was not in the head")
-@pytest.mark.feature("a judge that is fooled: it sees and moves only the head of the local order", part="faults/judge")
+@pytest.mark.feature("a fooled judge cannot raise what was not among the best")
+@pytest.mark.feature("a fooled judge sees and moves only the best of the local order", part="faults/judge")
 def test_fooled_judge_cannot_raise_a_memory_outside_the_head() -> None:
     """A passage below the head has no id to be scored under; one in it gains at most the judge's share."""
     order = order_of(*[1 - i / 100 for i in range(30)])
@@ -153,8 +153,8 @@ def test_fooled_judge_cannot_raise_a_memory_outside_the_head() -> None:
     assert [j.ref for j in after[16:]] == [f"r{i}" for i in range(16, 30)]
 
 
-@pytest.mark.feature("a stuffed or injected passage gains what its score is worth, and the others drift little")
-@pytest.mark.feature("a passage that asks for a ten", part="faults/judge")
+@pytest.mark.feature("a stuffed or injected passage gains only what its score is worth, and the others move little")
+@pytest.mark.feature("a passage that asks for a score of ten", part="faults/judge")
 def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
     """One point too many is .5 × .1 = .05 of the blended score: it passes neighbours within .1 of local score only."""
     order = order_of(0.9, 0.84, 0.79, 0.5)
@@ -164,9 +164,9 @@ def test_an_injected_point_moves_a_passage_by_what_it_is_worth() -> None:
     assert [j.ref for j in fooled] == [j.ref for j in honest]
 
 
-@pytest.mark.feature("a stuffed or injected passage gains what its score is worth, and the others drift little")
+@pytest.mark.feature("a stuffed or injected passage gains only what its score is worth, and the others move little")
 @pytest.mark.feature(
-    "a passage stuffed with the words of the question: what it gains and what the others lose are both measured",
+    "a passage stuffed with the question's words: its gain and the others' loss are both measured",
     part="faults/judge",
 )
 def test_a_stuffed_passage_gains_within_bounds_and_the_others_drift_little() -> None:

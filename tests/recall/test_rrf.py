@@ -20,7 +20,7 @@ def test_rrf_score_is_the_sum_of_one_over_k_plus_rank() -> None:
     assert only.parts == {"cortex": pytest.approx(1 / 63), "mem0": pytest.approx(1 / 61)}
 
 
-@pytest.mark.feature("one memory in several backends: one vote each", part="faults/backends")
+@pytest.mark.feature("one memory in several backends gets one vote from each", part="faults/backends")
 def test_rrf_counts_one_vote_per_backend() -> None:
     """Returned twice by one backend, at 2 and 5: only 1/(60+2) counts."""
     twice = Candidate(
@@ -29,7 +29,7 @@ def test_rrf_counts_one_vote_per_backend() -> None:
     assert rrf([twice], FuseSettings())[0].score == pytest.approx(1 / (60 + 2))
 
 
-@pytest.mark.row("A020", "one vote a backend, weighted by the recipe")
+@pytest.mark.row("A020", "each backend has one vote, weighted by the recipe")
 def test_rrf_weight_multiplies_a_vote() -> None:
     """Seed 000's .6 vector and .4 graph: .6/(60+1) + .4/(60+2)."""
     numbers = FuseSettings(weights={"vector": 0.6, "graph": 0.4})

@@ -64,7 +64,7 @@ def test_bm25_of_many_texts_is_that_of_each(texts: list[dict[str, int]], data: s
 
 
 @pytest.mark.feature(
-    "a section of a document is judged by its own words, a turn of a talk by what is said around it as well"
+    "a section of a document is scored by its own words, a turn of a conversation also by the turns around it"
 )
 def test_windows_match_a_token_in_a_neighbour() -> None:
     """A reply that has one of two words, after a question that has the other: .5 alone, 1 with its neighbour."""
@@ -119,7 +119,7 @@ def test_speaker_signal_counts_named_speakers() -> None:
     assert [row["speaker"] for row in unnamed] == [0.5, 0.5, 0.5]
 
 
-@pytest.mark.feature("a speaker that no captured talk bears out is no signal")
+@pytest.mark.feature("a speaker that no captured conversation confirms is no signal")
 def test_speaker_signal_ignores_claimed_speakers() -> None:
     """Alone, outside a talk, from a tool, untrusted or vouched for by a backend only, a name is a claim."""
     claims = [
@@ -155,7 +155,7 @@ def test_fusion_signal_is_a_share_of_first_place_everywhere() -> None:
     assert row["length"] == 1.0
 
 
-@pytest.mark.feature("each local signal is a share; an absent one leaves its weight to the others")
+@pytest.mark.feature("each local signal is a share; the weight of an absent one goes to the others")
 def test_absent_signal_leaves_its_weight_to_the_others() -> None:
     """(3 × .5 + 1 × 1) / 4 with both; .5 where the second is not there."""
     weights = {"maxsim": 3.0, "speaker": 1.0, "bm25": 0.0}
@@ -175,7 +175,7 @@ def test_the_list_of_signals_is_what_is_computed() -> None:
     assert set(one) == set(SIGNALS) - {"similarity"}
 
 
-@pytest.mark.feature("a memory without neighbours is taken as a whole")
+@pytest.mark.feature("a memory without neighbours is scored as a whole")
 def test_similarity_of_a_standalone_memory_is_the_mean_of_maxsim_and_cosine() -> None:
     """(1 + .7) / 2 in place of the windows, which it does not have; both kinds are whole without the other's. By
     a model that gives no tokens, its cosine."""
@@ -199,7 +199,7 @@ def test_similarity_of_a_standalone_memory_is_the_mean_of_maxsim_and_cosine() ->
 
 
 @pytest.mark.feature(
-    "a section of a document is judged by its own words, a turn of a talk by what is said around it as well"
+    "a section of a document is scored by its own words, a turn of a conversation also by the turns around it"
 )
 def test_similarity_of_a_section_is_its_maxsim() -> None:
     """The first section says "cup", the second "shelf": neither has the other's word, as a turn would; no cosine, for
@@ -215,7 +215,7 @@ def test_similarity_of_a_section_is_its_maxsim() -> None:
     assert all(row.keys().isdisjoint({"window3", "window5"}) for row in rows)
 
 
-@pytest.mark.feature("Fusion: what a graph leads to is lifted (`graph_boost`), and never lowered")
+@pytest.mark.feature("a memory that a graph leads to is raised (`graph_boost`), and never lowered")
 def test_graph_boost_raises_a_score_by_noisy_or() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
     means = np.array([0.4, 0.4])

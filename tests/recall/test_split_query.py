@@ -12,9 +12,7 @@ from fusion.recall.split_query import split_query, sub_questions
 from tests.recall.helpers import query
 
 
-@pytest.mark.feature(
-    "questions in a question are ranked for by themselves: where one begins, and which person the next is about"
-)
+@pytest.mark.feature("sub-questions are ranked separately: where one begins, and which person the next is about")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -62,9 +60,7 @@ def test_sub_questions_leave_one_question_whole(text: str) -> None:
     assert sub_questions(text, 4) == (text,)
 
 
-@pytest.mark.feature(
-    "questions in a question are ranked for by themselves: where one begins, and which person the next is about"
-)
+@pytest.mark.feature("sub-questions are ranked separately: where one begins, and which person the next is about")
 def test_sub_question_with_a_pronoun_gets_the_names_before() -> None:
     """By "he" or "it" before any name of its own, or by naming nobody: they are whom the part before was about."""
     assert sub_questions("Where did Ada go, and what did she buy in Paris?", 4)[1] == "what did she buy in Paris? Ada"

@@ -25,7 +25,9 @@ def judge(one: str, other: str, vectors: dict[str, TokenVectors], **more: object
     return reworded([pair], seen, **more) == {pair}  # type: ignore[arg-type]
 
 
-@pytest.mark.feature("… and what the local model finds reworded or misspelt", of="a copy with another spelling")
+@pytest.mark.feature(
+    "… and so is a text that the local model finds reworded or misspelt", of="a copy with another spelling"
+)
 def test_reworded_needs_a_match_for_each_token() -> None:
     """By the worst match in either direction."""
     assert judge("lawyer", "attorney", NEAR)

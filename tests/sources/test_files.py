@@ -36,7 +36,7 @@ def swapped(tmp_path: Path) -> tuple[File, File]:
     return note, talk
 
 
-@pytest.mark.feature("a folder that a link replaces after the walk is not followed by `fusion ingest` and the watchers")
+@pytest.mark.feature("`fusion ingest` and the watchers do not follow a folder that a link replaces after the walk")
 def test_parent_swapped_for_a_link_after_the_walk_is_not_followed(swapped: tuple[File, File]) -> None:
     note, talk = swapped
     for file in swapped:

@@ -97,8 +97,8 @@ async def look(follow: NoteWatcher) -> int:
 
 
 @pytest.mark.feature(
-    "… what is written, edited and deleted is current, and nothing else is read",
-    of="`[notes]`: a server",
+    "… written, edited and deleted text is current, and no other file is read",
+    of="`[notes]`: every backend answers",
 )
 async def test_note_watcher_keeps_memories_as_notes_are_edited_and_deleted(home, keeps, folder) -> None:
     """Each round reads what changed, and only that."""
@@ -118,8 +118,8 @@ async def test_note_watcher_keeps_memories_as_notes_are_edited_and_deleted(home,
 
 
 @pytest.mark.feature(
-    "… what is written, edited and deleted is current, and nothing else is read",
-    of="`[notes]`: a server",
+    "… written, edited and deleted text is current, and no other file is read",
+    of="`[notes]`: every backend answers",
 )
 async def test_note_watcher_reads_no_unchanged_file(home, keeps, folder) -> None:
     """Nor by the next server: bookmarks are the home's, and an edit while none ran is seen by its first round."""
@@ -130,7 +130,7 @@ async def test_note_watcher_reads_no_unchanged_file(home, keeps, folder) -> None
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
 
 
-@pytest.mark.feature("… also an edit that leaves size and time as they were", of="`[notes]`: a server")
+@pytest.mark.feature("… also after an edit that keeps size and time", of="`[notes]`: every backend answers")
 async def test_an_edit_is_seen_whose_time_was_put_back(home, keeps, folder) -> None:
     """And that left the size as it was, as `rsync --times --inplace` does."""
     follow = follower(home, keeps, folder)
@@ -145,7 +145,8 @@ async def test_an_edit_is_seen_whose_time_was_put_back(home, keeps, folder) -> N
 
 
 @pytest.mark.feature(
-    "… one note is looked at alone; links, hidden files and other kinds are passed over", of="`[notes]`: a server"
+    "… one changed note is read alone; links, hidden files and other kinds are skipped",
+    of="`[notes]`: every backend answers",
 )
 async def test_note_watcher_checks_only_changed_paths(home, keeps, folder) -> None:
     """A note by its path; links, hidden files and files of other kinds are passed over as a walk passes over them; what
@@ -171,7 +172,8 @@ async def test_note_watcher_checks_only_changed_paths(home, keeps, folder) -> No
 
 
 @pytest.mark.feature(
-    "… a disk that is away, and a note that cannot be read, retire nothing and are reported", of="`[notes]`: a server"
+    "… a missing disk, and a note that cannot be read, retire nothing and are reported",
+    of="`[notes]`: every backend answers",
 )
 async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     """Neither where the folder is missing nor where it is empty; it is told, and what was edited meanwhile is read."""
@@ -192,7 +194,9 @@ async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
     assert await keeps.texts() == {"The bike is red.", "The shed is dry."}
 
 
-@pytest.mark.feature("… a disk below a followed folder is kept when it is followed itself", of="`[notes]`: a server")
+@pytest.mark.feature(
+    "… a disk mounted below a followed folder is kept if it is followed itself", of="`[notes]`: every backend answers"
+)
 async def test_a_disk_below_a_followed_folder_is_kept_when_it_is_followed_itself(home, keeps, folder) -> None:
     """Its mount point is empty: the folder around it would have its notes retired, as it has those deleted there."""
     follow = follower(home, keeps, folder, folder / "sub")
@@ -206,9 +210,8 @@ async def test_a_disk_below_a_followed_folder_is_kept_when_it_is_followed_itself
 
 
 @pytest.mark.feature(
-    "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
-    "is reported",
-    of="`[notes]`: a server",
+    "… a named file that is deleted and a note that became a link are retired; a name that never existed is reported",
+    of="`[notes]`: every backend answers",
 )
 async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> None:
     """While its folder is there with something else in it: a missing or an empty one may be a disk that is away."""
@@ -231,9 +234,8 @@ async def test_a_named_file_that_is_deleted_is_retired(home, keeps, folder) -> N
 
 
 @pytest.mark.feature(
-    "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
-    "is reported",
-    of="`[notes]`: a server",
+    "… a named file that is deleted and a note that became a link are retired; a name that never existed is reported",
+    of="`[notes]`: every backend answers",
 )
 async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None:
     """As one that is deleted, whether it is the file or a folder on the way, and wherever the link leads: none is
@@ -253,9 +255,8 @@ async def test_a_note_that_became_a_link_is_retired(home, keeps, folder) -> None
 
 
 @pytest.mark.feature(
-    "… a named file that is deleted, and a note that became a link, are retired; one that is there and not found "
-    "is reported",
-    of="`[notes]`: a server",
+    "… a named file that is deleted and a note that became a link are retired; a name that never existed is reported",
+    of="`[notes]`: every backend answers",
 )
 async def test_note_watcher_reports_a_note_that_the_walk_does_not_find(home, keeps, folder) -> None:
     """What stands in its place is no file, say: it is answered as it was until there is a note or nothing. Of what is
@@ -298,7 +299,8 @@ async def test_note_watcher_reads_the_rest_where_a_path_cannot_be_checked(home, 
 
 
 @pytest.mark.feature(
-    "… a disk that is away, and a note that cannot be read, retire nothing and are reported", of="`[notes]`: a server"
+    "… a missing disk, and a note that cannot be read, retire nothing and are reported",
+    of="`[notes]`: every backend answers",
 )
 async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, folder) -> None:
     """Not UTF-8 any more, say: nothing is retired, the fault is told until it is fixed, and the others are read."""
@@ -314,7 +316,7 @@ async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, fol
     assert (await keeps.texts(), follow.faults) == ({"The bike is green.", "The shed is wet."}, [])
 
 
-@pytest.mark.feature("… what breaks off is gone on with", of="`[notes]`: a server")
+@pytest.mark.feature("… an interrupted read continues", of="`[notes]`: every backend answers")
 async def test_a_round_that_breaks_off_is_gone_on_with(home, keeps, tmp_path) -> None:
     """The disk is full in the middle of the second of two files: the first counts as read, the second is read again as
     a whole, and what it had before is not retired until it is."""
@@ -359,7 +361,9 @@ async def test_note_watcher_reports_a_failed_round_and_tries_again(home, keeps, 
     assert await keeps.texts() == {"The bike is green.", "The shed is dry."}
 
 
-@pytest.mark.feature("… it waits for `fusion ingest`, and reads nothing that this has read", of="`[notes]`: a server")
+@pytest.mark.feature(
+    "… it waits for `fusion ingest`, and does not read the same files again", of="`[notes]`: every backend answers"
+)
 async def test_the_server_waits_for_a_command_that_reads(home, keeps, folder) -> None:
     """Else the one that read a file first would retire, at its end, what the other has remembered since. Commands read
     beside each other; what the command was done with is not waited for."""
@@ -386,8 +390,8 @@ async def test_lock_of_a_missing_home_is_not_awaited(tmp_path) -> None:
 
 
 @pytest.mark.feature(
-    "… a lock that is a link is not followed; a home that may not be written to keeps no command waiting",
-    of="`[notes]`: a server",
+    "… a lock that is a link is not followed; a read-only home keeps no command waiting",
+    of="`[notes]`: every backend answers",
 )
 async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_path) -> None:
     """Nothing is made where it leads; who reads is told to delete it."""
@@ -400,8 +404,8 @@ async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_pa
 
 
 @pytest.mark.feature(
-    "… a lock that is a link is not followed; a home that may not be written to keeps no command waiting",
-    of="`[notes]`: a server",
+    "… a lock that is a link is not followed; a read-only home keeps no command waiting",
+    of="`[notes]`: every backend answers",
 )
 async def test_lock_of_a_read_only_home_is_not_awaited(tmp_path) -> None:
     """A command sends what it reads to the server, and needs no more than the server's address of the home."""
@@ -428,7 +432,8 @@ async def test_note_watcher_restores_memories_that_were_retired_elsewhere(home, 
 
 
 @pytest.mark.feature(
-    "… notes are whose the settings say; what another user ingested stays theirs", of="`[notes]`: a server"
+    "… the settings name the owner of notes; what another user ingested stays theirs",
+    of="`[notes]`: every backend answers",
 )
 async def test_notes_are_whose_the_settings_say(home, keeps, folder) -> None:
     """What another user ingested of the same file is theirs, and MEMORY.md is for no group."""
@@ -444,7 +449,7 @@ async def test_notes_are_whose_the_settings_say(home, keeps, folder) -> None:
     assert {record.event.text for record in group} == {"The bike is blue.", "The shed is dry."}
 
 
-@pytest.mark.feature("… what `ignore` leaves out is not read", of="`[notes]`: a server")
+@pytest.mark.feature("… files matched by `ignore` are not read", of="`[notes]`: every backend answers")
 async def test_note_watcher_reads_no_ignored_file(home, keeps, folder) -> None:
     """By a folder's name or a file's, however it is found; what was read of it before stays until it is forgotten."""
     await follower(home, keeps, folder).round()
@@ -461,8 +466,8 @@ async def test_note_watcher_reads_no_ignored_file(home, keeps, folder) -> None:
 
 
 @pytest.mark.feature(
-    "… by notices of a folder's changes and of a file's, also when another folder takes its place",
-    of="`[notes]`: a server",
+    "… by change events of folders and files, also after another folder has taken its place",
+    of="`[notes]`: every backend answers",
 )
 async def test_it_hears_of_changes_in_a_folder_and_of_a_file(home, keeps, folder, tmp_path) -> None:
     """Files that are edited, replaced and deleted, and another folder in the followed one's place: all by notices, for
@@ -499,7 +504,9 @@ def settings_of(home: Path, *folders: Path):
     return load(home=home, notes={"paths": [str(folder) for folder in folders], "user_id": "ada"}, **plain)
 
 
-@pytest.mark.feature("… a home's first answer knows what was edited while it was closed", of="`[notes]`: a server")
+@pytest.mark.feature(
+    "… a home's first answer includes edits made while it was closed", of="`[notes]`: every backend answers"
+)
 async def test_a_home_answers_with_edits_made_while_it_was_closed(home, folder) -> None:
     """Its first answer does, and what is wrong stands in its status; without paths nothing is followed."""
     async with Gateway.open(settings_of(home, folder)):
@@ -527,7 +534,9 @@ def watches_of(folder: Path) -> int:
     return count
 
 
-@pytest.mark.feature("… with one watch of the system, which Markdown memory shares", of="`[notes]`: a server")
+@pytest.mark.feature(
+    "… with one watch for each folder, which the Markdown backend shares", of="`[notes]`: every backend answers"
+)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts watches in /proc")
 async def test_a_followed_folder_is_watched_once_in_a_process(home, folder) -> None:
     """By the note watcher and by Markdown memory, both of which get its change events."""
@@ -547,7 +556,7 @@ async def test_a_followed_folder_is_watched_once_in_a_process(home, folder) -> N
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.feature("… links in its folders are counted, for status and doctor", of="`[notes]`: a server")
+@pytest.mark.feature("… links in its folders are counted for status and doctor", of="`[notes]`: every backend answers")
 async def test_a_look_counts_links_by_kind(home, keeps, folder) -> None:
     """None is followed; nothing of it is a fault."""
     (folder / "link.md").symlink_to(folder / "bike.md")

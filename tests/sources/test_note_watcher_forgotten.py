@@ -41,7 +41,7 @@ def key(line: str) -> str:
     return " ".join(word_list(line))
 
 
-@pytest.mark.feature("of a followed note what was forgotten stays away, and what was not is known, through any edits")
+@pytest.mark.feature("in a followed note, forgotten text stays away and all other text is stored, through any edits")
 class Note(RuleBasedStateMachine):
     """Edits and forgets, in any order, with restarts between. The model knows which words were forgotten."""
 

@@ -48,7 +48,7 @@ def lines(path: Path, *rows: dict[str, Any] | str) -> Path:
 # Markdown
 
 
-@pytest.mark.row("A050", "a Markdown file is a memory a section, with its headings and lines")
+@pytest.mark.row("A050", "a Markdown file becomes one memory for each section, with its headings and lines")
 def test_a_markdown_file_is_a_memory_a_section(notes: Path):
     """Each section is a note with its lines, its file as source, and its own content as revision."""
     file = notes / "gateway.md"
@@ -238,7 +238,7 @@ def test_a_name_that_is_not_utf_8_is_skipped(notes: Path):
 # JSONL
 
 
-@pytest.mark.feature("JSONL says everything a memory has")
+@pytest.mark.feature("a JSONL line can state every field of a memory")
 def test_a_line_of_jsonl_says_everything_a_memory_has(notes: Path):
     """Every field that is known goes where it belongs; what the line says wins over the scope that was given."""
     row = {
@@ -328,7 +328,7 @@ def test_lines_without_a_key_have_one(notes: Path):
     assert found == memories(notes / "a.jsonl")
 
 
-@pytest.mark.row("A124", "a bad line is skipped with its number, the others are done")
+@pytest.mark.row("A124", "a bad line is skipped with its number, the others are stored")
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -519,7 +519,7 @@ def test_a_file_whose_name_cannot_be_cited_is_skipped(notes: Path, name: str):
     assert "\n" not in skip.where
 
 
-@pytest.mark.feature("linked notes and folders are counted by kind, as other files that are not read")
+@pytest.mark.feature("linked notes and folders are counted by kind, like other files that are not read")
 def test_links_are_counted_by_kind(notes: Path, tmp_path: Path) -> None:
     """Whatever they lead to: another note, a picture, a folder, nothing. One that leads out is named, too."""
     (notes / "sub").mkdir()

@@ -80,8 +80,7 @@ def test_a_transcript_is_due_at_100_kb_or_50_lines_or_when_it_rests() -> None:
 
 @pytest.mark.row(
     "A082",
-    "`[sessions]`: the server follows the transcripts that its settings name, at 100 KB or 50 lines of growth, or "
-    "when they rest",
+    "`[sessions]`: the server follows the configured transcripts, at 100 KB or 50 lines of growth, or when they rest",
 )
 async def test_it_is_read_on_after_50_lines_and_each_turn_once(agents: Path, home: Path) -> None:
     """49 lines wait; the 50th brings all; then the next 49 wait again, until the session rests."""
@@ -104,8 +103,7 @@ async def test_it_is_read_on_after_50_lines_and_each_turn_once(agents: Path, hom
 
 @pytest.mark.row(
     "A082",
-    "`[sessions]`: the server follows the transcripts that its settings name, at 100 KB or 50 lines of growth, or "
-    "when they rest",
+    "`[sessions]`: the server follows the configured transcripts, at 100 KB or 50 lines of growth, or when they rest",
 )
 async def test_100_kb_are_due_however_few_the_lines(agents: Path, home: Path) -> None:
     """One long turn."""
@@ -161,8 +159,8 @@ async def test_a_turn_that_is_refused_is_left_out_alone(agents: Path, home: Path
 
 @pytest.mark.row(
     "A082",
-    "… opt-in, each agent's its own, private, redacted",
-    of="`[sessions]`: the server follows the transcripts",
+    "… opt-in, separate for each agent, private, redacted",
+    of="`[sessions]`: the server follows",
 )
 async def test_sessions_are_followed_only_if_their_paths_are_set(agents: Path, tmp_path: Path) -> None:
     """Opt-in: without paths nothing is read. With them another agent's sessions stay its own; secrets are masked."""

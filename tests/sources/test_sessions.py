@@ -132,7 +132,7 @@ def test_a_claude_code_session_is_its_turns(projects: Path):
 
 @pytest.mark.row(
     "A083",
-    "… of what was said only: no tools, thoughts, side chains, summaries, local commands",
+    "… only what was said: no tools, thoughts, side chains, summaries, local commands",
     of="sessions of Claude Code become memories",
 )
 def test_a_claude_code_session_keeps_only_spoken_turns(projects: Path):
@@ -200,7 +200,7 @@ def test_a_fork_is_another_document_though_it_repeats_the_ids(projects: Path):
 # OpenClaw
 
 
-@pytest.mark.row("A083", "sessions of OpenClaw, with the agent that their folder names")
+@pytest.mark.row("A083", "sessions of OpenClaw become memories of the agent that their folder names")
 def test_an_openclaw_session_is_its_turns(agent: Path):
     """The agent is who the folder says; tools, custom entries and compaction are left out."""
     first, second, third = memories(put(agent / "sessions" / f"{ID}.jsonl", TALK))
@@ -214,7 +214,7 @@ def test_an_openclaw_session_is_its_turns(agent: Path):
     assert (third.revision, third.place) == ("e4", Place(f"openclaw/max/{ID}", 2, 2))
 
 
-@pytest.mark.row("A158", "heartbeats and scheduled runs are left out with their answers")
+@pytest.mark.row("A158", "heartbeats and scheduled runs are left out, with their answers")
 def test_heartbeats_and_scheduled_runs_go_with_their_answers(agent: Path):
     """Until a person says something again."""
     rows = [
@@ -234,7 +234,7 @@ def test_heartbeats_and_scheduled_runs_go_with_their_answers(agent: Path):
     assert reasons(file) == [UNATTENDED] * 7
 
 
-@pytest.mark.feature("OpenClaw's archives have the same memories as the sessions they were")
+@pytest.mark.feature("OpenClaw's archives yield the same memories as the original sessions")
 @pytest.mark.parametrize("name", [f"{ID}.jsonl.deleted.2026-03-05T10-00-00.000Z.zst", f"{ID}.jsonl.reset.2026.zst"])
 def test_an_archive_has_the_same_memories_as_the_session_it_was(agent: Path, name: str):
     """Compressed or renamed, every turn keeps its natural key."""
@@ -373,7 +373,7 @@ def freeze(
     return file
 
 
-@pytest.mark.row("A083", "… events that it packs", of="OpenClaw's database has the same memories as its files")
+@pytest.mark.row("A083", "… with packed events", of="OpenClaw's database yields the")
 def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
     """Some rows packed, some not; one that is damaged is told and the others kept."""
     live = memories(put(tmp_path / "agents" / "max" / "sessions" / f"{ID}.jsonl", TALK))
@@ -394,8 +394,8 @@ def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
 
 @pytest.mark.row(
     "A083",
-    "… sessions that went cold, in the database or in a file next to it",
-    of="OpenClaw's database has the same memories as its files",
+    "… with archived sessions, in the database or in a file next to it",
+    of="OpenClaw's database yields the",
 )
 @pytest.mark.parametrize("inside", [True, False], ids=["in the database", "in a file beside it"])
 def test_a_session_that_went_cold_has_the_same_memories(agent: Path, tmp_path: Path, inside: bool):
@@ -460,8 +460,8 @@ def test_a_cold_archive_that_does_not_match_is_reported(agent: Path, tmp_path: P
 
 @pytest.mark.row(
     "A083",
-    "… sessions that were deleted or reset, before there is a file of them",
-    of="OpenClaw's database has the same memories as its files",
+    "… with sessions that were deleted or reset before they had a file",
+    of="OpenClaw's database yields the",
 )
 @pytest.mark.parametrize("encoding", ["identity", "zstd"])
 def test_sessions_that_were_deleted_or_reset_inside_the_database(
@@ -495,7 +495,7 @@ def test_openclaws_database_has_the_same_memories_as_its_files(agent: Path, tmp_
     assert len(live) == 3
 
 
-@pytest.mark.row("A083", "OpenClaw's database has the same memories as its files, and is never written")
+@pytest.mark.row("A083", "OpenClaw's database yields the same memories as its files, and is never written")
 def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
     """Beside a writer in the middle of a transaction; and where nobody has it open, no file is put beside it."""
     path = agent / "agent" / "openclaw-agent.sqlite"
@@ -512,8 +512,8 @@ def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
 
 
 @pytest.mark.feature(
-    "origin owner, agent, tool, import, system and four trusts stand for OpenClaw's origin classes: in a group no "
-    "word counts as the owner's",
+    "the origins owner, agent, tool, import and system and four levels of trust represent OpenClaw's "
+    "origin classes: in a group no statement counts as the owner's",
 )
 def test_sessions_of_groups_and_of_machines_in_a_database(agent: Path):
     """A group's session is for its audience and its user turns not the owner's; a scheduled one is left out."""
@@ -576,7 +576,7 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-@pytest.mark.feature("a session is read on from where it was left")
+@pytest.mark.feature("a session is read on from its bookmark")
 def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path):
     """Its new turns go on counting; an unchanged file hands on nothing; another user's memories are other memories."""
     file = put(projects / f"{ID}.jsonl", [claude(n, "user", f"turn {n}") for n in range(1300)])
@@ -596,7 +596,7 @@ def test_turns_that_were_not_acknowledged_are_read_again(home: Path, projects: P
     assert run(home, projects) == (["once"], 0)
 
 
-@pytest.mark.feature("half a line is left for the next run")
+@pytest.mark.feature("an incomplete line is left for the next run")
 def test_half_a_line_is_left_for_the_next_run(home: Path, projects: Path):
     """It is being written: no error, and read once it is whole; a whole one that only lacks its end is read at once."""
     file = put(projects / f"{ID}.jsonl", [claude(1, "user", "one")])
@@ -621,7 +621,7 @@ def test_a_heartbeat_is_remembered_across_runs(home: Path, agent: Path):
     assert run(home, file)[0] == ["Good"]
 
 
-@pytest.mark.feature("a bookmark is believed only where it still holds")
+@pytest.mark.feature("a bookmark is used only while it matches the file")
 @pytest.mark.parametrize(
     "how", ["truncated", "rewritten", "replaced", "other journal", "new journal", "grown journal", "no cache"]
 )

@@ -44,7 +44,7 @@ def test_a_text_that_is_not_split_fits_in_a_request(text: str, times: int) -> No
         assert [piece.text for piece in split(NewMemory(long))] == [long]
 
 
-@pytest.mark.feature("what is too long for one memory is kept in pieces, and counted")
+@pytest.mark.feature("a text that is too long for one memory is split, and counted")
 def test_a_long_line_of_jsonl_and_a_long_turn_are_read_in_pieces_and_counted(tmp_path: Path) -> None:
     """Until now they were skipped; a second reading has the same pieces, so that nothing is kept twice."""
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": PROSE * 2_000}) + "\n" + json.dumps({"text": "short"}) + "\n")
@@ -59,7 +59,7 @@ def test_a_long_line_of_jsonl_and_a_long_turn_are_read_in_pieces_and_counted(tmp
 
 
 @pytest.mark.feature(
-    "… and a benchmark names what cannot be stored before anything is", of="what is too long for one memory"
+    "… and a benchmark names what cannot be stored before anything is", of="a text that is too long for one"
 )
 def test_a_benchmark_finds_what_cannot_be_stored_before_anything_is() -> None:
     """A message of 348,853 characters is counted; one whose name holds a secret is named."""

@@ -195,7 +195,7 @@ async def test_check_finds_damage(tmp_path: Path) -> None:
         await Database.open(path, STEPS)
 
 
-@pytest.mark.feature("a schema older than ours is brought forward, a newer one refused", part="faults/stores")
+@pytest.mark.feature("an older schema is migrated, a newer one refused", part="faults/stores")
 async def test_newer_schema_is_refused(tmp_path: Path) -> None:
     """A file of a later version is not touched; an older one is brought forward, step by step."""
     path = tmp_path / "notes.sqlite"

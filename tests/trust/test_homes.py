@@ -49,7 +49,7 @@ def cloned(tmp_path: Path) -> Path:
     return home
 
 
-@pytest.mark.feature("a home that came with a repository is data until `fusion allow`: nothing in it is opened")
+@pytest.mark.feature("a home that came with a repository is only data until `fusion allow`: nothing in it is opened")
 def test_a_home_that_came_with_a_folder_is_not_opened(cloned: Path) -> None:
     """Neither found by its folder nor named; the message is one line and has the command."""
     for named in (False, True):
@@ -80,7 +80,7 @@ def test_a_home_that_is_made_here_is_recorded(home: Path) -> None:
     assert require(empty) == empty
 
 
-@pytest.mark.feature("an empty `.fusion` folder that a command finds becomes no home without a question")
+@pytest.mark.feature("an empty `.fusion` folder that a command finds does not become a home without a question")
 def test_an_empty_folder_that_was_found_is_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memories would go into a folder that anybody may have put there. `fusion allow`, init and a name make it one."""
     found = tmp_path / "repo" / ".fusion"
@@ -101,7 +101,7 @@ def test_an_empty_folder_that_was_found_is_no_home(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.feature(
-    "… no question for a home that is made here, or named with nothing but harmless settings",
+    "… a home made here, or a named one with harmless settings only, needs no `fusion allow`",
     of="a home that came with a repository",
 )
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_the_users_own_data_folder_needs_no_question() -> None:
         shutil.rmtree(data_home())
 
 
-@pytest.mark.feature("… keys of other programs are allowed by name", of="a home that came with a repository")
+@pytest.mark.feature("… keys of other programs must be allowed by name", of="a home that came with a repository")
 @pytest.mark.parametrize(
     ("line", "allowed"),
     [
@@ -306,7 +306,7 @@ def test_a_key_file_in_the_home_needs_no_name(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… a settings file that `--config` names is the user's own word, and opens no home",
+    "… a settings file named by `--config` is trusted, and opens no home",
     of="a home that came with a repository",
 )
 def test_a_settings_file_that_the_user_names_needs_no_question(home: Path, tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_a_settings_file_of_another_user_is_not_read(home: Path, tmp_path: Path)
     assert "belongs to user 65534" in why_refused(home, named=True, config=tmp_path / "mine.toml")
 
 
-@pytest.mark.feature("… settings in a home name no other home", of="a home that came with a repository")
+@pytest.mark.feature("… settings in a home cannot name another home", of="a home that came with a repository")
 def test_settings_in_a_home_name_no_other_home(cloned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else those of a repository would take effect in a home that is new, and nothing of it would have been allowed."""
     (cloned / "fusion.toml").write_text('home = "new"\n[backends.mine]\nadapter = "hostile:Hostile"\n')
@@ -431,7 +431,7 @@ def test_the_next_embedder_of_a_home_counts_as_the_first_does(following: str, ha
 
 
 @pytest.mark.feature(
-    "… settings under version control are noticed, without running Git", of="a home that came with a repository"
+    "… settings under version control are detected, without running Git", of="a home that came with a repository"
 )
 @pytest.mark.parametrize("version", [2, 4])
 def test_settings_under_version_control_are_noticed(tmp_path: Path, version: int) -> None:
@@ -466,7 +466,7 @@ def test_doctor_of_a_home_that_is_not_allowed_looks_at_nothing_in_it(cloned: Pat
     assert found["home"].fix == f"fusion allow --home {cloned}"
 
 
-@pytest.mark.feature("… `fusion allow` records what it showed", of="a home that came with a repository")
+@pytest.mark.feature("… `fusion allow` records exactly what it showed", of="a home that came with a repository")
 def test_allow_records_the_settings_that_were_shown(cloned: Path) -> None:
     """A pull between the look and the yes asks again."""
 
@@ -488,7 +488,7 @@ def test_settings_that_were_not_shown_are_not_allowed(cloned: Path, tmp_path: Pa
     assert "fusion.toml is new" in why_refused(cloned)
 
 
-@pytest.mark.feature("a reader's key that came with a home is not kept")
+@pytest.mark.feature("a reader key that came with a home is deleted")
 def test_a_readers_key_that_came_with_a_home_is_not_kept(cloned: Path) -> None:
     """Its author knows it, and could state the lines of the user's files with it."""
     (cloned / "reader.key").write_text("k" * 43)
@@ -526,7 +526,7 @@ class TestAllow:
         return CliRunner().invoke(app, ["allow", "--home", str(home), *arguments], input=typed)
 
     @pytest.mark.feature(
-        "… off a terminal `fusion allow` shows the home and wants `--yes`", of="a home that came with a repository"
+        "… without a terminal, `fusion allow` shows the home and needs `--yes`", of="a home that came with a repository"
     )
     def test_off_a_terminal_it_wants_yes(self, cloned: Path) -> None:
         """It shows the home, and records nothing."""

@@ -142,7 +142,7 @@ def test_a_first_question_takes_one_connection_and_one_proof(home: Path) -> None
             assert (server.connections, server.challenges) == (2, 2)
 
 
-@pytest.mark.feature("a hook opens one connection to the server, which proves itself on it")
+@pytest.mark.feature("a hook opens one connection to the server, and the server proves itself on it")
 def test_a_hook_takes_one_connection_and_one_proof(home: Path) -> None:
     """Before each prompt of an agent."""
     with HomeLock.take(home, "fusion serve"):
@@ -162,7 +162,7 @@ def test_a_hook_takes_one_connection_and_one_proof(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… a token that vanishes while a hook captures does not let it connect without a proof",
+    "… a token that vanishes during a hook's capture does not allow a connection without proof",
     of="no question, key or transcript reaches a program",
 )
 def test_hook_capture_without_the_token_sends_nothing_to_an_unproven_server(home: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_an_async_client_proves_each_connection(home: Path) -> None:
     assert impostor.heard == []
 
 
-@pytest.mark.feature("a server's proof is worth nothing to a program at another address that passes challenges on")
+@pytest.mark.feature("a server's proof is worthless to a program at another address that relays challenges")
 async def test_a_program_that_passes_challenges_on_to_the_server_gets_no_question(home: Path) -> None:
     """A proof is worth nothing at another address than the server's own; everybody can ask the server for one."""
     heard = bytearray()
@@ -250,7 +250,7 @@ def test_a_record_without_the_lock_is_not_believed(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… `server.json` is believed only when its process holds the home's lock",
+    "… `server.json` is used only if its process holds the home's lock",
     of="no question, key or transcript reaches a program",
 )
 def test_a_record_of_another_process_than_the_lock_is_not_believed(home: Path) -> None:
@@ -363,7 +363,7 @@ def test_nothing_is_written_through_a_link(home: Path, tmp_path: Path, name: str
     assert victim.read_text() == "mine"
 
 
-@pytest.mark.feature("nothing of a home is opened through a link or a special file")
+@pytest.mark.feature("nothing in a home is opened through a link or a special file")
 @pytest.mark.parametrize(
     "name",
     ["journal.sqlite", "receipts.sqlite", "backends", "embeddings", "recipes/x.toml", "backends/mem0", "deep/er/x"],

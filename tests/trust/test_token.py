@@ -46,7 +46,7 @@ MAPPED = ("::ffff:127.0.0.1", 8765, 0, 0)
 
 
 class TestToken:
-    @pytest.mark.feature("the token is made once, private, and stays")
+    @pytest.mark.feature("the token is created once, is private, and never changes by itself")
     def test_a_token_has_256_bits_is_private_and_stays(self, home: Path) -> None:
         """43 characters of base64; whatever the umask."""
         mask = os.umask(0)
@@ -102,7 +102,7 @@ class TestToken:
         with pytest.raises(SettingsError, match="belongs to another user"):
             home_token(home)
 
-    @pytest.mark.feature("… also where a home has no room for a token", of="serving without a token")
+    @pytest.mark.feature("… also if the disk has no space for a token", of="serving without a token")
     def test_a_home_that_takes_no_token_is_not_open_for_that(self, tmp_path: Path) -> None:
         """A read-only or full disk: the server has a token that nobody knows, and API keys open it."""
         gone = tmp_path / "gone"
@@ -120,7 +120,7 @@ class TestToken:
 
 
 class TestPermissions:
-    @pytest.mark.feature("a home that others could read is made private")
+    @pytest.mark.feature("a home that others could read becomes private")
     def test_a_loose_home_is_made_private(self, home: Path, tmp_path: Path) -> None:
         """Files 0600, folders 0700, what is executable for its owner stays so; a link's target keeps its own."""
         outside = tmp_path / "outside"

@@ -37,7 +37,7 @@ from tests.cognee.server import Document, Served
 from tests.patience import opening_at
 
 
-@pytest.mark.feature("Cognee: the suite, in front of a server that keeps datasets apart")
+@pytest.mark.feature("Cognee: passes the contract suite, over a server that separates datasets")
 class TestCognee(RemoteBackendContract):
     """With a dataset that remembers, in front of a server that keeps datasets apart."""
 
@@ -218,7 +218,7 @@ after a week.)`"""
 
 @pytest.mark.row(
     "A114",
-    'Cognee: the triplets of a prompt, with any texts next to them; without its bookkeeping ("spindle is a concept")',
+    'Cognee: reads the triplets of a prompt among any texts, without its bookkeeping ("spindle is a concept")',
 )
 def test_triplets_of_a_prompt() -> None:
     """Lines of the last section only, with what is said of them; texts are no entities; some have no sentence; types
@@ -275,7 +275,7 @@ async def test_what_others_brought_keeps_cognees_id() -> None:
     assert (hits[1].native_id, hits[1].event_id) == ("c2", None)
 
 
-@pytest.mark.feature("Cognee: 404 NoData is nothing found")
+@pytest.mark.feature("Cognee: 404 NoData means that nothing was found")
 @pytest.mark.feature("cognee: no data", part="faults/adapters")
 async def test_nothing_there_is_nothing_found() -> None:
     """404 with NoData, a dataset that is made only when something is remembered: empty; a wrong name is said."""
@@ -292,7 +292,9 @@ async def test_nothing_there_is_nothing_found() -> None:
 
 
 @pytest.mark.row(
-    "A114", "Cognee: INSIGHTS, the seed's mode, is gone: GRAPH_COMPLETION with `only_context` answers it, and says so"
+    "A114",
+    "Cognee: the seed's mode INSIGHTS no longer exists: GRAPH_COMPLETION with `only_context` replaces "
+    "it, and the description says so",
 )
 async def test_former_search_types_are_asked_by_their_successor() -> None:
     """INSIGHTS, which older guides name, is GRAPH_COMPLETION, once; `describe` says so and is not degraded."""
@@ -307,7 +309,7 @@ async def test_former_search_types_are_asked_by_their_successor() -> None:
     assert not described.degraded
 
 
-@pytest.mark.feature("Cognee: another version's shapes are invalid, and named")
+@pytest.mark.feature("Cognee: replies in another version's shape are invalid, and reported")
 async def test_a_server_of_another_version_is_named() -> None:
     """A search type that it does not know, an answer in another form: invalid, and the detail says what it said."""
     async with Chaos(behaviour=Served(apart=False)) as server:
@@ -356,8 +358,10 @@ async def test_what_it_accepts() -> None:
     await reading.close()
 
 
-@pytest.mark.feature("Cognee: remembers by add and cognify, found once its graph is made; a making that fails is said")
-@pytest.mark.feature("cognee: a graph that is not made", part="faults/adapters")
+@pytest.mark.feature(
+    "Cognee: remembers by add and cognify, finds a memory once its graph is built, and reports a failed build"
+)
+@pytest.mark.feature("cognee: a graph that was not built", part="faults/adapters")
 async def test_a_graph_that_is_not_made_is_said() -> None:
     """Documents are kept, searches go on, and `describe` names the fix; what is remembered next fixes it."""
     served = Served(apart=False, broken=True)
@@ -377,7 +381,7 @@ async def test_a_graph_that_is_not_made_is_said() -> None:
         await backend.close()
 
 
-@pytest.mark.feature("Cognee: forgets its own; what others brought is hidden and stays")
+@pytest.mark.feature("Cognee: forgets its own memories; those of others are hidden and stay")
 async def test_what_is_not_ours_is_hidden_and_stays() -> None:
     """A chunk or a triplet that somebody else brought is left as it is; the gateway hides it."""
     served = Served(apart=False)
@@ -405,7 +409,7 @@ async def test_more_documents_than_one_page() -> None:
 # What it says of itself
 
 
-@pytest.mark.feature("Cognee: unreachable, refused or without the dataset: each with its fix")
+@pytest.mark.feature("Cognee: unreachable, refused or without the dataset: each has its fix")
 async def test_it_describes_itself_with_the_fix() -> None:
     """Documents of the searched datasets; down, without a credential, or somebody else's port."""
     served = Served(datasets={"notes": {}, "memory": {"1": Document("1", "n", "l", "t", None)}})
@@ -468,7 +472,7 @@ async def test_an_option_that_makes_no_sense_is_named(options: dict[str, object]
 # Faults
 
 
-@pytest.mark.feature("Cognee: each fault of a server has its error")
+@pytest.mark.feature("Cognee: each fault of a server has its own error")
 @pytest.mark.feature("cognee: each status, by the search and by the doctor", part="faults/adapters")
 @pytest.mark.parametrize(
     ("fault", "error"),

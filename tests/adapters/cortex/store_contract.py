@@ -54,7 +54,7 @@ def numbers(ids: object) -> list[int]:
     return [int(str(id_)[-12:], 16) for id_ in ids]  # type: ignore[attr-defined]
 
 
-@pytest.mark.feature("Cortex: one port, and a suite that every store passes: records, views, links, pages")
+@pytest.mark.feature("Cortex: every store passes one suite over one port: records, views, links, pages")
 class StoreContract(ABC):
     """Inherit and provide ``open_store``."""
 
@@ -156,8 +156,8 @@ class StoreContract(ABC):
         state = (await graph.get([event_id(1)]))[event_id(1)].state
         assert (state.confidence, state.reinforced_count, state.reinforced_at) == (1.0, 7, NOW)
 
-    @pytest.mark.feature("Cortex: a clock that jumps back takes nothing back")
-    @pytest.mark.feature("a clock that jumps back: the latest use stays, in every store", part="faults/cortex")
+    @pytest.mark.feature("Cortex: a clock that jumps back reverts nothing")
+    @pytest.mark.feature("a clock that jumps back: the latest use is kept, in every store", part="faults/cortex")
     async def test_use_is_counted(self, graph: Graph) -> None:
         """Twice is 2, and the latest time stays though it is told first: a clock that jumps back takes nothing back."""
         await graph.add([memory(1, "one"), memory(2, "two")])
@@ -355,7 +355,7 @@ class StoreContract(ABC):
         await graph.add([memory(1, "office Paris"), memory(2, "office", supersedes=event_id(1), state=merged)])
         assert await self.visible(graph, "office") == [1]
 
-    @pytest.mark.row("A005", "Cortex: who lost a conflict is never recalled, as of now or with history")
+    @pytest.mark.row("A005", "Cortex: a memory that lost a conflict is never recalled, as of now or with history")
     async def test_both_sides_of_a_conflict_are_seen_until_one_loses(self, graph: Graph) -> None:
         """Active: both. The older one lost: the newer. The newer one lost: the older is current again."""
         active = State(conflict_group="g", conflict_status="active")
@@ -374,8 +374,8 @@ class StoreContract(ABC):
 
     @pytest.mark.row(
         "A005",
-        "… unless the winner is forgotten: of losers alone the best goes on, in every store",
-        of="Cortex: who lost a conflict",
+        "… unless the winner is forgotten: then the best of the losers is current, in every store",
+        of="Cortex: a memory that lost a",
     )
     async def test_the_best_loser_stands_in_for_a_winner_that_is_forgotten(self, graph: Graph) -> None:
         """The winner goes: of the losers the surer is seen again, and the other one only when that goes, too. Ben's of
@@ -446,7 +446,7 @@ class StoreContract(ABC):
         found = await graph.link(text, look(), [event_id(n) for n in similar or []], limit)
         return [(numbers([link.id])[0], link.hops, link.rank) for link in found]
 
-    @pytest.mark.row("A040", "A016", "A019", "Cortex: hops are measured, and a path justifies each")
+    @pytest.mark.row("A040", "A016", "A019", "Cortex: hops are measured, and each has a path that justifies it")
     async def test_hops_are_measured(self, graph: Graph) -> None:
         """Alpha – Beta – Gamma – Delta: the first memory is 1 hop from Alpha, the second 2, the third out of reach."""
         names = ["Alpha", "Beta", "Gamma", "Delta"]
@@ -454,7 +454,7 @@ class StoreContract(ABC):
         assert await self.links(graph, "tell me about Alpha") == [(1, 1, 1), (2, 2, 2)]
         assert await self.links(graph, "nobody in particular") == []
 
-    @pytest.mark.row("A019", "A040", "Cortex: key phrases that texts share link them, without a model")
+    @pytest.mark.row("A019", "A040", "Cortex: shared key phrases link texts, without a model")
     async def test_concepts_link(self, graph: Graph) -> None:
         """A key phrase that two texts share leads to both, though nobody named it, and no further."""
         await graph.add(
@@ -474,8 +474,7 @@ class StoreContract(ABC):
 
     @pytest.mark.row(
         "A041",
-        "Cortex: an entity is one by its name's normal form, and a stated alias leads to what goes by the other "
-        "name, in every store",
+        "Cortex: names with one normal form are one entity, and a stated alias leads to the other name, in every store",
     )
     async def test_an_alias_leads_to_the_other_name(self, graph: Graph) -> None:
         """A name in any case and spacing is one entity; "also known as" is a way, and what nobody told is none."""
@@ -491,7 +490,7 @@ class StoreContract(ABC):
         assert {numbers([link.id])[0]: link.hops for link in links} == {1: 1, 3: 1, 2: 2}
 
     @pytest.mark.row(
-        "A019", "Cortex: a name that several people of a tenant have is followed to the memories of all, in every store"
+        "A019", "Cortex: a name that several people of a tenant use is followed to the memories of all, in every store"
     )
     async def test_a_name_that_two_people_have_leads_to_both(self, graph: Graph) -> None:
         """Asked for a whole tenant, "Alpha" is an entity of Ada's and one of Ben's; asked for one of them, one."""
@@ -552,7 +551,8 @@ class StoreContract(ABC):
         assert await self.links(graph, "Alpha") == []
 
     @pytest.mark.row(
-        "A041", "Cortex: facts are bi-temporal: as long as the memory that asserts them holds, and as it was known then"
+        "A041",
+        "Cortex: facts are bi-temporal: valid as long as the memory that states them, and as they were known then",
     )
     async def test_superseded_memories_carry_no_edges(self, graph: Graph) -> None:
         """What is no longer so leads nowhere; as of then it did."""

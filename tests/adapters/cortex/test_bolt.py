@@ -95,8 +95,8 @@ class BoltContract(StoreContract):
         return BoltGraph(Bolt(self.where, self.dialect), WalkOptions(), embedder)
 
     @pytest.mark.feature(
-        "Cortex: … to another model without a gap in a database, too: the old vectors answer until the new ones "
-        "are there, and are taken away then",
+        "Cortex: moving to another model in a database has no gap: the old vectors answer until the "
+        "new ones are there, and are deleted then",
     )
     async def test_it_moves_to_another_model(self, tmp_path: Path) -> None:
         """The old vectors answer until the new ones are all there; then these do, and the old ones are gone."""
@@ -136,7 +136,7 @@ class BoltContract(StoreContract):
         finally:
             await graph.close()
 
-    @pytest.mark.feature("Cortex: … cut off, the same command goes on where it stopped")
+    @pytest.mark.feature("Cortex: the same command continues an interrupted move")
     async def test_a_move_that_was_cut_off_goes_on(self, tmp_path: Path) -> None:
         """The embedder fails after the first batch: what it built is not built again, and the old model answers on."""
         first, second = FakeEmbedder(), Failing(identity="fake@2", dimensions=16)
@@ -182,7 +182,7 @@ class BoltContract(StoreContract):
 
 
 @pytest.mark.feature(
-    "Cortex: the same suite over Bolt: ArcadeDB in each run, Neo4j by `make test-neo4j`, Memgraph marked `live`",
+    "Cortex: the store suite over Bolt: ArcadeDB in each run, Neo4j by `make test-neo4j`, Memgraph marked `live`",
 )
 class TestArcadeDB(BoltContract):
     dialect = ArcadeDB()
@@ -215,7 +215,7 @@ class TestMemgraph(BoltContract):
 # The whole backend on it
 
 
-@pytest.mark.feature("Cortex: … and the whole backend's")
+@pytest.mark.feature("Cortex: the whole backend's suite over Bolt")
 class TestCortexOnArcadeDB(BackendContract):
     """What every backend promises, with the cortex in a database."""
 
@@ -276,7 +276,7 @@ async def test_a_server_that_is_down_when_it_is_opened() -> None:
         await graph.close()
 
 
-@pytest.mark.feature("Cortex: a database that is down is degraded, and doctor says what fixes it")
+@pytest.mark.feature("Cortex: a database that is down is degraded, and doctor names the fix")
 async def test_describe_reports_an_unreachable_server_with_the_fix(home: Path) -> None:
     """To `status`, doctor and every answer: degraded, and the fix is said last."""
     with chaos.refusing() as url:
@@ -290,8 +290,10 @@ async def test_describe_reports_an_unreachable_server_with_the_fix(home: Path) -
     assert note.endswith("connection refused. Fix: start the database, or correct url of its table")
 
 
-@pytest.mark.feature("Cortex: a reset in mid-result leaves no half, a replica that only reads says so")
-@pytest.mark.feature("a Bolt reset in mid-result: asked again, no half", part="faults/cortex")
+@pytest.mark.feature(
+    "Cortex: a connection reset within a result leaves no partial result, and a read-only replica is reported"
+)
+@pytest.mark.feature("a Bolt reset within a result: repeated, no partial result", part="faults/cortex")
 async def test_a_reset_in_mid_result_leaves_no_half() -> None:
     """The connection is lost after the first of two rows: both are there, each once."""
     async with Stub() as stub:
@@ -305,7 +307,7 @@ async def test_a_reset_in_mid_result_leaves_no_half() -> None:
 
 
 @pytest.mark.feature(
-    "Cortex: what a deadline cut off is asked once more in the background, so that a cold database has its plans"
+    "Cortex: a query that the deadline cut off is repeated in the background, so that a cold database has its plans"
 )
 async def test_a_cancelled_query_runs_again_in_the_background() -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
@@ -330,7 +332,7 @@ async def test_a_cancelled_query_runs_again_in_the_background() -> None:
 
 
 @pytest.mark.feature(
-    "a replica that is read-only: nothing half written; name the main instance in `url`", part="faults/cortex"
+    "a read-only replica: nothing partial is written; `url` should name the main instance", part="faults/cortex"
 )
 async def test_a_replica_that_only_reads_says_so() -> None:
     """Nothing is half written: the one transaction fails, and the error names the fix."""
@@ -345,7 +347,9 @@ async def test_a_replica_that_only_reads_says_so() -> None:
 
 
 @pytest.mark.row(
-    "A003", "Cortex: Memgraph is asked in read transactions, by its own indexes of words and vectors, values apart"
+    "A003",
+    "Cortex: Memgraph is asked in read transactions, by its own indexes of words and vectors, with "
+    "values as parameters",
 )
 async def test_memgraph_is_asked_in_read_transactions_by_its_own_indexes() -> None:
     """Words and vectors through Memgraph's procedures, everything a reader asks in read transactions, values apart."""
@@ -391,8 +395,8 @@ class TestVectors:
         await empty(first)
         await first.close()
 
-    @pytest.mark.feature("Cortex: a vector with NaN or of another size is not kept, the memory is")
-    @pytest.mark.feature("… over Bolt: filled in by the next sound answer", of="an embedding of the wrong size")
+    @pytest.mark.feature("Cortex: a vector with NaN or of another size is dropped, its memory is stored")
+    @pytest.mark.feature("… over Bolt: filled in by the next valid answer", of="an embedding of the wrong size")
     @pytest.mark.parametrize("fault", ["size", "nan"])
     async def test_a_vector_that_is_none_is_not_kept(self, bolt: Bolt, fault: str) -> None:
         """The memory is, and found by its words; the fault is told until a sound embedder fills in what is missing."""
@@ -411,9 +415,7 @@ class TestVectors:
         await graph.close()
         assert (held.vectors, held.vectors_pending, held.faults) == (1, 0, ())
 
-    @pytest.mark.feature(
-        "… over Bolt: one text without a vector holds up no other", of="an embedding of the wrong size"
-    )
+    @pytest.mark.feature("… over Bolt: one text without a vector delays no other", of="an embedding of the wrong size")
     async def test_a_text_without_a_vector_holds_up_no_other(self, bolt: Bolt) -> None:
         """It alone waits for its own, and the fault says why; a sound embedder fills it in."""
         broken = Broken("one")
@@ -444,7 +446,7 @@ class TestVectors:
             await graph.index.build(broken, lambda done, total: None)
         await graph.close()
 
-    @pytest.mark.row("A080", "Cortex: vectors of two models never meet")
+    @pytest.mark.row("A080", "Cortex: vectors of two models are never mixed")
     async def test_vectors_of_two_models_never_meet(self, bolt: Bolt) -> None:
         """Another model fills in its own, of its own size; what the first one found is untouched by it."""
         first, second = FakeEmbedder(), FakeEmbedder(identity="fake@2", dimensions=16)
@@ -472,7 +474,7 @@ class TestVectors:
         assert (state.access_count, state.last_accessed) == (2, NOW)
 
 
-@pytest.mark.feature("Cortex: a move from SQLite into a database and back keeps every byte")
+@pytest.mark.feature("Cortex: a move from SQLite to a database and back preserves every byte")
 async def test_a_move_from_sqlite_and_back_keeps_every_byte(arcade: str, tmp_path: Path) -> None:
     """Migrated into a database and out of it again: the same lines, by count and checksum; a second run copies none."""
     bolt = Bolt(arcade_at(arcade, tmp_path), ArcadeDB())

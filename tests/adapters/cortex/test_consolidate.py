@@ -72,7 +72,7 @@ def test_statements_are_what_holds(kind: str) -> None:
     assert not is_statement(statement(1, "x", kind=kind, supersedes=event_id(9)))
 
 
-@pytest.mark.feature("… two turns that say yes are two", of="Cortex: what is said again")
+@pytest.mark.feature('… two turns that say "yes" stay two', of="Cortex: a repeated statement")
 @pytest.mark.parametrize(
     ("kind", "place"), [("turn", None), ("note", None), ("episode", None), ("fact", Place("a.md", 1, 2, "line"))]
 )
@@ -159,8 +159,8 @@ def test_only_ones_own_of_equal_trust_are_compared(other: Memory) -> None:
 
 @pytest.mark.row(
     "A048",
-    "… what is for good is merged into nothing that ends before it, or begins after it",
-    of="Cortex: what is said again",
+    "… a permanent statement is not merged into one that ends before it or begins after it",
+    of="Cortex: a repeated statement",
 )
 @pytest.mark.parametrize("new", LIFETIMES)
 @pytest.mark.parametrize("old", LIFETIMES)
@@ -173,8 +173,8 @@ def test_only_into_what_lasts_as_long(old: Lifetime, new: Lifetime) -> None:
 
 
 @pytest.mark.feature(
-    "… what is for good is merged into nothing that ends before it, or begins after it",
-    of="Cortex: what is said again",
+    "… a permanent statement is not merged into one that ends before it or begins after it",
+    of="Cortex: a repeated statement",
 )
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
@@ -210,7 +210,7 @@ async def test_a_nearer_one_that_ends_does_not_hide_one_that_stays(cortex: Corte
     assert await recalled(cortex, DARK) == [DARK]
 
 
-@pytest.mark.row("A033", "Cortex: what is said again (.92) is kept and not found twice")
+@pytest.mark.row("A033", "Cortex: a repeated statement (.92) is stored and not found twice")
 async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> None:
     """The same statement again, in another batch or the same: one is found, all are kept; a retry changes nothing."""
     assert await told(cortex, statement(1, DARK)) == [("stored", None)]
@@ -225,8 +225,8 @@ async def test_said_again_is_kept_once_and_nothing_is_lost(cortex: Cortex) -> No
 @pytest.mark.row(
     "A033",
     "A034",
-    "… nearly again (.80) reinforces, once, however often it is retried",
-    of="Cortex: what is said again",
+    "… a similar statement (.80) reinforces once, however often it is retried",
+    of="Cortex: a repeated statement",
 )
 async def test_nearly_again_reinforces_once(cortex: Cortex) -> None:
     """Seven of eight words, cosine 7/√(8·7) = .935: a duplicate; six, 6/√(8·6) = .866: reinforced, .7 + .05; told again
@@ -248,7 +248,9 @@ async def test_in_one_batch_as_in_many(cortex: Cortex) -> None:
     assert (await state(cortex, 1)).reinforced_count == 1
 
 
-@pytest.mark.feature("… what was merged comes back when the other is forgotten", of="Cortex: what is said again")
+@pytest.mark.feature(
+    "… a merged statement is current again when the other is forgotten", of="Cortex: a repeated statement"
+)
 async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Cortex) -> None:
     """Forgetting the one that was found frees the one that says the same: it was acknowledged, so it is kept."""
     await told(cortex, statement(1, DARK), statement(2, DARK))
@@ -259,9 +261,8 @@ async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Co
 
 
 @pytest.mark.feature(
-    "… also when the winner is forgotten during a merge or a resolution: what says the same, or the next best, is "
-    "found",
-    of="Cortex: who lost a conflict",
+    "… also if the winner is forgotten during a merge or a resolution: its duplicate or the next best is found",
+    of="Cortex: a memory that lost a",
 )
 async def test_what_is_said_again_while_the_other_is_forgotten_is_found(tmp_path: Path) -> None:
     """The other one goes between the look at it and the writing: what was just acknowledged stands for itself."""
@@ -327,8 +328,8 @@ LIMA = statement(3, "Ada lives in Lima", ("Ada", "lives in", "Lima"))
 @pytest.mark.row(
     "A035",
     "A037",
-    "… repetition is looked for first; a contradiction is a new version that supersedes",
-    of="Cortex: what is said again",
+    "… repetition is checked first; a contradiction is a new version that supersedes",
+    of="Cortex: a repeated statement",
 )
 async def test_a_contradiction_is_a_new_version_in_a_conflict(cortex: Cortex) -> None:
     """Both are active in one group and name each other; the new one supersedes; both are recalled, the new one first:
@@ -393,11 +394,11 @@ async def test_nobody_contradicts_another(cortex: Cortex) -> None:
 
 @pytest.mark.row(
     "A036",
-    "… a model sees contradictions among the nearest; nonsense leaves it to the rules",
-    of="Cortex: what is said again",
+    "… a model judges contradictions among the nearest; if its answer is nonsense, the rules decide",
+    of="Cortex: a repeated statement",
 )
 @pytest.mark.feature(
-    "… about a contradiction, also with an id that is no candidate: the rules' answer stands", of="a model that answers"
+    "… about a contradiction, also with an unknown id: the rules' answer is kept", of="a model that answers with prose"
 )
 @pytest.mark.parametrize(
     "answer",

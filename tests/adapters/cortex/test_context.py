@@ -13,7 +13,7 @@ from tests.adapters.cortex.store_contract import memory
 from tests.backend_contract import event_id
 
 
-@pytest.mark.row("A006", "… the estimate of tokens", of="`fusion cortex`: what")
+@pytest.mark.row("A006", "… tokens are estimated as in the seed", of="`fusion cortex`: what it stores")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -50,7 +50,7 @@ def test_what_fits_is_packed_in_its_order() -> None:
     assert packed(memories, 18).text == ""
 
 
-@pytest.mark.row("A006", "… a memory that is too long for the budget costs only itself", of="`fusion cortex`: what")
+@pytest.mark.row("A006", "… a memory that exceeds the budget is left out alone", of="`fusion cortex`: what it stores")
 def test_one_that_is_too_long_costs_only_itself() -> None:
     """The best alone has 2,000 words, 2,750 tokens; the next, 8 + 11 = 19 with the header, is packed all the same."""
     memories = [memory(1, "harbour " * 2000, kind="fact"), memory(2, "x" * 28, kind="fact")]
@@ -60,7 +60,7 @@ def test_one_that_is_too_long_costs_only_itself() -> None:
     assert [one.id for one in context.memories] == [event_id(2)]
 
 
-@pytest.mark.row("A006", "… a context says nothing twice", of="`fusion cortex`: what")
+@pytest.mark.row("A006", "… a context says nothing twice", of="`fusion cortex`: what it stores")
 def test_what_stands_above_is_not_shown_again() -> None:
     """A turn that was captured twice costs its tokens once, and only the one that is shown counts as used."""
     said = [memory(n, "I like tea.", kind="turn", speaker=who) for n, who in enumerate(("Ada", "Ada", "Ben"), start=1)]
@@ -70,7 +70,7 @@ def test_what_stands_above_is_not_shown_again() -> None:
     assert context.tokens == packed([said[0], said[2]]).tokens
 
 
-@pytest.mark.row("A027", "… open conflicts are annotated", of="`fusion cortex`: what")
+@pytest.mark.row("A027", "… open conflicts are annotated", of="`fusion cortex`: what it stores")
 def test_open_conflicts_are_annotated() -> None:
     """With the ends of the ids, for ids begin with a time that neighbours share; settled ones are not."""
     group = {"conflict_group": "g", "conflict_status": "active"}

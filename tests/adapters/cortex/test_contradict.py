@@ -28,8 +28,8 @@ def claim(name: str, text: str, speaker: str = "Ana", day: int = 0) -> Claim:
 
 @pytest.mark.row(
     "A036",
-    "a memory that says that another one does not hold any more is seen by rules: one object at a time, an end in "
-    'so many words, or what it takes the place of ("ten, no longer fifteen")',
+    "rules recognise a memory that ends another: one object at a time, an end in so many words, or a "
+    'replacement ("ten, no longer fifteen")',
 )
 @pytest.mark.parametrize(
     ("before", "now"),
@@ -116,8 +116,8 @@ async def test_a_model_that_sees_none_is_believed():
 
 @pytest.mark.row(
     "A036",
-    "… or by a model, of the five most similar; its answer must be one of them, else the rules stand",
-    of="a memory that says",
+    "… or a model does, among the five most similar; its answer must be one of them, otherwise the rules decide",
+    of="rules recognise a memory that",
 )
 @pytest.mark.parametrize(
     "said",

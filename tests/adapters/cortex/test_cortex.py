@@ -73,7 +73,7 @@ REST = 0.08 * 0.1 + 0.10 / 1.5 + 0.08 / 1.5 + 0.07
 """what a permanent note that was said and never used scores besides similarity and graph"""
 
 
-@pytest.mark.row("A001", "A020", "Cortex: similar memories and linked ones, merged by rank")
+@pytest.mark.row("A001", "A020", "Cortex: similar and linked memories are merged by rank")
 async def test_both_lists_count(cortex: Cortex) -> None:
     """Similar and one hop away: .45 · 1 + .05 · 1. Two hops away only: .45 · (.4/62)/(1/61), its fused score as a share
     of the best possible, + .05 · .5."""
@@ -116,7 +116,7 @@ async def test_wrong_options_are_named(tmp_path: Path) -> None:
         await Cortex.open(Opening("cortex", tmp_path, {"hop": 2}))
 
 
-@pytest.mark.row("A164", "Cortex: a limit only cuts: the pool of 50 is ranked whole")
+@pytest.mark.row("A164", "Cortex: a limit only truncates: the pool of 50 is ranked as a whole")
 async def test_a_limit_only_cuts(cortex: Cortex) -> None:
     """The best one is the same whether one is asked for or a hundred."""
     await cortex.remember(make_samples())
@@ -126,7 +126,7 @@ async def test_a_limit_only_cuts(cortex: Cortex) -> None:
         assert list(await cortex.search(replace(query, limit=limit))) == everything[:limit]
 
 
-@pytest.mark.row("A004", "A017", "Cortex: history is recalled when it is asked for")
+@pytest.mark.row("A004", "A017", "Cortex: history is recalled on request")
 async def test_history_is_recalled_when_it_is_asked_for(cortex: Cortex) -> None:
     """The old version comes after the new one then, at three tenths of its own score."""
     await cortex.remember([make_captured(make_event(1, "the office is in Paris"))])
@@ -154,7 +154,7 @@ class CountedGraph:
         return await self._graph.find(text, vector, view, limit)
 
 
-@pytest.mark.row("A003", "Cortex: 50 candidates are ranked, however few are asked for")
+@pytest.mark.row("A003", "Cortex: 50 candidates are ranked, whatever the limit")
 @pytest.mark.parametrize("limit", [1, 8, 50])
 async def test_fifty_candidates_are_ranked_however_few_are_asked_for(cortex: Cortex, limit: int) -> None:
     """The seed's number, by default."""
@@ -185,7 +185,9 @@ def test_walk_timeout_is_a_quarter_of_the_deadline(deadline_s: float, walk_s: fl
 
 
 @pytest.mark.row(
-    "A021", "Cortex: a walk gets a quarter of the query's time (50 ms of a hook's 200), then the similar alone count"
+    "A021",
+    "Cortex: a graph walk gets a quarter of the query's time (50 ms of a hook's 200); after that only "
+    "similar memories count",
 )
 async def test_a_walk_that_takes_too_long_is_left_out(cortex: Cortex) -> None:
     """A quarter of the query's time is the graph's; then what is similar is ranked without it."""
@@ -207,10 +209,10 @@ class Broken(FakeEmbedder):
         return np.full((len(texts), self.shape[1]), self.value, np.float32)
 
 
-@pytest.mark.feature("Cortex: vectors of the wrong size, or with NaN, reach no index")
+@pytest.mark.feature("Cortex: vectors of the wrong size, or with NaN, are not indexed")
 @pytest.mark.feature(
-    "an embedding of the wrong size, or with NaN or infinity: not kept, the memory is found by words, and the "
-    "description says so",
+    "an embedding of the wrong size, or with NaN or infinity, is dropped; the memory is found by "
+    "words, and the description says so",
     part="faults/cortex",
 )
 @pytest.mark.parametrize(("value", "dimensions"), [(0.5, 31), (0.5, 1), (np.nan, 32), (np.inf, 32)])
@@ -237,7 +239,7 @@ async def test_who_said_it_is_an_entity(cortex: Cortex) -> None:
 # Time
 
 
-@pytest.mark.row("A004", "Cortex: current versions only, unless another time is asked for")
+@pytest.mark.row("A004", "Cortex: only current versions are recalled, unless another time is asked for")
 async def test_only_current_versions(cortex: Cortex) -> None:
     """A superseded memory is not recalled; ``as_of`` a time before its successor it is, and the successor is not."""
     old = make_event(1, "the office is in Paris", at=Moment(NOW - timedelta(days=100)))
@@ -292,7 +294,7 @@ async def test_known_at_is_what_was_recorded(cortex: Cortex) -> None:
 # Use
 
 
-@pytest.mark.row("A001", "Cortex: use is counted apart from searching")
+@pytest.mark.row("A001", "Cortex: use is counted separately from searching")
 async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
     """Searching counts nothing; ``used`` twice is 2, and the latest time stays even if told late."""
     await cortex.remember(make_samples())
@@ -305,7 +307,7 @@ async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
     assert states == [(event_id(1), 2, NOW), (event_id(2), 0, None)]
 
 
-@pytest.mark.row("A145", "Cortex: use does not promote: a memory that is used often is as trusted as it was")
+@pytest.mark.row("A145", "Cortex: frequent use does not raise a memory's trust")
 async def test_use_does_not_promote(cortex: Cortex) -> None:
     """Used a hundred times, an untrusted memory stays untrusted, in the store and in the hits."""
     await cortex.remember([make_captured(make_event(1, "Julien pays by invoice", trust="untrusted"))])

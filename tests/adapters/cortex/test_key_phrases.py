@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adapters.cortex.key_phrases import MAX_PHRASES, concepts
 
 
-@pytest.mark.row("A040", "Cortex: a concept is a key phrase: bounded, from any text")
+@pytest.mark.row("A040", "Cortex: concepts are key phrases, bounded in number, from any text")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

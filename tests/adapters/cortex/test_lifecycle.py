@@ -48,7 +48,7 @@ class TestEnding:
         "A045",
         "A048",
         "… a `ttl` memory expires 720 hours after it was recorded",
-        of="Cortex: upkeep in the seed's order",
+        of="Cortex: upkeep runs in the seed's",
     )
     @pytest.mark.parametrize(("age", "over"), [(720 * HOUR - JUST, False), (720 * HOUR, True)])
     def test_a_ttl_memory_expires_after_720_hours(self, age: timedelta, over: bool) -> None:
@@ -60,7 +60,7 @@ class TestEnding:
         "A045",
         "A048",
         "… a `session` memory decays after 24 hours without use",
-        of="Cortex: upkeep in the seed's order",
+        of="Cortex: upkeep runs in the seed's",
     )
     @pytest.mark.parametrize(("idle", "over"), [(24 * HOUR - JUST, False), (24 * HOUR, True)])
     def test_a_session_memory_decays_after_24_hours_without_use(self, idle: timedelta, over: bool) -> None:
@@ -155,7 +155,7 @@ class TestTend:
     @pytest.mark.row(
         "A045",
         "A047",
-        "Cortex: upkeep in the seed's order, each phase counted: expire, decay, retire, consolidate, resolve",
+        "Cortex: upkeep runs in the seed's order and counts each phase: expire, decay, retire, consolidate, resolve",
     )
     async def test_all_phases_are_counted(self, graph: Graph) -> None:
         """One of each: {expired 1, decayed 1, consolidated 1, retired 1, conflicts_resolved 1}."""
@@ -178,7 +178,7 @@ class TestTend:
         assert await tend(graph, FakeEmbedder(), NOW) == Report(scanned=8)
 
     @pytest.mark.row(
-        "A047", "… `--dry-run` counts the same and changes nothing", of="Cortex: upkeep in the seed's order"
+        "A047", "… `--dry-run` counts the same and changes nothing", of="Cortex: upkeep runs in the seed's"
     )
     async def test_a_dry_run_counts_and_changes_nothing(self, graph: Graph) -> None:
         """The same numbers, the same store."""
@@ -191,9 +191,7 @@ class TestTend:
         assert await states(graph) == {1: memories[0].state, 4: State(), 5: State()}
         assert replace(dry, dry_run=False) == await tend(graph, FakeEmbedder(), NOW) == Report(1, 0, 1, 0, 0, 3)
 
-    @pytest.mark.feature(
-        "… upkeep takes nothing back, and ends nothing twice", of="a clock that jumps back: the latest use stays"
-    )
+    @pytest.mark.feature("… upkeep reverts nothing, and ends nothing twice", of="a clock that jumps back: the")
     async def test_a_clock_that_jumps_back_takes_nothing_back(self, graph: Graph) -> None:
         """What ended stays so, and nothing ends before its time; when the clock is right again, nothing ends twice."""
         report = await told(
@@ -209,8 +207,8 @@ class TestTend:
 
     @pytest.mark.row(
         "A046",
-        "… the winner of a conflict stays recallable; of equals within .01 the newest wins",
-        of="Cortex: upkeep in the seed's order",
+        "… the winner of a conflict stays recallable; of two within .01 the newest wins",
+        of="Cortex: upkeep runs in the seed's",
     )
     async def test_the_winner_of_a_conflict_stays_recallable(self, graph: Graph) -> None:
         """The older, surer one wins: it is found, the newer is not; history and questions about the past have both."""
@@ -232,9 +230,9 @@ class TestTend:
 
     @pytest.mark.row(
         "A045",
-        "… the surer of two near-duplicates is kept; what differs in a number, negation, owner or version is no "
-        "duplicate",
-        of="Cortex: upkeep in the seed's order",
+        "… the more confident of two near-duplicates is kept; texts that differ in a number, "
+        "negation, owner or version are no duplicates",
+        of="Cortex: upkeep runs in the seed's",
     )
     @pytest.mark.parametrize(
         "other",
@@ -266,8 +264,8 @@ class TestTend:
         assert report.consolidated == 0
 
     @pytest.mark.feature(
-        "… what is trusted otherwise or valid at other times is no duplicate either; two turns of one text are two",
-        of="Cortex: upkeep in the seed's order",
+        "… nor are statements of another trust or time; two turns of one text are two",
+        of="Cortex: upkeep runs in the seed's",
     )
     async def test_two_turns_of_one_text_are_two(self, graph: Graph) -> None:
         """Saying it twice is two events, to upkeep as on the way in."""
@@ -275,8 +273,8 @@ class TestTend:
         assert (report.consolidated, await found(graph, "harbour")) == (0, {1, 2})
 
     @pytest.mark.feature(
-        "… what is trusted otherwise or valid at other times is no duplicate either; two turns of one text are two",
-        of="Cortex: upkeep in the seed's order",
+        "… nor are statements of another trust or time; two turns of one text are two",
+        of="Cortex: upkeep runs in the seed's",
     )
     async def test_the_quarantined_and_the_brief_swallow_nothing(self, graph: Graph) -> None:
         """Surer than the rest, and of the same words: what is quarantined, and what holds until tomorrow."""
@@ -307,9 +305,8 @@ class TestTend:
         assert await found(graph, "peppermint") == {1, 2}
 
     @pytest.mark.feature(
-        "… also when the winner is forgotten during a merge or a resolution: what says the same, or the next best, "
-        "is found",
-        of="Cortex: who lost a conflict",
+        "… also if the winner is forgotten during a merge or a resolution: its duplicate or the next best is found",
+        of="Cortex: a memory that lost a",
     )
     @pytest.mark.parametrize("when", ["before", "after"])
     async def test_what_is_merged_into_one_that_is_forgotten_in_that_moment_is_found(
@@ -323,9 +320,8 @@ class TestTend:
         assert (await found(racing, "peppermint"), [*await states(racing)]) == ({2}, [2])
 
     @pytest.mark.feature(
-        "… also when the winner is forgotten during a merge or a resolution: what says the same, or the next best, "
-        "is found",
-        of="Cortex: who lost a conflict",
+        "… also if the winner is forgotten during a merge or a resolution: its duplicate or the next best is found",
+        of="Cortex: a memory that lost a",
     )
     @pytest.mark.parametrize("when", ["before", "after"])
     async def test_a_winner_that_is_forgotten_in_that_moment_leaves_the_next_best(
@@ -344,8 +340,8 @@ class TestTend:
         }
 
     @pytest.mark.feature(
-        "… upkeep frees what outlasts the memory that it was merged into",
-        of="Cortex: what is said again",
+        "… upkeep restores a statement that outlasts the one it was merged into",
+        of="Cortex: a repeated statement",
     )
     async def test_what_outlasts_what_it_was_merged_into_is_found_again(self, graph: Graph) -> None:
         """Said for a session, again later in it, and for good: the first is over, the other two stand for themselves.
@@ -375,8 +371,8 @@ class TestTend:
         assert (await tend(graph, None, NOW)).consolidated == 1
 
     @pytest.mark.feature(
-        "… an embedder that is away costs upkeep its cosines: the rest is done, and a note says so",
-        of="Cortex: upkeep in the seed's order",
+        "… without the embedder, upkeep compares by words only, and a note says so",
+        of="Cortex: upkeep runs in the seed's",
     )
     @pytest.mark.parametrize("fault", ["away", "nan"])
     async def test_an_embedder_that_is_away_costs_the_cosines_alone(self, graph: Graph, fault: str) -> None:
@@ -392,8 +388,8 @@ class TestTend:
         assert (await states(graph))[1].ended_at is not None
 
     @pytest.mark.feature(
-        "… above 50,000 memories a note says that twins far apart were not compared",
-        of="Cortex: upkeep in the seed's order",
+        "… above 50,000 memories, a note says that not all pairs were compared",
+        of="Cortex: upkeep runs in the seed's",
     )
     async def test_report_notes_near_duplicates_beyond_the_window(self, graph: Graph) -> None:
         """A window of two: the fourth meets nothing of the first, and the notes say so; of ten, they are one."""
@@ -488,7 +484,7 @@ def various(random: Random) -> list[Memory]:
 
 
 @pytest.mark.feature(
-    "… killed at any write and run again, it is as if it had run once", of="Cortex: upkeep in the seed's order"
+    "… after a kill at any write, the next run ends as if nothing had happened", of="Cortex: upkeep runs in the seed's"
 )
 @pytest.mark.parametrize("seed", range(5))
 async def test_killed_anywhere_and_run_again_it_is_as_if_it_had_run_once(tmp_path: Path, seed: int) -> None:
@@ -551,7 +547,9 @@ async def test_pages_reads_500_memories_at_a_time() -> None:
 
 
 @pytest.mark.row(
-    "A047", "… pages of 500; 50,000 memories in bounded memory, by MinHash-LSH", of="Cortex: upkeep in the seed's order"
+    "A047",
+    "… it reads pages of 500; 50,000 memories fit in bounded memory, by MinHash-LSH",
+    of="Cortex: upkeep runs in the seed's",
 )
 @pytest.mark.slow
 async def test_50_000_memories_in_bounded_memory() -> None:

@@ -122,8 +122,8 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
 
 @pytest.mark.row(
     "A026",
-    "Cortex: what a session asked is kept ready: for the same terms in the same order, of the same user, in "
-    "SQLite; bounded in entries, bytes and minutes",
+    "Cortex: a session's last questions are cached, for the same terms in the same order, of the same "
+    "user, in SQLite; bounded in entries, bytes and minutes",
 )
 async def test_a_session_that_asks_again_finds_it_ready(talk: Talk) -> None:
     """The same terms in the same order, whatever small words, case and endings: searched once, answered as before."""
@@ -133,7 +133,7 @@ async def test_a_session_that_asks_again_finds_it_ready(talk: Talk) -> None:
 
 
 @pytest.mark.row(
-    "A026", "… another question, user, session or time is looked for anew", of="Cortex: what a session asked"
+    "A026", "… another question, user, session or time is searched anew", of="Cortex: a session's last questions"
 )
 @pytest.mark.parametrize(
     ("text", "scope", "how"),
@@ -190,9 +190,7 @@ async def test_use_is_counted_in_the_next_answer(talk: Talk) -> None:
     assert after[event_id(2)] > {one.memory.id: one.score for one in before}[event_id(2)]
 
 
-@pytest.mark.feature(
-    "… nothing of later is answered from what was kept ready", of="a clock that jumps back: the latest use stays"
-)
+@pytest.mark.feature("… the cache returns nothing from the future", of="a clock that jumps back: the")
 async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
     """From when it was looked for; and a clock that jumps back finds nothing of later."""
     question = "How long is a slot held?"
@@ -207,8 +205,8 @@ async def test_it_is_kept_for_five_minutes(talk: Talk) -> None:
 
 @pytest.mark.row(
     "A026",
-    "… in the background of each turn the session's last question is answered again",
-    of="Cortex: what a session asked",
+    "… after each turn, the session's last question is answered again in the background",
+    of="Cortex: a session's last questions",
 )
 async def test_a_stored_turn_refreshes_the_last_query_of_its_session(talk: Talk) -> None:
     """What the turn said is in the answer, which was looked for before anybody asked; another session's is not."""
@@ -222,7 +220,9 @@ async def test_a_stored_turn_refreshes_the_last_query_of_its_session(talk: Talk)
 
 
 @pytest.mark.row(
-    "A026", "… while vectors fill in, a session waits with one question, its last", of="Cortex: what a session asked"
+    "A026",
+    "… while vectors are computed, only a session's last question waits",
+    of="Cortex: a session's last questions",
 )
 async def test_a_session_waits_with_one_question(tmp_path: Path) -> None:
     """While vectors fill in nothing is asked anew: of five turns meanwhile the first's question is under way, and the
@@ -259,8 +259,8 @@ async def test_what_was_cut_off_or_failed_is_not_kept(tmp_path: Path) -> None:
 
 @pytest.mark.row(
     "A026",
-    "… a session's id is a part of a hash and the name of nothing (openclaw-cortex: of a file)",
-    of="Cortex: what a session asked",
+    "… a session's id is used only in a hash (openclaw-cortex: as a file name)",
+    of="Cortex: a session's last questions",
 )
 @pytest.mark.parametrize("session", ["../../etc/passwd", "a\0b", "\ud800", "x" * 1_000_000, "C:\\con"])
 async def test_a_sessions_id_is_the_name_of_nothing(tmp_path: Path, session: str) -> None:
@@ -315,8 +315,8 @@ STEPS = st.lists(
 
 @pytest.mark.row(
     "A026",
-    "… a cached answer is the one that a search gives, after any memory, deletion, ending or use in between",
-    of="Cortex: what a session asked",
+    "… a cached answer equals a fresh search, after any new memory, deletion, expiry or use in between",
+    of="Cortex: a session's last questions",
 )
 @given(steps=STEPS)
 @settings(max_examples=30, deadline=None)

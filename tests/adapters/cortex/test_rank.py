@@ -65,8 +65,7 @@ def test_the_seeds_nine_weights() -> None:
 
 @pytest.mark.row(
     "A008",
-    "… weights are options: each at least 0, the sum 1 ± .01; others are refused when it opens, not replaced in "
-    "silence",
+    "… weights are options: each at least 0, the sum 1 ± .01; others are refused at the start, not silently replaced",
     of="Cortex: the score is the weighted sum",
 )
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_weights_are_checked(table: object, says: str) -> None:
 
 
 @pytest.mark.row("A009", "… recency halves in 168 hours", of="Cortex: the score is the weighted sum")
-@pytest.mark.feature("… a use in the future is a use just now", of="a clock that jumps back: the latest use stays")
+@pytest.mark.feature("… a use in the future counts as a use just now", of="a clock that jumps back: the")
 @pytest.mark.parametrize(
     ("hours", "expected"),
     [(0, 1.0), (168, 0.5), (336, 0.25), (24, 2 ** (-24 / 168)), (-5, 1.0)],
@@ -108,14 +107,16 @@ def test_what_was_never_used_has_a_recency_of_a_tenth() -> None:
     assert recency(NOW - 558 * HOUR, NOW) == pytest.approx(0.1, abs=0.001)
 
 
-@pytest.mark.row("A010", "… frequency is 1 from 1,023 uses on", of="Cortex: the score is the weighted sum")
+@pytest.mark.row("A010", "… frequency reaches 1 at 1,023 uses", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(("count", "expected"), [(0, 0.0), (1, 0.1), (31, 0.5), (1023, 1.0), (10**9, 1.0), (-3, 0.0)])
 def test_frequency(count: int, expected: float) -> None:
     """min(1, log2(1 + n)/10): log2(2)/10 = .1, log2(32)/10 = .5, log2(1024)/10 = 1."""
     assert frequency(count) == pytest.approx(expected)
 
 
-@pytest.mark.row("A011", "… the type's multiplier, over the highest", of="Cortex: the score is the weighted sum")
+@pytest.mark.row(
+    "A011", "… the type's multiplier counts relative to the highest", of="Cortex: the score is the weighted sum"
+)
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [("rule", 1.0), ("procedure", 0.867), ("fact", 0.667), ("episode", 0.533), ("preference", 0.467), ("turn", 0.667)],
@@ -126,7 +127,9 @@ def test_type_boost(kind: Kind, expected: float) -> None:
 
 
 @pytest.mark.row(
-    "A012", "… the scope: the project asked about, permanent, any other", of="Cortex: the score is the weighted sum"
+    "A012",
+    "… the scope counts: the project asked about, permanent, any other",
+    of="Cortex: the score is the weighted sum",
 )
 @pytest.mark.parametrize(
     ("lifetime", "project", "asked", "expected"),
@@ -153,14 +156,14 @@ def test_confidence(stated: float, expected: float) -> None:
     assert confidence(stated) == expected
 
 
-@pytest.mark.row("A014", "… reinforcement is 1 from 31 on", of="Cortex: the score is the weighted sum")
+@pytest.mark.row("A014", "… reinforcement reaches 1 at 31", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(("count", "expected"), [(0, 0.0), (1, 0.2), (7, 0.6), (31, 1.0), (10**6, 1.0)])
 def test_reinforcement(count: int, expected: float) -> None:
     """min(1, log2(n + 1)/5): log2(2)/5 = .2, log2(8)/5 = .6, log2(32)/5 = 1."""
     assert reinforcement(count) == pytest.approx(expected)
 
 
-@pytest.mark.row("A015", "… the share of tags that the query has", of="Cortex: the score is the weighted sum")
+@pytest.mark.row("A015", "… tags count by the share that the query names", of="Cortex: the score is the weighted sum")
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
@@ -224,7 +227,7 @@ def test_each_side_of_an_active_conflict_counts_four_fifths() -> None:
 # A016: hops reach the score
 
 
-@pytest.mark.row("A016", "… hops reach the score", of="Cortex: the score is the weighted sum")
+@pytest.mark.row("A016", "… hops count in the score", of="Cortex: the score is the weighted sum")
 def test_hops_reach_the_score() -> None:
     """Of two equal memories the one that is a hop away is .05 · 1 ahead, two hops .05 · .5."""
     far, near, nearer = candidate(1), replace(candidate(2), hops=2), replace(candidate(3), hops=1)
@@ -236,7 +239,7 @@ def test_hops_reach_the_score() -> None:
 # A020: the merge before ranking
 
 
-@pytest.mark.row("A020", "Cortex: similar and linked merged by .6 and .4 over 60 + rank")
+@pytest.mark.row("A020", "Cortex: similar and linked lists are merged by .6 and .4 over 60 + rank")
 def test_the_merge_of_similar_and_linked() -> None:
     """Rank 1 in both: .6/61 + .4/61 = 1/61. Similar only, rank 2: .6/62. Linked only, rank 3: .4/63."""
     scores = merged(["a", "b"], [Link("a", 1, 1), Link("c", 2, 3)], 0.6, 0.4)

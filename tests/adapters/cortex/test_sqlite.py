@@ -52,7 +52,7 @@ async def test_an_older_file_is_brought_up_to_date(tmp_path: Path) -> None:
         await graph.close()
 
 
-@pytest.mark.feature("a newer schema: named, and not a byte of it is written", part="faults/cortex")
+@pytest.mark.feature("a newer schema is reported, and not a byte of it is written", part="faults/cortex")
 async def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     """Its schema is named, and what to install; nothing is written to it."""
     await (await opened(tmp_path)).close()
@@ -64,7 +64,9 @@ async def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "graph.sqlite").read_bytes() == before
 
 
-@pytest.mark.feature("a corrupted file is named, with its fix, and never taken for an empty one", part="faults/cortex")
+@pytest.mark.feature(
+    "a corrupted file is reported, with its fix, and never mistaken for an empty one", part="faults/cortex"
+)
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     """A corrupt file is never silently empty: the error names it and the fix."""
     (tmp_path / "graph.sqlite").write_bytes(b"garbage" * 1000)
@@ -72,8 +74,11 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         await opened(tmp_path)
 
 
-@pytest.mark.row("A104", "Cortex: a locked, damaged or newer file is named, and nothing is half kept")
-@pytest.mark.feature("a locked file: busy, nothing half kept, all of it once it is free", part="faults/cortex")
+@pytest.mark.row("A104", "Cortex: a locked, damaged or newer file is reported, and nothing is stored partially")
+@pytest.mark.feature(
+    "a locked file is reported as busy; nothing is stored partially, all of it once the file is free",
+    part="faults/cortex",
+)
 async def test_a_locked_file_says_so_and_nothing_is_half_kept(tmp_path: Path) -> None:
     """While another process writes: StoreBusy in our words, nothing kept; once it is free, all of it."""
     database = await Database.open(tmp_path / "graph.sqlite", SqliteGraph.schema, busy_s=0.05)

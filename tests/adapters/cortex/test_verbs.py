@@ -80,7 +80,7 @@ async def tell(home: Path) -> AsyncIterator[Told]:
 
 
 class TestKeeping:
-    @pytest.mark.row("A049", "A052", "`fusion cortex`: what is stored is an event, in every memory system")
+    @pytest.mark.row("A049", "A052", "`fusion cortex`: what it stores is an event, in every memory system")
     async def test_what_is_stored_is_an_event_everywhere(self, tell: Told) -> None:
         """In the journal and in the other backend, too; with what its caller said of it."""
         kept = await tell("store", content="Never push on Friday.", type="rule", tags=["git"], confidence=0.9)
@@ -96,8 +96,8 @@ class TestKeeping:
     @pytest.mark.row(
         "A048",
         "A049",
-        "… what was stated of it (lifetime, confidence, tags) survives the loss of the store",
-        of="`fusion cortex`: what",
+        "… stated lifetime, confidence and tags survive the loss of the store",
+        of="`fusion cortex`: what it stores",
     )
     async def test_what_was_stated_survives_the_loss_of_the_store(self, home: Path) -> None:
         """The cortex's folder is gone; the journal tells it again, with lifetime, confidence and tags."""
@@ -111,7 +111,12 @@ class TestKeeping:
             await tell.fusion.settle()
             assert await tell("get", id=kept["id"]) == before
 
-    @pytest.mark.row("A035", "A052", "… an update is a new version; history has all", of="`fusion cortex`: what")
+    @pytest.mark.row(
+        "A035",
+        "A052",
+        "… an update is a new version; the history has all versions",
+        of="`fusion cortex`: what it stores",
+    )
     async def test_an_update_is_a_new_version(self, tell: Told) -> None:
         """History has both, oldest first, the old one valid until the new one; what was not said anew is kept."""
         old = await tell("store", content="We use SQLite.", type="fact", tags=["db"], confidence=0.8)
@@ -124,7 +129,7 @@ class TestKeeping:
         retagged = await tell("update", id=new["id"], tags=["storage"])
         assert (await tell("get", id=retagged["id"]))["content"] == "We use Postgres."
 
-    @pytest.mark.feature("… with how long it holds, and who stated it", of="`fusion cortex`: what")
+    @pytest.mark.feature("… an update keeps validity, trust and origin", of="`fusion cortex`: what it stores")
     async def test_an_update_keeps_how_long_it_holds_and_whose_word_it_is(self, tell: Told) -> None:
         """Tagged anew, it expires when it did, is no more trusted than it was, and begins no earlier; a date that is
         given counts.
@@ -144,7 +149,9 @@ class TestKeeping:
         assert (event.trust, event.origin, event.valid_from) == ("untrusted", "agent", begins)
 
     @pytest.mark.row(
-        "A035", "… by an old version's id it follows the newest: one is current", of="`fusion cortex`: what"
+        "A035",
+        "… an update by an old version's id applies to the newest: one is current",
+        of="`fusion cortex`: what it stores",
     )
     async def test_an_old_version_updated_again_leaves_one_current(self, tell: Told) -> None:
         """Oslo, Bergen, then by the first id Tromsø: it follows Bergen, and it alone is current."""
@@ -157,7 +164,9 @@ class TestKeeping:
         found = (await tell("search", message="where does Ada live"))["results"]
         assert [row["memory"]["content"] for row in found] == ["Ada lives in Tromsø."]
 
-    @pytest.mark.feature("… of what came by import alone says how it is changed", of="`fusion cortex`: what")
+    @pytest.mark.feature(
+        "… for a memory that was only imported, it says how to change it", of="`fusion cortex`: what it stores"
+    )
     async def test_what_came_by_import_says_how_it_is_changed(self, tell: Told) -> None:
         """The journal does not have it: the error names the fix, and nothing changes."""
         await tell("import", lines=[line_of(memory(1, "Elsewhere.", scope=Scope(audience="group")))])
@@ -168,8 +177,8 @@ class TestKeeping:
     @pytest.mark.row(
         "A032",
         "A052",
-        "… capture keeps a turn of 20 characters and more a side, and no heartbeat",
-        of="`fusion cortex`: what",
+        "… capture keeps turns with at least 20 characters on each side, and no heartbeats",
+        of="`fusion cortex`: what it stores",
     )
     async def test_a_turn_is_captured_unless_it_says_nothing(self, tell: Told) -> None:
         """Each side of 20 characters or more, by its speaker; a heartbeat is nothing to keep."""
@@ -182,10 +191,12 @@ class TestKeeping:
 
     @pytest.mark.row(
         "A052",
-        "… a batch is kept or refused as a whole; what is wrong is said with its line and field",
-        of="`fusion cortex`: what",
+        "… a batch is stored or refused as a whole; errors name the line and field",
+        of="`fusion cortex`: what it stores",
     )
-    @pytest.mark.feature("… from a caller: refused, with all there are", of="an unknown type from a model")
+    @pytest.mark.feature(
+        "… an unknown type from a caller is refused, with the list of all types", of="an unknown type from a model"
+    )
     async def test_a_batch_is_kept_or_refused_as_a_whole(self, tell: Told) -> None:
         """A line of JSON each; what is wrong with one is said with its line and field, and then none is kept."""
         good = [json.dumps({"content": f"Thing {n}", "type": "note", "tags": ["t"]}) for n in range(3)]
@@ -230,7 +241,9 @@ class TestLooking:
         assert await tell.texts(tag="t4") == ["Thing 4"]
 
     @pytest.mark.row(
-        "A052", "… list, stats, entities and the others keep to the caller's scope", of="`fusion cortex`: what"
+        "A052",
+        "… list, stats, entities and the others stay within the caller's scope",
+        of="`fusion cortex`: what it stores",
     )
     async def test_each_sees_ones_own(self, tell: Told) -> None:
         """list, get, history, update, forget, entities, stats, export and lifecycle keep to the caller's scope."""
@@ -246,8 +259,7 @@ class TestLooking:
         assert await tell.texts(user="ada") == await tell.texts() == ["Ada met Grace Hopper in Lisbon."]
 
     @pytest.mark.feature(
-        "Cortex: a memory is named by what is printed of its id, and by the ref of a block; what may be several is "
-        "said",
+        "Cortex: a memory is named by its printed id, or by the ref in a block; an ambiguous one is reported",
         part="faults/cortex",
     )
     async def test_named_by_what_is_printed_of_it(self, tell: Told) -> None:
@@ -292,8 +304,8 @@ class TestLooking:
         assert {e["name"] for e in (await tell("entities"))["entities"]} >= {"Marta", "Lighthouse"}
 
     @pytest.mark.feature(
-        "… entities without the ends of facts that rules cut out, unless every one is asked for",
-        of="`fusion cortex`: what",
+        "… entities leaves out fragments that rules cut from sentences, unless `--every` is given",
+        of="`fusion cortex`: what it stores",
     )
     async def test_ends_of_facts_are_no_entities_to_look_at(self, tell: Told) -> None:
         """What one memory alone has in small letters is counted and left out, unless everything is asked for."""
@@ -322,8 +334,8 @@ class TestLooking:
 
 
 @pytest.mark.feature(
-    "… stated twice, contradicted and decayed, a memory has a history that reads as a person expects",
-    of="`fusion cortex`: what",
+    "… the history of a memory that was repeated, contradicted and decayed reads as a person expects",
+    of="`fusion cortex`: what it stores",
 )
 async def test_history_shows_duplicates_contradictions_and_decay(home: Path) -> None:
     """Bergen twice is one memory; Oslo contradicts it, and both are recalled until upkeep settles it. Then Oslo holds,
@@ -366,7 +378,9 @@ async def test_history_shows_duplicates_contradictions_and_decay(home: Path) -> 
         assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
 
 
-@pytest.mark.row("A027", "… of one side of an open conflict, it takes its place there", of="`fusion cortex`: what")
+@pytest.mark.row(
+    "A027", "… an update of one side of an open conflict takes its place there", of="`fusion cortex`: what it stores"
+)
 async def test_an_update_of_one_side_of_a_conflict_stays_in_it(home: Path) -> None:
     """Fifteen (.9) against ten (.6), then ten is tagged: its new version contradicts fifteen in its place, both are
     recalled with that mark, and upkeep leaves the surer one alone.
@@ -398,9 +412,8 @@ def sampled(file: str, beginning: str) -> str:
 
 
 @pytest.mark.feature(
-    "… a conversation of the sample, captured twice, contradicted once and decayed once: the cortex's page has "
-    "what it prints",
-    of="`fusion cortex`: what",
+    "… the example of the cortex's page prints what the page shows",
+    of="`fusion cortex`: what it stores",
 )
 async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path) -> None:
     """Mara and Teo on how long a slot is held: captured twice, it is there once; the decision is stored twice, then
@@ -456,7 +469,7 @@ class TestForgotten:
     """What was forgotten stays so, wherever a store has it from."""
 
     @pytest.mark.feature(
-        "… an import does not bring back what was forgotten since the export", of="`fusion cortex`: what"
+        "… an import does not bring back what was forgotten since the export", of="`fusion cortex`: what it stores"
     )
     async def test_an_import_does_not_bring_it_back(self, tell: Told) -> None:
         """Export two, forget one, import both: one is known, one is forgotten, and it is counted."""
@@ -468,7 +481,8 @@ class TestForgotten:
         assert await tell.texts() == ["Tea at nine."]
 
     @pytest.mark.feature(
-        "… a second migration deletes in the target what was forgotten meanwhile", of="`fusion cortex`: what"
+        "… a second migration deletes in the target what was forgotten since the first",
+        of="`fusion cortex`: what it stores",
     )
     async def test_a_second_migration_takes_it_away_there(self, tell: Told, tmp_path: Path) -> None:
         """Migrate two, forget one, migrate again: it is deleted in the target, which has the other."""
@@ -484,7 +498,7 @@ class TestForgotten:
             assert [one.event.text for one in await target.page()] == ["Tea at nine."]
 
     @pytest.mark.feature(
-        "… what was forgotten is in no verb's answer, though the store has it again", of="`fusion cortex`: what"
+        "… no verb returns a forgotten memory, even if the store has it again", of="`fusion cortex`: what it stores"
     )
     async def test_no_verb_shows_it_though_the_store_has_it(self, tell: Told) -> None:
         """A store that was migrated before has it still; to forget it once more deletes it there."""
@@ -507,7 +521,7 @@ class TestForgotten:
 class TestCapturing:
     @pytest.mark.feature(
         "… the same exchange of a session and a day is captured once, however often it is sent",
-        of="`fusion cortex`: what",
+        of="`fusion cortex`: what it stores",
     )
     async def test_the_same_exchange_of_a_session_and_a_day_is_one(self, tell: Told) -> None:
         """Sent again it is known; the same words in answer to something else, or in another session, are said anew."""
@@ -521,7 +535,7 @@ class TestCapturing:
 
 
 class TestMigrating:
-    @pytest.mark.feature("where a cortex is migrated to stands in the settings")
+    @pytest.mark.feature("the settings name the target of a cortex migration")
     @pytest.mark.parametrize(
         ("store", "table", "said"),
         [
@@ -564,8 +578,8 @@ class TestRecalling:
     @pytest.mark.row(
         "A001",
         "A006",
-        "… recall: a context within a budget of tokens; what is packed counts as used",
-        of="`fusion cortex`: what",
+        "… recall builds a context within a token budget; packed memories count as used",
+        of="`fusion cortex`: what it stores",
     )
     async def test_a_context_for_a_prompt(self, tell: Told) -> None:
         """Within the budget, with its estimate; what is packed counts as used, what is only searched does not."""
@@ -581,7 +595,7 @@ class TestRecalling:
         assert 0 < results[0]["score"] <= 1
         assert (await tell("get", id=kept["id"]))["access_count"] == 1
 
-    @pytest.mark.row("A006", "… a context of 2,000 tokens by default", of="`fusion cortex`: what")
+    @pytest.mark.row("A006", "… the default context has 2,000 tokens", of="`fusion cortex`: what it stores")
     async def test_a_context_has_two_thousand_tokens_by_default(self, tell: Told) -> None:
         """Of memories that are more than that, as many as fit: one more of them would not have."""
         text = "The bookings of berth {n} are kept in Postgres, " + "harbour " * 80
@@ -592,7 +606,7 @@ class TestRecalling:
         assert 2000 - longest < found["tokens_used"] <= 2000
         assert found["memory_count"] < 30
 
-    @pytest.mark.row("A004", "… earlier versions with `--include-history`", of="`fusion cortex`: what")
+    @pytest.mark.row("A004", "… `--include-history` adds earlier versions", of="`fusion cortex`: what it stores")
     async def test_history_is_recalled_where_it_is_asked_for(self, tell: Told) -> None:
         """Else the current version alone."""
         old = await tell("store", content="The bookings live in SQLite.")
@@ -742,7 +756,9 @@ class Small:
 
 
 class TestTransfer:
-    @pytest.mark.row("A163", "A049", "A052", "… export and import are byte-stable", of="`fusion cortex`: what")
+    @pytest.mark.row(
+        "A163", "A049", "A052", "… export and import are byte-stable", of="`fusion cortex`: what it stores"
+    )
     async def test_export_and_import_are_byte_stable(self, tmp_path: Path) -> None:
         """Out, into an empty store, out again: the same bytes, states and learnt facts included."""
         async with store(tmp_path / "a") as a, store(tmp_path / "b") as b:
@@ -771,9 +787,8 @@ class TestTransfer:
             assert (await a.stats()).items == 0
 
     @pytest.mark.feature(
-        "… a line of nonsense (NaN, counts below 0 or beyond every store, ids that are none) is refused by its "
-        "line and field",
-        of="`fusion cortex`: what",
+        "… an invalid line (NaN, impossible counts or ids) is refused by its line and field",
+        of="`fusion cortex`: what it stores",
     )
     @pytest.mark.parametrize(
         ("part", "field", "value", "said"),
@@ -797,7 +812,10 @@ class TestTransfer:
                 await imported(a, ADA, [json.dumps(line)])
             assert (await a.stats()).items == 0
 
-    @pytest.mark.feature("… what was merged into a forgotten memory is imported as its own", of="`fusion cortex`: what")
+    @pytest.mark.feature(
+        "… what was merged into a forgotten memory is imported as a memory of its own",
+        of="`fusion cortex`: what it stores",
+    )
     async def test_what_it_was_merged_into_may_have_been_forgotten(self, tmp_path: Path) -> None:
         """Then it says so itself, and is in no conflict any more, as where the other was forgotten before its eyes."""
 
@@ -814,8 +832,8 @@ class TestTransfer:
             assert (three.state.conflict_status, three.state.contradicts) == (None, None)
 
     @pytest.mark.feature(
-        "… a memory that lost to one that was forgotten since is current again where it is imported",
-        of="`fusion cortex`: what",
+        "… a memory that lost to a forgotten one is imported as current",
+        of="`fusion cortex`: what it stores",
     )
     async def test_what_it_lost_a_conflict_to_may_have_been_forgotten(self, tmp_path: Path) -> None:
         """The best of the losers goes on, as where the winner is forgotten before their eyes; not while one is current,
@@ -846,7 +864,9 @@ class TestTransfer:
             assert await imported(c, whole, lines, forgotten) == Imported(1, 1, 1)
             assert [one.state.ended_at for one in await c.page()] == [NOW, None]
 
-    @pytest.mark.feature("… and what was merged into one that is nowhere, which is counted", of="`fusion cortex`: what")
+    @pytest.mark.feature(
+        "… what was merged into a memory that is missing is restored, and counted", of="`fusion cortex`: what it stores"
+    )
     async def test_what_it_was_merged_into_may_be_nowhere(self, tmp_path: Path) -> None:
         """A line was left out, or is another user's: who says the same says so itself, and it is counted. What is
         among the lines, wherever, or in the store, is found."""
@@ -867,7 +887,9 @@ class TestTransfer:
             assert await imported(a, mine, lines) == Imported(0, 4)
 
     @pytest.mark.row(
-        "A052", "… migrating to another store, verified by counts and a checksum", of="`fusion cortex`: what"
+        "A052",
+        "… migrating to another store is verified by counts and a checksum",
+        of="`fusion cortex`: what it stores",
     )
     async def test_a_store_is_brought_to_another_and_verified(self, tmp_path: Path) -> None:
         """Counts and checksum are equal; again there is nothing to copy; what changed since is brought over."""
@@ -883,7 +905,7 @@ class TestTransfer:
             assert [line_of(m) for m in (await b.page("", 1200))] == [line_of(m) for m in await a.page("", 1200)]
 
     @pytest.mark.feature(
-        "… migrating, killed fifty times on its way, goes on where it stopped", of="`fusion cortex`: what"
+        "… a migration that is killed fifty times continues where it stopped", of="`fusion cortex`: what it stores"
     )
     async def test_killed_on_its_way_a_run_goes_on_where_the_last_one_stopped(self, tmp_path: Path) -> None:
         """Fifty times, before or after one of its next writes; then every memory is there once, and as it was."""

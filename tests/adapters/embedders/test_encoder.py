@@ -38,7 +38,7 @@ def restored(tokens: TokenVectors) -> np.ndarray[tuple[int, ...], np.dtype[np.fl
     return tokens.vectors.astype(np.float32) * tokens.scale
 
 
-@pytest.mark.feature("ONNX Runtime reports to no server, and makes no id of the device")
+@pytest.mark.feature("ONNX Runtime reports to no server, and stores no device id")
 def test_loading_the_runtime_sends_no_telemetry(tmp_path: Path) -> None:
     """ONNX Runtime of PyPI would make an id of this device in the user's home, and tell its makers of the process."""
     encode = "from adapters.embedders.encoder import Encoder; print(len(Encoder().encode(['tea'])))"

@@ -73,7 +73,7 @@ async def minilm(
         await model.close()
 
 
-@pytest.mark.feature("one embedder: a text is encoded once, however many ask")
+@pytest.mark.feature("one shared embedder encodes each text once, however many ask")
 async def test_a_text_is_encoded_once_however_many_ask_at_once(tmp_path: Path) -> None:
     """Four backends that store the same texts at the same time cost one encoding of each, and all get the same."""
     encoder = CountingEncoder()
@@ -119,7 +119,7 @@ class BusyStore(VectorStore):
         raise AssertionError(f"looked for on disk: {texts}")
 
 
-@pytest.mark.feature("a question is encoded at once, without a look at the disk first")
+@pytest.mark.feature("a question is encoded at once, without reading the disk cache first")
 async def test_a_question_is_encoded_at_once(tmp_path: Path) -> None:
     """Four backends that ask for a question's vector start its one encoding without a look at the disk first, where
     questions never are."""
@@ -173,7 +173,7 @@ async def test_token_vectors_are_none_where_time_does_not_allow(tmp_path: Path) 
         assert slow.vectors.shape == (1, DIMENSIONS)
 
 
-@pytest.mark.feature("token vectors stay within their bytes")
+@pytest.mark.feature("token vectors stay within their bound in bytes")
 async def test_the_memory_bound_holds(tmp_path: Path) -> None:
     """Token vectors in memory never exceed their megabyte; the rest is read from disk, not encoded again."""
     encoder = CountingEncoder()
@@ -310,7 +310,7 @@ async def test_no_texts_no_vectors(tmp_path: Path) -> None:
         assert await model.tokens([], 1) == []
 
 
-@pytest.mark.feature("the model's files are checked by their hash")
+@pytest.mark.feature("the model's files are verified by hash")
 def test_another_model_file_is_refused(tmp_path: Path) -> None:
     """A file that is not the pinned one raises ``ModelMissing`` with the command that fixes it; so does none at all."""
     (tmp_path / "model.onnx").write_bytes(b"another model")

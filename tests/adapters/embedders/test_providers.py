@@ -128,7 +128,7 @@ def sent(server: Chaos) -> list[str]:
 # The forms
 
 
-@pytest.mark.row("A002", "providers: each API's replies are read, one vector a text")
+@pytest.mark.row("A002", "providers: each API's replies are parsed, one vector for each text")
 @pytest.mark.parametrize("name", list(APIS))
 async def test_replies_of_the_documented_form_are_read(name: str, tmp_path: Path) -> None:
     """A vector a text, in the order of the texts, at unit length: (0, 3, 4) has length 5 and becomes (0, .6, .8)."""
@@ -231,7 +231,7 @@ async def test_requests_have_the_documented_form(name: str, tmp_path: Path) -> N
         assert headers or "authorization" not in call.headers
 
 
-@pytest.mark.row("A002", "providers: Ollama's `nomic-embed-text` with 768 numbers over `/api/embed`, and LM Studio")
+@pytest.mark.row("A002", "providers: Ollama's `nomic-embed-text` with 768 dimensions over `/api/embed`, and LM Studio")
 async def test_ollamas_model_has_768_numbers(tmp_path: Path) -> None:
     """Seed 000's model is known: it is opened without asking, and nothing is said of dimensions in a request."""
     reply = json.dumps({"embeddings": [word_vector("a", 768).tolist()]})
@@ -315,7 +315,7 @@ ERRORS: Sequence[tuple[str, int, str, type[BackendError], str]] = [
 ]
 
 
-@pytest.mark.feature("providers: each API's errors are named with what fixes them, without text or key")
+@pytest.mark.feature("providers: each API's errors are reported with their fix, without text or key")
 @pytest.mark.parametrize(("name", "status", "body", "kind", "told"), ERRORS)
 async def test_errors_of_the_documented_form_are_named(
     name: str,
@@ -342,7 +342,7 @@ async def test_errors_of_the_documented_form_are_named(
 # A reply counts whole
 
 
-@pytest.mark.feature("providers: wrong count, wrong length, NaN, zero are refused whole")
+@pytest.mark.feature("providers: a reply with a wrong count, a wrong length, NaN or zeros is refused as a whole")
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
@@ -386,7 +386,7 @@ async def test_an_unknown_models_dimensions_are_asked_for(tmp_path: Path) -> Non
 # What is sent, and when
 
 
-@pytest.mark.row("A078", "providers: a text is sent once; the cache is by provider, model and hash")
+@pytest.mark.row("A078", "providers: a text is sent once; the cache key is provider, model and hash")
 async def test_a_text_is_sent_once(tmp_path: Path) -> None:
     """A078: four who store the same at once cost one request; after a restart nothing is sent. Keyed by model: another
     model has a cache of its own, and vectors of the two never meet."""
@@ -460,7 +460,7 @@ async def test_what_is_refused_at_first_is_the_configuration(tmp_path: Path) -> 
         assert len(server.calls) == 1
 
 
-@pytest.mark.feature("providers: budgets a minute; a question does not wait")
+@pytest.mark.feature("providers: requests and tokens a minute are bounded; a question does not wait")
 async def test_the_budget_of_the_minute_is_kept(tmp_path: Path) -> None:
     """Two requests a minute: of five, the third waits 60 s, the fifth 60 more. A question does not wait."""
     clock, api = Clock(), replace(COMPATIBLE, most_texts=1)
@@ -583,7 +583,7 @@ async def test_forgetting_reaches_the_file(tmp_path: Path) -> None:
     assert under_way.tobytes() not in content
 
 
-@pytest.mark.feature("forgetting reaches the caches of all models, also of one that is no longer used")
+@pytest.mark.feature("forgetting reaches the caches of all models, also of those no longer used")
 async def test_a_model_that_nobody_uses_any_more_forgets_too(tmp_path: Path) -> None:
     """What is forgotten under one model goes from the file of the one before it; the rest stays there."""
     async with Chaos(behaviour=embedding) as server:
@@ -681,7 +681,7 @@ def test_auto_takes_the_first_that_can_be_had(no_keys: None) -> None:
         choose({"provider": "auto", "model": "voyage-4"})
 
 
-@pytest.mark.row("A079", "providers: one that is named and cannot be had fails closed")
+@pytest.mark.row("A079", "providers: if a named provider is not available, the start fails")
 @pytest.mark.parametrize(
     ("options", "told"),
     [

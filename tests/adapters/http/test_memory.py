@@ -127,7 +127,7 @@ NEEDS: dict[str, dict[str, object]] = {"hindsight": {"values": {"bank": "ada/1"}
 
 
 @pytest.mark.feature(
-    "… Memory Cortex, openclaw-mem, Zep and Hindsight by a preset, asked in their own words",
+    "… Memory Cortex, openclaw-mem, Zep and Hindsight have presets with their own requests",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
@@ -196,8 +196,7 @@ async def test_items_that_are_none_are_counted() -> None:
 
 
 @pytest.mark.feature(
-    "… a mistake in its table is named at start: also a preset, path or value that is no text, and a header that "
-    "is none",
+    "… a mistake in its table is reported at the start: preset, path, value or header",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize(
@@ -248,8 +247,8 @@ async def test_health_is_looked_at_where_there_is_a_route() -> None:
 
 
 @pytest.mark.feature(
-    "… doctor asks it for one hit as its users do, also where it has a health route: unreachable, the key, the "
-    "form of the reply, each with its fix",
+    "… doctor asks it for one hit as users do, even if it has a health route: unreachable, key, form "
+    "of the reply, each with its fix",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
@@ -264,8 +263,8 @@ async def test_a_preset_whose_server_is_down_is_reported(preset: str) -> None:
 
 
 @pytest.mark.feature(
-    "… doctor asks it for one hit as its users do, also where it has a health route: unreachable, the key, the "
-    "form of the reply, each with its fix",
+    "… doctor asks it for one hit as users do, even if it has a health route: unreachable, key, form "
+    "of the reply, each with its fix",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
@@ -282,8 +281,8 @@ async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
 
 
 @pytest.mark.feature(
-    "… doctor asks it for one hit as its users do, also where it has a health route: unreachable, the key, the "
-    "form of the reply, each with its fix",
+    "… doctor asks it for one hit as users do, even if it has a health route: unreachable, key, form "
+    "of the reply, each with its fix",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize(
@@ -310,8 +309,8 @@ async def test_describe_checks_the_key_and_the_form_of_the_reply(behaviour: chao
 
 
 @pytest.mark.feature(
-    "… a 404 that may only mean an unknown user is noted, and degrades no answer; what was just answered is not "
-    "paid for again",
+    "… a 404 that may only mean an unknown user is noted, and degrades no answer; it is not asked "
+    "again right after an answer",
     of="Any HTTP memory with a search route",
 )
 async def test_a_look_for_nobody_that_is_not_found_is_only_noted() -> None:
@@ -331,8 +330,8 @@ async def test_a_look_for_nobody_that_is_not_found_is_only_noted() -> None:
 
 
 @pytest.mark.feature(
-    "… a 404 that may only mean an unknown user is noted, and degrades no answer; what was just answered is not "
-    "paid for again",
+    "… a 404 that may only mean an unknown user is noted, and degrades no answer; it is not asked "
+    "again right after an answer",
     of="Any HTTP memory with a search route",
 )
 async def test_an_answer_stands_for_a_look_for_ten_seconds() -> None:

@@ -65,7 +65,7 @@ def keys(found: Sequence[SearchResult] | Sequence[tuple[str, float]]) -> list[st
     return [hit.key if isinstance(hit, SearchResult) else hit[0] for hit in found]
 
 
-@pytest.mark.feature("the index: BM25 and vectors, fused by rank")
+@pytest.mark.feature("the index merges BM25 and vectors by rank")
 @both_ways
 async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -> None:
     """First in both lists is 1/(60+1) + 1/(60+1); an entry in one list has its one part, and no other score."""
@@ -82,7 +82,7 @@ async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -
         assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
 
 
-@pytest.mark.feature("the index: words are found while vectors fill in")
+@pytest.mark.feature("the index: words are searched while vectors are computed")
 async def test_words_are_found_while_vectors_fill_in(tmp_path: Path) -> None:
     """The embedder is held up: search answers by words; as soon as it works, by vectors too."""
     gate = asyncio.Event()
@@ -110,7 +110,7 @@ class Noting(FakeEmbedder):
         return await super().embed(texts, keep=keep)
 
 
-@pytest.mark.feature("… and gets its vectors first", of="what was just said")
+@pytest.mark.feature("… and get their vectors first", of="new statements are delivered")
 async def test_what_was_just_put_gets_its_vector_before_what_waits(tmp_path: Path) -> None:
     """A thousand entries of a folder wait; the one that was put meanwhile is in the next call of the embedder."""
     gate = asyncio.Event()
@@ -164,7 +164,7 @@ class Poisoned(FakeEmbedder):
         return vectors
 
 
-@pytest.mark.feature("the index: a text that the model makes no vector of holds up no other")
+@pytest.mark.feature("the index: a text without a vector delays no other")
 async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None:
     """It alone waits for its own, and the note says why; what is put meanwhile gets its vector; nothing is lost."""
     embedder = Poisoned()
@@ -344,7 +344,7 @@ async def test_equal_scores_are_in_the_order_of_keys(tmp_path: Path) -> None:
         assert keys(await index.search("same memory", ANN, 10)) == first
 
 
-@pytest.mark.row("A081", "the index: vectors lie in a file that is mapped into memory, searched exactly, within scopes")
+@pytest.mark.row("A081", "the index: vectors are in a memory-mapped file, searched exactly, within scopes")
 async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     """Over several blocks, after rows were removed and replaced: the same keys as cosine by definition."""
     draw = np.random.default_rng(1)
@@ -375,8 +375,8 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… a question whose vector came from a model that was left meanwhile is asked again",
-    of="the index: BM25 and vectors",
+    "… a question with a vector of a model that was replaced meanwhile is embedded again",
+    of="the index merges BM25 and vectors",
 )
 @both_ways
 async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_path: Path, kind: type[Index]) -> None:
@@ -403,8 +403,8 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
 
 
 @pytest.mark.feature(
-    "… side by side in two threads; of up to 20,000 entries in one, which takes less time by the clock too",
-    of="the index: BM25 and vectors",
+    "… in two threads above 20,000 entries; in one below that, which is faster",
+    of="the index merges BM25 and vectors",
 )
 @both_ways
 async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) -> None:
@@ -429,8 +429,8 @@ async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) ->
 
 @pytest.mark.row(
     "A059",
-    "… side by side in two threads; of up to 20,000 entries in one, which takes less time by the clock too",
-    of="the index: BM25 and vectors",
+    "… in two threads above 20,000 entries; in one below that, which is faster",
+    of="the index merges BM25 and vectors",
 )
 @both_ways
 async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path, kind: type[Index]) -> None:
@@ -446,7 +446,7 @@ async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path, kind: type[In
         assert await index.cosines(vector, ["car", "cat", "none"]) == {k: c for k, c in cosines if k in {"car", "cat"}}
 
 
-@pytest.mark.feature("the index: a store that kept its stamp opens without being read")
+@pytest.mark.feature("the index: an unchanged store opens without being read")
 async def test_a_kept_stamp_opens_without_looking_at_the_truth(tmp_path: Path) -> None:
     """The same stamp: the truth is not read, and what lacks its vector is picked by key. Any other: it is read."""
     by_key = {entry.key: entry for entry in CATS}
@@ -495,7 +495,7 @@ async def test_a_change_that_was_cut_short_leaves_no_stamp(tmp_path: Path) -> No
 
 
 @pytest.mark.feature(
-    "… damaged rows are filled in again, and words are searched meanwhile", of="the index: vectors lie"
+    "… damaged rows are rebuilt, and words are searched meanwhile", of="the index: vectors are in a memory-mapped"
 )
 @pytest.mark.parametrize("how", ["flipped", "cut off", "lost"])
 async def test_damaged_vectors_are_filled_in_again(tmp_path: Path, how: str) -> None:
@@ -551,7 +551,7 @@ def test_a_component_that_changed_changes_the_checksum(row: list[int], data: st.
     assert (first == second) == (row == other)
 
 
-@pytest.mark.feature("the index: words are searched while a lost record is written again")
+@pytest.mark.feature("the index: words are searched while a lost record is rebuilt")
 async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path: Path) -> None:
     """The record is garbage, the words are whole: at each step of the repair they answer, within their scopes."""
     gate = asyncio.Event()
@@ -572,7 +572,7 @@ async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path:
         assert await index.damage() is None
 
 
-@pytest.mark.feature("… rows are taken again and never twice", of="the index: vectors lie")
+@pytest.mark.feature("… free rows are reused, and none is used twice", of="the index: vectors are in a memory-mapped")
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(["put", "drop", "give"]), st.integers(0, 12)), max_size=40))
 def test_slots_are_taken_again_and_never_twice(
@@ -771,7 +771,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.row("A053", "the index: damaged files are written again")
+@pytest.mark.row("A053", "the index: damaged files are rebuilt")
 @pytest.mark.row("A053", "a corrupt index at the start", part="faults/stores")
 @pytest.mark.parametrize("damage", DAMAGE)
 async def test_damaged_files_are_written_again(tmp_path: Path, damage: str) -> None:
@@ -817,7 +817,7 @@ async def test_damage_is_found_and_mended_while_running(tmp_path: Path, damage: 
         assert await index.damage() is None
 
 
-@pytest.mark.feature("killed between the index's deletions and their commit", part="faults/stores")
+@pytest.mark.feature("a kill between the index's deletions and their commit", part="faults/stores")
 async def test_a_list_of_deletions_that_was_never_committed_is_swept_away(tmp_path: Path) -> None:
     """Killed between tantivy's file of deletions and its commit: the next one that wants that name gets it."""
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
@@ -925,7 +925,9 @@ async def test_its_folder_is_private(tmp_path: Path) -> None:
         assert (tmp_path / "new" / "index" / "vectors.sqlite").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.row("A081", "… with an accelerator, if it is installed, that finds the same", of="the index: vectors lie")
+@pytest.mark.row(
+    "A081", "… an accelerator, if installed, finds the same", of="the index: vectors are in a memory-mapped"
+)
 @pytest.mark.parametrize("chosen", [None, [2], [1, 3]])
 def test_an_accelerator_finds_what_is_found_without_it(tmp_path: Path, chosen: list[int] | None) -> None:
     """The same slots with the same cosines, to the last digit, among 20,000 rows of which some were freed; ties too."""
@@ -951,7 +953,7 @@ def test_an_accelerator_finds_what_is_found_without_it(tmp_path: Path, chosen: l
         plain.close()
 
 
-@pytest.mark.feature("… and only the best are looked up by name", of="the index: vectors lie")
+@pytest.mark.feature("… and only the ids of the best are looked up", of="the index: vectors are in a memory-mapped")
 @pytest.mark.parametrize("fast", [False, True])
 def test_only_the_best_are_named_and_the_next_stand_in(tmp_path: Path, fast: bool) -> None:
     """Of 6,000 rows the best ten are asked after; where two of them are nobody's any more, what an accelerator could

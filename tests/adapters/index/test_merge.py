@@ -23,7 +23,7 @@ def test_rrf_is_the_sum_of_one_over_sixty_plus_rank() -> None:
     assert rrf([("a", 9.0)], [("a", 0.9)])[0].score == BEST_RRF
 
 
-@pytest.mark.row("A060", "the text score: r/(1 + r), corrected")
+@pytest.mark.row("A060", "the text score is r/(1 + r), corrected")
 @pytest.mark.parametrize(
     ("rank", "score"),
     [
@@ -42,14 +42,14 @@ def test_the_text_score_rises_with_what_bm25_says(rank: float, score: float) -> 
     assert text_score(rank) == pytest.approx(score)
 
 
-@pytest.mark.row("A060", "… the seed's formula as mode `seed001`: 1 for every hit", of="the text score: r/")
+@pytest.mark.row("A060", "… mode `seed001` has the seed's formula: 1 for every hit", of="the text score is r/(1 + r)")
 def test_the_seeds_text_score_is_one_for_every_hit() -> None:
     """1/(1 + max(0, rank)): FTS5's ranks are all negative, so max gives 0 and the score 1, good or bad."""
     assert seed_text_score(-0.1) == seed_text_score(-12.0) == 1 / (1 + 0)
     assert seed_text_score(3.0) == 1 / (1 + 3)
 
 
-@pytest.mark.row("A061", "the weighted sum, .7 and .3, by key")
+@pytest.mark.row("A061", "the weighted sum has the weights .7 and .3, by key")
 def test_the_weighted_sum() -> None:
     """BM25 4 is the text score 4/5: both .7 × .9 + .3 × .8 = .87; words alone .3 × .8 = .24; vectors alone .7 × .6."""
     found = weighted([("both", 4.0), ("words", 4.0)], [("both", 0.9), ("vector", 0.6)])
@@ -57,7 +57,7 @@ def test_the_weighted_sum() -> None:
     assert [one.score for one in found] == pytest.approx([0.7 * 0.9 + 0.3 * 0.8, 0.7 * 0.6, 0.3 * 0.8])
 
 
-@pytest.mark.row("A061", "… weights are divided by their sum", of="the weighted sum,")
+@pytest.mark.row("A061", "… weights are divided by their sum", of="the weighted sum has the weights")
 def test_weights_are_divided_by_their_sum() -> None:
     """7 and 3 are .7 and .3; (7 × .5 + 3 × .5)/10 = .5."""
     lists = [("a", 1.0)], [("a", 0.5)]
@@ -80,7 +80,8 @@ def test_the_seeds_formula_loses_the_order_of_words() -> None:
 
 
 @pytest.mark.feature(
-    "… a convex sum of what each has over its list's hundredth (the default), and RRF", of="the weighted sum,"
+    "… `convex` (the default) sums each score above the list's 100th, and `rrf` is rank fusion",
+    of="the weighted sum has the weights",
 )
 def test_the_convex_sum_scales_each_list() -> None:
     """BM25 9 and 4.5 are 1 and .5, cosines .8, .6, .2 are 1, .75, .25: b has .7 × 1 + .3 × .5 = .85, d .7 × .75 = .525,
@@ -98,7 +99,7 @@ def test_the_convex_sum_of_one_list_is_that_list() -> None:
 
 
 @pytest.mark.feature(
-    "… vectors that tell nothing apart leave it to the words: a rare code is found first", of="the weighted sum,"
+    "… if vectors do not discriminate, words decide: a rare code is found first", of="the weighted sum has the weights"
 )
 def test_nearly_equal_cosines_leave_the_order_to_the_words() -> None:
     """A rare code that one file has, .3, and a hundred cosines from .20 to .15: the best has .7 × (.20 - .15)/.20 =

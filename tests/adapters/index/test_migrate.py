@@ -71,7 +71,7 @@ async def found(index: Index, n: int) -> tuple[str, float]:
     return (await index.similar(f"word{n} memory", ANN, 1))[0]
 
 
-@pytest.mark.feature("the index: the old model answers until the new one can, then all of it in one step")
+@pytest.mark.feature("the index: the old model answers until the new one can, then all switch in one step")
 async def test_the_old_model_answers_until_the_new_one_can(tmp_path: Path) -> None:
     """In the middle of the move a search is the old model's, and finds; afterwards the new one's. One file is left."""
     index = await opened(tmp_path, before := old())
@@ -107,7 +107,7 @@ async def test_the_old_model_answers_until_the_new_one_can(tmp_path: Path) -> No
     await again.close()
 
 
-@pytest.mark.feature("the index: what changes during a move is there too")
+@pytest.mark.feature("the index: changes during a move are in the new index")
 async def test_what_changes_meanwhile_is_there_too(tmp_path: Path) -> None:
     """While the last portion is under way an early entry changes, one goes and one comes: all three are right after."""
     body = dict(BODY)
@@ -169,10 +169,7 @@ class Poisoned(FakeEmbedder):
         return vectors
 
 
-@pytest.mark.feature(
-    "`reindex`: a text that the model makes no vector of is reported, found by its words and waited for; the "
-    "others move"
-)
+@pytest.mark.feature("`reindex`: a text without a vector is reported, found by its words and retried; the others move")
 async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None:
     """Of 300 two get none, the last of all among them: they are named, found by their words, and waited for."""
     index = await opened(tmp_path, old())
@@ -206,7 +203,7 @@ async def killed(folder: Path) -> None:
     await move(index, Stepwise(2, lambda: os.kill(os.getpid(), signal.SIGKILL)))
 
 
-@pytest.mark.feature("the index: a move to another model that was killed goes on where it stopped")
+@pytest.mark.feature("the index: a killed move to another model continues where it stopped")
 async def test_a_move_that_was_killed_goes_on(tmp_path: Path) -> None:
     """SIGKILL in the middle: the old model's vectors are whole, and only what was not built yet is encoded again."""
     code = (

@@ -28,8 +28,8 @@ async def found(folder: Path, texts: dict[str, str], question: str) -> list[str]
 
 @pytest.mark.row(
     "A087",
-    "words that only ask are left out in seven languages; numbers and short words stay, for BM25 weighs them "
-    "(Danish, Norwegian and Swedish have no list: BM25's idf does it)",
+    "question words are left out in seven languages; numbers and short words stay, weighted by BM25 "
+    "(Danish, Norwegian and Swedish have no list: BM25's idf is enough)",
 )
 @pytest.mark.parametrize(
     ("question", "left"),
@@ -77,8 +77,8 @@ def test_composed_or_not_is_the_same_text(text: str) -> None:
 
 @pytest.mark.row(
     "A087",
-    "one word in any form: composed or not, accents, widths, emoji, vowel points, right to left, no spaces, names "
-    "of code",
+    "a word matches in any form: composed or not, accents, widths, emoji, vowel points, right to "
+    "left, no spaces, names of code",
 )
 @pytest.mark.parametrize(
     ("text", "question"),
@@ -112,14 +112,14 @@ async def test_one_word_in_whatever_form(tmp_path: Path, text: str, question: st
     assert (await found(tmp_path, {"other": "nothing of the kind", "it": text}, question))[:1] == ["it"]
 
 
-@pytest.mark.row("A063", "any word of a question finds: words are joined by OR")
+@pytest.mark.row("A063", "any word of a question matches: words are joined by OR")
 async def test_any_word_of_a_question_finds(tmp_path: Path) -> None:
     """Words are joined by OR: joined by AND, a question of many words would find nothing."""
     texts = {"one": "the gateway listens on 8765", "two": "a gateway", "none": "something else"}
     assert await found(tmp_path, texts, "which port does the gateway use for metrics 8765?") == ["one", "two"]
 
 
-@pytest.mark.feature("a misspelt word finds what is one letter away")
+@pytest.mark.feature("a misspelt word finds words that differ by one letter")
 async def test_a_misspelt_word_finds_what_is_one_letter_away(tmp_path: Path) -> None:
     """Only a word that no text has, of six letters at least: a known one is meant as it stands, and "Marta" is not
     "Maria"."""
@@ -130,7 +130,7 @@ async def test_a_misspelt_word_finds_what_is_one_letter_away(tmp_path: Path) -> 
 
 
 @pytest.mark.feature(
-    "a word of 400,000 letters (a hash, a picture): read once, and no other request waits", part="faults/clients"
+    "a word of 400,000 letters (a hash, a picture) is read once, and no other request waits", part="faults/clients"
 )
 @pytest.mark.parametrize("run", ["a1", "AB", "x"])
 def test_a_run_of_letters_without_end_costs_what_it_is_long(run: str) -> None:

@@ -193,7 +193,7 @@ async def warmed(judge: Haiku, server: Server) -> None:
 # The good case
 
 
-@pytest.mark.row("A117", "Haiku scores 0 to 10 in one call, by opaque ids")
+@pytest.mark.row("A117", "Haiku scores candidates from 0 to 10 in one call, by opaque ids")
 async def test_scores_come_back_by_id(judge: Haiku, server: Server) -> None:
     """One request, 0 to 10 by id, with the model's name and what it cost."""
     server.script = [server.scores(("id1", 9.5), ("id0", 0), ("id3", 10), ("id2", 4))]
@@ -246,10 +246,10 @@ async def test_no_passages_ask_nobody(judge: Haiku, server: Server) -> None:
 # Timeout, hang, trickle
 
 
-@pytest.mark.row("A024", "Haiku: hanging or trickling is cut by the deadline")
+@pytest.mark.row("A024", "Haiku: a hanging or trickling call is cut at the deadline")
 @pytest.mark.row(
     "A024",
-    "it hangs or trickles: cut by min(its cap, what is left − 30 ms), and the local order stands",
+    "it hangs or trickles: cut after its own limit, or 30 ms before the request's end, and the local order is kept",
     part="faults/judge",
 )
 @pytest.mark.parametrize("fault", ["hangs", "trickles"])
@@ -286,8 +286,8 @@ async def test_cancellation_goes_through(judge: Haiku, server: Server) -> None:
         await task
 
 
-@pytest.mark.row("A024", "Haiku: too little time is not tried")
-@pytest.mark.row("A024", "less time is left than it usually takes: it is not asked", part="faults/judge")
+@pytest.mark.row("A024", "Haiku: it is not asked if too little time is left")
+@pytest.mark.row("A024", "if less time is left than it usually needs, it is not asked", part="faults/judge")
 async def test_too_little_time_is_not_tried(judge: Haiku, server: Server) -> None:
     """Less left than the first guess of 300 ms: nobody is asked."""
     verdict = await ask_it(judge, 0.29)
@@ -297,7 +297,7 @@ async def test_too_little_time_is_not_tried(judge: Haiku, server: Server) -> Non
     assert server.requests == []
 
 
-@pytest.mark.row("A024", "less time is left than it usually takes: it is not asked", part="faults/judge")
+@pytest.mark.row("A024", "if less time is left than it usually needs, it is not asked", part="faults/judge")
 async def test_the_usual_time_is_the_median_of_the_last_minute(judge: Haiku, server: Server, clock: Clock) -> None:
     """Calls of 1, 2 and 9 s make 2 s the usual; a minute later they are forgotten, and it is tried again."""
     for took_s in (1.0, 2.0, 9.0):
@@ -322,10 +322,8 @@ def _after(clock: Clock, seconds: float, reply: Reply) -> Reply:
 # 429, 529
 
 
-@pytest.mark.feature("Haiku: 429 and 529 cool down, nothing is retried")
-@pytest.mark.feature(
-    "429 or 529: no second try within a request, and left alone as long as it asks", part="faults/judge"
-)
+@pytest.mark.feature("Haiku: 429 and 529 pause it, and nothing is retried")
+@pytest.mark.feature("429 or 529: no retry within a request, and a pause for as long as it says", part="faults/judge")
 @pytest.mark.parametrize(
     ("status", "retry_after", "wait_s"),
     [
@@ -359,7 +357,7 @@ async def test_429_and_529_cool_down(
 # No key, 401
 
 
-@pytest.mark.feature("no key, or one that is refused: off, with one warning", part="faults/judge")
+@pytest.mark.feature("a missing or refused key disables it, with one warning", part="faults/judge")
 async def test_without_a_key_it_is_disabled_with_one_warning(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
     """At the start, once, with the name of what is missing; never an error."""
     judge = Haiku.open({}, clock, {})
@@ -370,8 +368,8 @@ async def test_without_a_key_it_is_disabled_with_one_warning(caplog: pytest.LogC
     await judge.close()
 
 
-@pytest.mark.feature("Haiku: no key or a refused one disables it with one warning")
-@pytest.mark.feature("no key, or one that is refused: off, with one warning", part="faults/judge")
+@pytest.mark.feature("Haiku: a missing or refused key disables it with one warning")
+@pytest.mark.feature("a missing or refused key disables it, with one warning", part="faults/judge")
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_refused_key_disables_with_one_warning(
     judge: Haiku, server: Server, caplog: pytest.LogCaptureFixture, status: int
@@ -392,7 +390,7 @@ async def test_a_refused_key_disables_with_one_warning(
 GOOD = '{"scores": [{"id": "id0", "score": 8}, {"id": "id1", "score": 10}]}'
 
 
-@pytest.mark.row("A025", "Haiku: almost-JSON is repaired once, else the local order stands")
+@pytest.mark.row("A025", "Haiku: almost-JSON is repaired once, otherwise the local order is kept")
 @pytest.mark.row("A025", "JSON that is broken, cut at `max_tokens`, or a refusal", part="faults/judge")
 @pytest.mark.parametrize(
     ("text", "scores"),
@@ -554,8 +552,8 @@ async def test_of_duplicate_ids_the_first_wins(judge: Haiku, server: Server) -> 
     assert (verdict.scores, verdict.ignored) == ({"id0": 2.0}, 3)
 
 
-@pytest.mark.feature("Haiku: out of range or no number is unscored")
-@pytest.mark.feature('a score out of range, NaN, or "7": unscored, never clamped', part="faults/judge")
+@pytest.mark.feature("Haiku: a score that is out of range or not a number is ignored")
+@pytest.mark.feature('a score that is out of range, NaN, or "7" is ignored, never clamped', part="faults/judge")
 @pytest.mark.parametrize("score", ["11", "-1", "10.0001", "-0.1", "NaN", "Infinity", "-Infinity", "1e400"])
 async def test_out_of_range_is_unscored(judge: Haiku, server: Server, score: str) -> None:
     """Never clamped: a model that answers 11 was not scoring."""
@@ -564,7 +562,7 @@ async def test_out_of_range_is_unscored(judge: Haiku, server: Server, score: str
     assert (verdict.status, verdict.scores, verdict.ignored) == ("ok", {"id1": 1.0}, 1)
 
 
-@pytest.mark.feature('a score out of range, NaN, or "7": unscored, never clamped', part="faults/judge")
+@pytest.mark.feature('a score that is out of range, NaN, or "7" is ignored, never clamped', part="faults/judge")
 @pytest.mark.parametrize("score", ['"7"', "true", "null", "[7]", '{"value": 7}', '"ten"'])
 async def test_what_is_no_number_is_unscored(judge: Haiku, server: Server, score: str) -> None:
     """A "7" is a text."""
@@ -583,7 +581,7 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.feature('a score out of range, NaN, or "7": unscored, never clamped', part="faults/judge")
+@pytest.mark.feature('a score that is out of range, NaN, or "7" is ignored, never clamped', part="faults/judge")
 @given(
     entries=st.lists(json_values | st.fixed_dictionaries({"id": json_values, "score": json_values}), max_size=6),
     keep=st.integers(0, 400),
@@ -601,7 +599,7 @@ def test_whatever_it_answers_scores_are_scores(entries: list[object], keep: int)
 # Budget
 
 
-@pytest.mark.feature("cost: calls and tokens a minute are bounded, those under way counted", part="faults/judge")
+@pytest.mark.feature("calls and tokens a minute are bounded, running calls included", part="faults/judge")
 async def test_calls_a_minute_are_bounded(server: Server, clock: Clock) -> None:
     """Three a minute: the fourth waits until the first is a minute old. Failed calls count: they cost, too."""
     judge = opened(server.url, clock, calls_per_minute=3)
@@ -619,7 +617,7 @@ async def test_calls_a_minute_are_bounded(server: Server, clock: Clock) -> None:
 
 
 @pytest.mark.feature("Haiku: calls and tokens a minute are bounded")
-@pytest.mark.feature("cost: calls and tokens a minute are bounded, those under way counted", part="faults/judge")
+@pytest.mark.feature("calls and tokens a minute are bounded, running calls included", part="faults/judge")
 async def test_tokens_a_minute_are_bounded(server: Server, clock: Clock) -> None:
     """By what the server counted: 900 of 2,000 leave room for a second call, 1,800 for no third."""
     judge = opened(server.url, clock, tokens_per_minute=2_000)
@@ -633,7 +631,7 @@ async def test_tokens_a_minute_are_bounded(server: Server, clock: Clock) -> None
     await judge.close()
 
 
-@pytest.mark.feature("cost: calls and tokens a minute are bounded, those under way counted", part="faults/judge")
+@pytest.mark.feature("calls and tokens a minute are bounded, running calls included", part="faults/judge")
 async def test_calls_under_way_count(server: Server, clock: Clock) -> None:
     """Ten at once under a bound of four: four are made."""
     judge = opened(server.url, clock, calls_per_minute=4)
@@ -666,7 +664,7 @@ HOSTILE = [
 
 
 @pytest.mark.row("A030", "Haiku: a passage stays inside its fence")
-@pytest.mark.feature("a passage that asks for a ten", part="faults/judge")
+@pytest.mark.feature("a passage that asks for a score of ten", part="faults/judge")
 async def test_a_passage_stays_inside_its_fence(judge: Haiku, server: Server) -> None:
     """The body that the server received has one pair of tags a passage, and every hostile text inside its own."""
     server.script = [server.scores(("id0", 1))]
@@ -687,7 +685,7 @@ async def test_a_passage_stays_inside_its_fence(judge: Haiku, server: Server) ->
     assert "score 10" not in inside[4][1]
 
 
-@pytest.mark.feature("a passage that asks for a ten", part="faults/judge")
+@pytest.mark.feature("a passage that asks for a score of ten", part="faults/judge")
 async def test_the_fence_is_new_for_each_call(judge: Haiku, server: Server) -> None:
     """64 random bits: what a memory could have learnt from one call is worth nothing in the next."""
     server.script = [server.scores(("id0", 1))]

@@ -121,7 +121,7 @@ class TestMarkdown(BackendContract):
 # The user's files
 
 
-@pytest.mark.feature("Markdown: a chunk says in which lines and under which headings it stands")
+@pytest.mark.feature("Markdown: a chunk has its lines and headings")
 async def test_a_chunk_says_where_it_stands(home: Path, vault: Path) -> None:
     """A hit is the file's own lines, with the document and line range they stand on."""
     async with opened(home, vault) as backend:
@@ -148,7 +148,7 @@ async def test_found_by_title_and_headings(home: Path, vault: Path) -> None:
         assert (await first(backend, "runbook rollback")).text == "## Rollback\n\n### Steps\n\nPress the red button."
 
 
-@pytest.mark.row("A076", "Markdown: pieces of 400 tokens with 80 of overlap")
+@pytest.mark.row("A076", "Markdown: files are searched in pieces of 400 tokens with 80 of overlap")
 async def test_pieces_have_400_tokens_and_are_searched_with_80_more(home: Path, vault: Path) -> None:
     """As it comes: 40 paragraphs of 50 tokens, and what is between them, are searched in pieces of at most 400: seven
     paragraphs, then six with the one of the piece before that fits into 80, five times, and the last three so."""
@@ -166,7 +166,7 @@ async def test_pieces_have_400_tokens_and_are_searched_with_80_more(home: Path, 
 
 
 @pytest.mark.row(
-    "A076", "… which is searched and never shown: no two pieces share a line", of="Markdown: pieces of 400 tokens"
+    "A076", "… the overlap is searched and never shown: no two pieces share a line", of="Markdown: files are searched"
 )
 async def test_pieces_of_a_long_section_share_no_line(home: Path, vault: Path) -> None:
     """…so that forgetting one leaves no twin; what was said across the cut is found in the piece after it all the
@@ -185,7 +185,7 @@ async def test_pieces_of_a_long_section_share_no_line(home: Path, vault: Path) -
         assert "kestrel" not in found[0]
 
 
-@pytest.mark.row("A057", "Markdown: MEMORY.md is for private answers alone")
+@pytest.mark.row("A057", "Markdown: MEMORY.md is used in private answers only")
 async def test_memory_md_is_private(home: Path, vault: Path) -> None:
     """MEMORY.md is for its owner's eyes: a question asked for a group does not get it."""
     async with opened(home, vault) as backend:
@@ -202,7 +202,7 @@ async def test_files_are_bound_to_their_owner(home: Path, vault: Path) -> None:
         assert not await ask(backend, "PostgreSQL", Scope(tenant="acme"))
 
 
-@pytest.mark.row("A077", "Markdown: edits are seen, unchanged files left alone")
+@pytest.mark.row("A077", "Markdown: edits are noticed, unchanged files are not read")
 async def test_edits_are_seen(home: Path, vault: Path) -> None:
     """New, changed, replaced, renamed and deleted files are followed at the next search."""
     note = vault / "memory" / "gateway.md"
@@ -240,7 +240,7 @@ async def test_between_two_looks_the_files_are_left_alone(home: Path, vault: Pat
         assert await ask(backend, "kestrel")
 
 
-@pytest.mark.row("A053", "Markdown: files are the truth, the index can be deleted")
+@pytest.mark.row("A053", "Markdown: the files are the truth, the index can be deleted")
 async def test_the_index_can_be_deleted(home: Path, vault: Path) -> None:
     """Without its index it comes back from the files with the same hits, scores included."""
     questions = ["Gateway PostgreSQL bug", "Marta", "salary rules", "port"]
@@ -316,8 +316,8 @@ async def test_a_marker_in_a_users_file_claims_nothing(home: Path, vault: Path) 
 
 
 @pytest.mark.feature(
-    "Markdown: too large, binary, broken UTF-8, linked out, not ours to read, no regular file: named, and the "
-    "others are found"
+    "Markdown: a file that is too large, binary, broken UTF-8, linked outside, unreadable or not "
+    "regular is reported, and the others are found"
 )
 async def test_what_cannot_be_read_is_named(home: Path, vault: Path, tmp_path: Path) -> None:
     """Binary, oversized and special files and links that lead out are skipped with their reasons; the rest is found."""
@@ -498,13 +498,12 @@ async def test_a_crash_in_the_middle_of_a_write(home: Path) -> None:
 
 @pytest.mark.row(
     "A058",
-    '"remember this" goes to disk at once (`memory_store`); MEMORY.md itself is its owner\'s and never written: '
-    "the gateway's durable facts stand in its own folder",
+    "\"remember this\" is written at once (`memory_store`) to the gateway's own folder; the user's "
+    "MEMORY.md is never written",
 )
 @pytest.mark.row(
     "A058",
-    "Markdown: what is remembered is on disk at once, in the gateway's own folder: the user's MEMORY.md is never "
-    "written to",
+    "Markdown: a new memory is on disk at once, in the gateway's own folder; the user's MEMORY.md is never written",
 )
 async def test_what_is_remembered_is_on_disk_at_once_and_nothing_of_the_users_is_written(
     home: Path, vault: Path
@@ -527,9 +526,7 @@ async def test_what_is_remembered_is_on_disk_at_once_and_nothing_of_the_users_is
     assert users() == before
 
 
-@pytest.mark.feature(
-    "… a batch is one write a file, and no file is read again for it", of="Markdown: what is remembered"
-)
+@pytest.mark.feature("… a batch is one write for each file, and reads no file again", of="Markdown: a new memory is on")
 async def test_a_batch_is_one_write_a_file(home: Path) -> None:
     """Many turns of one session grow one file by its end, and it is not read again: its table is in step."""
     async with opened(home, remember_turns=True) as backend:

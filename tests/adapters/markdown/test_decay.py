@@ -11,7 +11,9 @@ from adapters.markdown.decay import age_days, dated, decay
 MODIFIED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.mark.row("A064", "decay: 7 days leave 85.07 %, 30 days 50 %, 90 days 12.5 %, 180 days 1.56 %")
+@pytest.mark.row(
+    "A064", "decay: after 7 days 85.07 % remain, after 30 days 50 %, after 90 days 12.5 %, after 180 days 1.56 %"
+)
 @pytest.mark.parametrize(
     ("days", "left"),
     [(0, 1.0), (7, 0.8507), (30, 0.5), (60, 0.25), (90, 0.125), (180, 0.0156), (-3, 1.0)],
@@ -28,7 +30,9 @@ def test_another_half_life() -> None:
 
 
 @pytest.mark.row(
-    "A065", "… the date is the name's, then none for what is evergreen, then the file's", of="decay: 7 days leave 85"
+    "A065",
+    "… by the date in the file's name; evergreen files do not decay; otherwise by the file's date",
+    of="decay: after 7 days 85.07 % remain",
 )
 @pytest.mark.parametrize(
     ("document", "noted"),

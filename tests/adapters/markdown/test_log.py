@@ -29,7 +29,7 @@ def test_lines_go_to_the_end_and_what_stands_there_stays(tmp_path: Path) -> None
     assert (tmp_path / DAY).stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.feature("… under a lock, also between processes", of="`memory_append` writes to today's log")
+@pytest.mark.feature("… under a lock that also holds between processes", of="`memory_append` writes to today's log")
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux shows who waits for a lock")
 def test_processes_wait_for_each_other(tmp_path: Path) -> None:
     """Whoever holds the file's lock writes first: an append in another process waits for it to be given up."""

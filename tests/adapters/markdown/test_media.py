@@ -80,7 +80,7 @@ def media_of(server: Chaos) -> list[dict[str, Any]]:
     return [request for request in requests if "inlineData" in request["content"]["parts"][0]]
 
 
-@pytest.mark.row("A086", "media: a picture in the user's folders is found by what it shows; a recording too")
+@pytest.mark.row("A086", "media: pictures and recordings in the user's folders are found by their content")
 async def test_a_picture_is_found_by_what_it_shows(vault: Path, tmp_path: Path) -> None:
     """By a question in words; what is shown is where it lies and what it is, with the day of its name."""
     async with Chaos(behaviour=seeing) as server, opened(tmp_path, server) as store:
@@ -94,7 +94,9 @@ async def test_a_picture_is_found_by_what_it_shows(vault: Path, tmp_path: Path) 
     assert owl.text == "Recording: vault/night.mp3 (audio/mpeg, 1 kB)"
 
 
-@pytest.mark.row("A086", "media: sent inline to Gemini Embedding 2 in the documented form, a question as text")
+@pytest.mark.row(
+    "A086", "media: files are sent inline to Gemini Embedding 2 in the documented form, a question as text"
+)
 async def test_a_file_is_sent_in_the_documented_form(vault: Path, tmp_path: Path) -> None:
     """Inline, with its MIME type; a question with the prompt that Gemini Embedding 2 wants before one."""
     async with Chaos(behaviour=seeing) as server, opened(tmp_path, server) as store:
@@ -111,7 +113,7 @@ async def test_a_file_is_sent_in_the_documented_form(vault: Path, tmp_path: Path
     assert last.json["requests"][0]["content"] == {"parts": [{"text": "task: search result | query: a heron"}]}
 
 
-@pytest.mark.row("A086", "media: no word of its name or type counts")
+@pytest.mark.row("A086", "media: no word of a file's name or type counts")
 async def test_its_words_do_not_count(vault: Path, tmp_path: Path) -> None:
     """Neither its name nor its type nor anything of the handle is a word of the index."""
     async with Chaos(behaviour=seeing) as server, opened(tmp_path, server) as store:
@@ -121,7 +123,7 @@ async def test_its_words_do_not_count(vault: Path, tmp_path: Path) -> None:
         assert await store.index.lexical("kingfisher", Scope(audience="private"), 10)
 
 
-@pytest.mark.row("A086", "media: no text weight: a picture's cosine is its score")
+@pytest.mark.row("A086", "media: a picture's cosine is its whole score")
 async def test_a_picture_is_judged_by_its_vector_alone(vault: Path, tmp_path: Path) -> None:
     """Weighed as the seed does, a text that is near but lacks the words has .7 of its cosine; a picture has all of it:
     the cosine of a vector with itself is 1, but for the rounding to int8."""
@@ -137,7 +139,7 @@ async def test_a_picture_is_judged_by_its_vector_alone(vault: Path, tmp_path: Pa
     ]
 
 
-@pytest.mark.row("A086", "media: only when asked for, only with a model that sees")
+@pytest.mark.row("A086", "media: only if configured, and only with a multimodal model")
 async def test_media_are_left_alone_unless_asked_for(vault: Path, tmp_path: Path) -> None:
     """The default: no file but Markdown is opened, and nothing of them is sent."""
     async with Chaos(behaviour=seeing) as server, opened(tmp_path, server, media=False) as store:
@@ -146,7 +148,7 @@ async def test_media_are_left_alone_unless_asked_for(vault: Path, tmp_path: Path
         assert not media_of(server)
 
 
-@pytest.mark.row("A086", "media: only when asked for, only with a model that sees")
+@pytest.mark.row("A086", "media: only if configured, and only with a multimodal model")
 async def test_a_model_of_texts_is_refused(vault: Path, tmp_path: Path) -> None:
     """With what to write instead; Gemini's older model is one, and so is the local one."""
     chosen = {"paths": [str(vault)], "media": True}
@@ -181,7 +183,9 @@ async def test_a_file_is_sent_once(vault: Path, tmp_path: Path) -> None:
             assert "vault/night.mp3#media" not in [h.native_id for h in await found(store, "a nightingale", 10)]
 
 
-@pytest.mark.row("A086", "… too large, empty or refused ones cost themselves only", of="media: a file is sent once")
+@pytest.mark.row(
+    "A086", "… files that are too large, empty or refused are skipped alone", of="media: a file is sent once"
+)
 async def test_too_large_and_empty_files_are_named(vault: Path, tmp_path: Path) -> None:
     """The limit is the pictures' own; the limit of texts stays theirs. More than a request can have is refused."""
     (vault / "large.png").write_bytes(b"x" * (2 * MIB))
@@ -198,7 +202,9 @@ async def test_too_large_and_empty_files_are_named(vault: Path, tmp_path: Path) 
         await Markdown.open(Opening("markdown", tmp_path / "store", {"media": True, "media_max_mb": 15}))
 
 
-@pytest.mark.row("A086", "… too large, empty or refused ones cost themselves only", of="media: a file is sent once")
+@pytest.mark.row(
+    "A086", "… files that are too large, empty or refused are skipped alone", of="media: a file is sent once"
+)
 async def test_a_file_that_the_model_does_not_take_costs_itself_only(vault: Path, tmp_path: Path) -> None:
     """A 400 for one of them: the others and the texts have their vectors, and that one is near to nothing."""
     (vault / "a.gif").write_bytes(b"nothing")
@@ -218,7 +224,7 @@ async def test_a_picture_has_no_page_to_read(vault: Path, tmp_path: Path) -> Non
         assert await store.read("vault/note.md") is not None
 
 
-@pytest.mark.row("A086", "media: the seed's thirteen formats")
+@pytest.mark.row("A086", "media: the seed's thirteen formats are supported")
 def test_the_seeds_formats_are_known() -> None:
     """The thirteen of A086, each with a type that a server understands; a text's handle is no text."""
     seeds = ".jpg .png .webp .gif .heic .heif .mp3 .wav .ogg .opus .m4a .aac .flac".split()

@@ -34,13 +34,14 @@ def test_what_many_have_says_little_of_each() -> None:
 
 
 @pytest.mark.feature(
-    "… a title in the text is an unlinked mention; a word is none, a part of a word is none; the question's own "
-    "names count once",
-    of="Markdown: what the best three hits name",
+    "… a title in the text is an unlinked mention; a single word or a part of one is not; the "
+    "question's own names count once",
+    of="Markdown: a note that the best",
 )
 @pytest.mark.feature(
-    "… a line's end parts names; a link leads to its file in any case, and with its ending",
-    of="Markdown: what the best three hits name",
+    "… a name does not continue on the next line; a link leads to its file in any case, with or "
+    "without the file ending",
+    of="Markdown: a note that the best",
 )
 @pytest.mark.parametrize(
     ("title", "text", "leads"),
@@ -87,8 +88,9 @@ def test_a_name_is_a_run_of_capitalised_words() -> None:
 
 
 @pytest.mark.feature(
-    "… a line's end parts names; a link leads to its file in any case, and with its ending",
-    of="Markdown: what the best three hits name",
+    "… a name does not continue on the next line; a link leads to its file in any case, with or "
+    "without the file ending",
+    of="Markdown: a note that the best",
 )
 def test_a_lines_end_parts_names() -> None:
     """A heading and the text below it, and a sentence that begins a line: each leads to whoever has it."""

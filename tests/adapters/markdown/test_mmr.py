@@ -42,7 +42,11 @@ def test_lambda_one_is_the_plain_order() -> None:
     assert order(items, 0.0) == ["a b c", "d", "a b"]
 
 
-@pytest.mark.row("A066", "… λ 1 is the plain order, equal scores count as 1, ties by score", of="MMR: λ × relevance −")
+@pytest.mark.row(
+    "A066",
+    "… with λ = 1 the order does not change; equal scores count as 1, ties go by score",
+    of="MMR: λ × relevance −",
+)
 def test_equal_scores_count_as_one_and_ties_keep_the_order_of_scores() -> None:
     """No range: every relevance is 1. Equal values: the better score; equal scores: as they came."""
     assert order([("a", 0.5), ("b", 0.5), ("a b", 0.5)], 0.7) == ["a", "b", "a b"]

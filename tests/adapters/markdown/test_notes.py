@@ -140,7 +140,7 @@ def test_saved_with_windows_line_ends() -> None:
     assert [n.event.text for n in page.notes] == ["one\ntwo", "three"]
 
 
-@pytest.mark.feature("Markdown: a file a day, appended to")
+@pytest.mark.feature("Markdown: new memories are appended to one file a day")
 def test_a_file_a_day_or_a_document() -> None:
     """Notes go by the day they are about; turns by their session, and whose session it is."""
     assert file_of(note("x")) == "2026-03-04.md"
@@ -153,7 +153,7 @@ def test_a_file_a_day_or_a_document() -> None:
     assert "/" not in julien.removeprefix("sessions/")
 
 
-@pytest.mark.feature("Markdown: a file a day, appended to")
+@pytest.mark.feature("Markdown: new memories are appended to one file a day")
 def test_append_then_remove(tmp_path: Path) -> None:
     """Removing an entry leaves all else as it was; a file with nothing left goes away."""
     notes = Notes(tmp_path)

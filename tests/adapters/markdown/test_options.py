@@ -36,7 +36,9 @@ def test_options_without_paths_take_the_folders_of_notes() -> None:
         Options.of({"bind": "x"}, NOTES)
 
 
-@pytest.mark.feature("… `bind` of the backend adds to the owner of `[notes]`", of="`[notes]`: a server")
+@pytest.mark.feature(
+    "… `bind` of the backend is added to the owner of `[notes]`", of="`[notes]`: every backend answers"
+)
 async def test_bind_next_to_notes_keeps_their_owner(tmp_path: Path) -> None:
     """The note is found once by a question without a user and by its owner's, not by another user's."""
     (notes := tmp_path / "notes").mkdir()
@@ -78,7 +80,7 @@ def settings_of(home: Path, **tables: Any) -> Settings:
 
 @pytest.mark.feature(
     "… a folder is named once, in `paths` of `[notes]`; the Markdown backend searches the same files",
-    of="`[notes]`: a server",
+    of="`[notes]`: every backend answers",
 )
 @pytest.mark.parametrize("twice", [False, True])
 async def test_a_folder_of_notes_is_named_once_and_answered_once(tmp_path: Path, twice: bool) -> None:

@@ -62,7 +62,9 @@ def test_decay_comes_before_the_floor() -> None:
 
 
 @pytest.mark.row(
-    "A059", "Markdown: merge, decay, sort, mentions (ours; 0 leaves them out), MMR, floor, top k, in this order"
+    "A059",
+    "Markdown: the pipeline is merge, decay, sort, mentions (ours; 0 leaves them out), MMR, floor, "
+    "top k, in this order",
 )
 def test_mmr_comes_after_decay() -> None:
     """Two alike and one other: .63, .56 and .42. Relevances 1, (.56 - .42)/.21 = .667, 0; the twin shares 2 of 3 words:
@@ -76,8 +78,8 @@ def test_mmr_comes_after_decay() -> None:
 
 @pytest.mark.row(
     "A062",
-    "a floor (`min_score`, the seed's .35; none by default: the floor of an answer is `minScore` of the tool), and "
-    "a relaxed one for hits of words alone, which fill what is left",
+    "a floor (`min_score`, the seed's .35; none by default: `minScore` of the tool is the floor of an "
+    "answer), and a lower one for hits of words alone, which fill the rest",
 )
 def test_hits_of_words_alone_pass_a_relaxed_floor() -> None:
     """.3 × 4/5 = .24 is below .35, but the words themselves, 4/5, are above min(.35, .3); 1/5 is not. They are last."""
@@ -98,8 +100,8 @@ def test_the_same_order_however_it_came(merge: Merge) -> None:
 
 
 @pytest.mark.feature(
-    "Markdown: what the best three hits name, by name, `[[link]]` or title, rises: the second note of a question "
-    "that takes two"
+    "Markdown: a note that the best three hits mention, by name, `[[link]]` or title, moves up: the "
+    "second note of a question that needs two"
 )
 def test_what_the_best_lead_to_rises() -> None:
     """The best hit, .8, names Alder Weir, which of the others only the last one has: .8 sure, lifted by half of that to
@@ -111,7 +113,7 @@ def test_what_the_best_lead_to_rises() -> None:
 
 
 @pytest.mark.feature(
-    "… equals stay in the order of the merge: the nearer first", of="Markdown: what the best three hits name"
+    "… equal scores keep the order of the merge: the nearer first", of="Markdown: a note that the best"
 )
 def test_equals_stay_as_they_were_merged() -> None:
     """Where nothing rises, and where something else does: of the same score the nearer is first, whatever it is
@@ -123,7 +125,7 @@ def test_equals_stay_as_they_were_merged() -> None:
     assert [one.key for one in risen] == ["z", "b", "y", "a"]
 
 
-@pytest.mark.feature("… conversations are left as they are", of="Markdown: what the best three hits name")
+@pytest.mark.feature("… conversations are not changed", of="Markdown: a note that the best")
 def test_what_is_of_no_file_neither_leads_nor_rises() -> None:
     """Entries of the gateway's own, a conversation's turns, stay where they are."""
     found = [SearchResult("a", 0.8), SearchResult("b", 0.5), SearchResult("c", 0.3)]
@@ -138,7 +140,7 @@ def scored(found: dict[str, float]) -> Scored:
 
 
 @pytest.mark.row(
-    "A059", "… the best k are the first of the best k + 1, with every setting", of="Markdown: merge, decay"
+    "A059", "… the best k are the first k of the best k + 1, with every setting", of="Markdown: the pipeline is merge"
 )
 @given(
     LISTS,

@@ -119,7 +119,7 @@ ATTACKS = {
 
 @pytest.mark.row(
     "A069",
-    "Markdown: no name leads out of its folders: `..`, absolute, `~`, encoded, NUL, sibling, links, devices, pipes",
+    "Markdown: no path leads outside its folders: `..`, absolute, `~`, encoded, NUL, sibling, links, devices, pipes",
 )
 @pytest.mark.row(
     "A069",
@@ -189,10 +189,8 @@ def swapping(path: Path, target: Path) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.feature("Markdown: a link that is swapped in after the check is not followed")
-@pytest.mark.row(
-    "A069", "… a link that takes the place of a file between the look and the reading", of="`memory_get` with `../`"
-)
+@pytest.mark.feature("Markdown: a link that is put in place after the check is not followed")
+@pytest.mark.row("A069", "… a link that replaces a file between the check and the read", of="`memory_get` with `../`")
 def test_a_link_that_comes_and_goes_is_never_followed(tmp_path: Path, notes: Path) -> None:
     """2,000 reads while the file is a link half of the time: its own text or nothing, never what the link leads to."""
     root = Root("memories", notes)

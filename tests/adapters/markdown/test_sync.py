@@ -137,7 +137,7 @@ def vault(tmp_path: Path) -> Path:
 # When
 
 
-@pytest.mark.row("A077", "Markdown: followed 1.5 s after the first notice")
+@pytest.mark.row("A077", "Markdown: a change is read 1.5 s after its first event")
 async def test_what_is_noticed_is_followed_after_the_debounce(home: Path, vault: Path) -> None:
     """1.5 s after the first notice the new file is in the table and the index, though nobody searched."""
     ears, pauses = Ears(), Pauses()
@@ -152,7 +152,7 @@ async def test_what_is_noticed_is_followed_after_the_debounce(home: Path, vault:
         assert [hit.text for hit in await ask(backend, "heron")] == ["A heron in the reeds."]
 
 
-@pytest.mark.row("A077", "… at once by a search, where something was noticed", of="Markdown: followed 1")
+@pytest.mark.row("A077", "… a search reads a reported change at once", of="Markdown: a change is read 1.5")
 async def test_a_search_does_not_wait_for_the_debounce(home: Path, vault: Path) -> None:
     """Something was noticed: the next search looks at once."""
     ears = Ears()
@@ -167,8 +167,8 @@ async def test_a_search_does_not_wait_for_the_debounce(home: Path, vault: Path) 
 
 @pytest.mark.row(
     "A077",
-    "… every so often, though nothing was noticed; a search of a folder that is heard looks at no file",
-    of="Markdown: followed 1",
+    "… a periodic scan needs no event; with events, a search scans no files",
+    of="Markdown: a change is read 1.5",
 )
 async def test_a_search_reads_no_file_while_change_events_arrive(home: Path, vault: Path) -> None:
     """However long ago the last look was; a change that was not told is found by the look that comes now and then."""
@@ -202,8 +202,8 @@ async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Pat
 
 
 @pytest.mark.feature(
-    "… only the changed file is read, one among 10,000; all files where the notice does not say enough",
-    of="Markdown: followed 1",
+    "… only the changed file is read, one among 10,000; all files if the event does not name one",
+    of="Markdown: a change is read 1.5",
 )
 async def test_a_search_reads_only_reported_files(home: Path, vault: Path) -> None:
     """Of three files that changed, came or went the one that was told of is followed: among 10,000 the others are not
@@ -225,7 +225,7 @@ async def test_a_search_reads_only_reported_files(home: Path, vault: Path) -> No
         assert "A stork on the chimney." in await texts_of(backend)
 
 
-@pytest.mark.feature("… an editor's save by rename is one file's", of="Markdown: followed 1")
+@pytest.mark.feature("… an editor's save by rename counts as one file", of="Markdown: a change is read 1.5")
 async def test_a_vim_that_saves_is_followed_without_a_look_at_all_files(home: Path, vault: Path) -> None:
     """It moves the file away, writes it anew and deletes what it moved, and tries before whether it may write there."""
     ears = Ears()
@@ -296,7 +296,10 @@ async def test_a_file_that_was_refused_is_repaired(home: Path, vault: Path) -> N
             assert (reason in await remarks(backend)) == skipped
 
 
-@pytest.mark.feature("… by each search, where the system tells of no changes, which is said", of="Markdown: followed 1")
+@pytest.mark.feature(
+    "… each search scans where the system reports no changes, and the status says so",
+    of="Markdown: a change is read 1.5",
+)
 async def test_each_search_scans_where_no_change_events_arrive(home: Path, vault: Path) -> None:
     """The system has no more watches: it is said, and the look is as old as ``scan_interval_s`` at most."""
     ears, clock = Ears(), Clock()
@@ -310,7 +313,9 @@ async def test_each_search_scans_where_no_change_events_arrive(home: Path, vault
         assert await ask(backend, "heron")
 
 
-@pytest.mark.row("A077", "… for real: atomic saves, new folders, renames, deletions", of="Markdown: followed 1")
+@pytest.mark.row(
+    "A077", "… with real events: atomic saves, new folders, renames, deletions", of="Markdown: a change is read 1.5"
+)
 async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
     """For real: a new file, an editor's atomic save, a new folder, a rename, a deletion; nobody searches meanwhile."""
 
@@ -346,7 +351,7 @@ async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
 # What
 
 
-@pytest.mark.row("A078", "Markdown: what is the same is not embedded again: touched, saved, moved, gone and back")
+@pytest.mark.row("A078", "Markdown: unchanged text is not embedded again: touched, saved, moved, gone and back")
 async def test_what_is_the_same_is_not_embedded_again(home: Path, vault: Path) -> None:
     """Touched, saved again, checked out again, moved, gone and back, at the next start: each text once."""
     embedder = FakeEmbedder()
@@ -377,7 +382,7 @@ async def test_what_is_the_same_is_not_embedded_again(home: Path, vault: Path) -
 
 
 @pytest.mark.row(
-    "A075", "Markdown: files, chunks and their vectors in a folder of derived data; a start reads only what changed"
+    "A075", "Markdown: files, chunks and vectors are in a folder of derived data; a start reads only changed files"
 )
 async def test_a_start_reads_only_what_changed(home: Path, vault: Path) -> None:
     """What was read before is known by its metadata; what changed, came and went meanwhile is followed."""
@@ -405,7 +410,7 @@ async def test_a_start_reads_only_what_changed(home: Path, vault: Path) -> None:
         }
 
 
-@pytest.mark.feature("Markdown: between two commits a search sees the old state of a file, whole")
+@pytest.mark.feature("Markdown: between two commits, a search sees the whole old state of a file")
 async def test_between_two_commits_a_search_sees_the_old_state(home: Path, vault: Path) -> None:
     """The index has the new words already, the table not yet: the old words find the old text, the new ones nothing."""
     seen: list[list[str]] = []
@@ -430,7 +435,7 @@ async def test_between_two_commits_a_search_sees_the_old_state(home: Path, vault
         assert [hit.text for hit in await ask(backend, "barn")] == ["A kestrel on the barn."]
 
 
-@pytest.mark.feature("Markdown: a folder that is away is hidden and kept, and said to be away")
+@pytest.mark.feature("Markdown: a missing folder is hidden, kept and reported")
 async def test_a_folder_that_is_away_is_kept(home: Path, vault: Path, tmp_path: Path) -> None:
     """It is hidden while it is away, which is reported. Its parent is watched meanwhile; when the folder is back it is
     watched again, and nothing is read or embedded anew."""
@@ -471,7 +476,7 @@ async def test_a_folder_that_is_away_at_the_start(home: Path, vault: Path, tmp_p
         assert not any("osprey" in text for text in without.encoded if text != "kestrel")
 
 
-@pytest.mark.feature("Markdown: a file that never rests is read later")
+@pytest.mark.feature("Markdown: a file that keeps changing is read later")
 def test_a_file_that_never_rests_is_read_later() -> None:
     """Its size is not what was announced, three times over: it is left for the next look, and nothing half is kept."""
     with pytest.raises(Unreadable, match="being written") as caught:
@@ -479,7 +484,7 @@ def test_a_file_that_never_rests_is_read_later() -> None:
     assert caught.value.passing
 
 
-@pytest.mark.feature("Markdown: two gateways on one workspace, two processes on one folder")
+@pytest.mark.feature("Markdown: two gateways on one workspace and two processes on one folder work")
 async def test_two_gateways_on_one_workspace(tmp_path: Path, vault: Path) -> None:
     """Each with a home of its own: both follow, and neither writes to it."""
     before = {path: path.read_bytes() for path in vault.rglob("*")}
@@ -491,7 +496,7 @@ async def test_two_gateways_on_one_workspace(tmp_path: Path, vault: Path) -> Non
             assert await ask(backend, "heron")
 
 
-@pytest.mark.feature("Markdown: two gateways on one workspace, two processes on one folder")
+@pytest.mark.feature("Markdown: two gateways on one workspace and two processes on one folder work")
 async def test_two_processes_on_one_folder(home: Path, vault: Path) -> None:
     """A home's lock forbids it. If it happens all the same, the second says that another writes, and both answer."""
     async with watching(home, vault, watch=False) as first, watching(home, vault, watch=False) as second:
@@ -547,7 +552,7 @@ def full(table: ItemTable, pages: int) -> None:
     writing.execute(f"pragma max_page_count = {pages}")
 
 
-@pytest.mark.feature("Markdown: a full disk while indexing: what was known is served, nothing is half there")
+@pytest.mark.feature("Markdown: a full disk during indexing: known text is still served, nothing is partial")
 async def test_a_full_disk_while_indexing(home: Path, vault: Path) -> None:
     """What was known is served, the description says why, no file is half there; with space again all is found."""
     async with watching(home, vault, watch=False, scan_interval_s=0) as backend:
@@ -590,7 +595,7 @@ async def test_a_full_disk_at_the_start(home: Path, vault: Path) -> None:
 
 
 @pytest.mark.row(
-    "A053", "A075", "… whichever part of it is lost, the answers are the same", of="Markdown: files, chunks"
+    "A053", "A075", "… the answers are the same whichever part of it is lost", of="Markdown: files, chunks and vectors"
 )
 @pytest.mark.parametrize("what", ["files.sqlite", "vectors.sqlite", "vectors.i8", "lexical", ""])
 async def test_a_part_of_the_index_that_is_lost(home: Path, vault: Path, what: str) -> None:
@@ -617,7 +622,7 @@ def ruin(file: Path) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.feature("Markdown: a damaged table is read anew from the files, at the start and by the periodic look")
+@pytest.mark.feature("Markdown: a damaged table is rebuilt from the files, at the start and by the periodic check")
 async def test_a_damaged_table_is_read_anew_from_the_files(home: Path, vault: Path) -> None:
     """Found by the periodic look; at the end all is as before, also after a second time and a new start. At a start it
     is found, too."""
@@ -640,7 +645,7 @@ async def test_a_damaged_table_is_read_anew_from_the_files(home: Path, vault: Pa
 
 
 @pytest.mark.feature(
-    "… a table that was made by another reading of the files is not trusted", of="Markdown: files, chunks"
+    "… a table made by another version of the parser is not used", of="Markdown: files, chunks and vectors"
 )
 async def test_a_table_of_another_reading_is_not_trusted(home: Path, vault: Path) -> None:
     """Other chunks, another owner, other paths: the files are read again, though none has changed."""
@@ -652,7 +657,7 @@ async def test_a_table_of_another_reading_is_not_trusted(home: Path, vault: Path
         assert (await backend.describe()).items == 0
 
 
-@pytest.mark.feature("Markdown: killed in the middle of following")
+@pytest.mark.feature("Markdown: a kill while it follows changes loses nothing")
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_killed_in_the_middle_of_following(home: Path, vault: Path, moment: str) -> None:
     """Between the index's commit and the table's, or after it: the next start has the files' state, and no other."""

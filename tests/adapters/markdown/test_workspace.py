@@ -44,7 +44,7 @@ async def asked(backend: Markdown, text: str) -> list[str]:
     "A054",
     "A055",
     "A056",
-    "Markdown: the layout of a workspace: long-term memory, a log a day with its day, topics, other folders",
+    "Markdown: the layout of a workspace is known: long-term memory, a log for each day, topics, other folders",
 )
 async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> None:
     """MEMORY.md, a log a day with its day, topics without one, folders beside them."""
@@ -59,8 +59,8 @@ async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> Non
 
 
 @pytest.mark.feature(
-    "… DREAMS.md is found as any file, with its comments, and never written",
-    of="origin owner, agent, tool",
+    "… DREAMS.md is found like any file, with its comments, and never written",
+    of="the origins owner, agent, tool",
 )
 async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, workspace: Path) -> None:
     """DREAMS.md is a file as any other: its comments are text, and after a search and a note it is what it was."""
@@ -75,7 +75,7 @@ async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, worksp
     assert (dreams.read_bytes(), dreams.stat().st_mtime_ns) == before
 
 
-@pytest.mark.row("A056", "Markdown: MEMORY.md wins over memory.md, and it is said")
+@pytest.mark.row("A056", "Markdown: MEMORY.md takes precedence over memory.md, and the status says so")
 async def test_memory_in_capitals_takes_precedence(tmp_path: Path, workspace: Path) -> None:
     """Where both are, memory.md is left out and that is said; alone it counts, and is as private."""
     (workspace / "memory.md").write_text("kestrel, small")
@@ -185,7 +185,7 @@ async def test_a_note_of_a_vault(
         assert item.hit.at.utc.date().isoformat() == "2026-02-11"
 
 
-@pytest.mark.row("A055", "Markdown: a daily log is found by its day, however the day is written")
+@pytest.mark.row("A055", "Markdown: a daily log is found by its day, in any notation")
 @pytest.mark.parametrize(
     "question", ["2026-03-05", "5 March 2026", "what happened on 5 March 2026?", "notes of March 5, 2026"]
 )
@@ -202,7 +202,7 @@ async def test_a_day_is_found_however_it_is_written(tmp_path: Path, workspace: P
 # The search
 
 
-@pytest.mark.row("A064", "… off by default, on by setting", of="decay: 7 days leave 85")
+@pytest.mark.row("A064", "… off by default", of="decay: after 7 days 85.07 % remain")
 async def test_half_life_by_setting(tmp_path: Path, workspace: Path) -> None:
     """Five files that say the same have one score. With 30 days: 100 % for what is evergreen and for today's log (its
     name counts, not when it was written), a week leaves 85.07 %, 20 days of the file itself 63 %, 90 days 12.5 %."""
@@ -243,8 +243,8 @@ async def test_mmr_by_setting(tmp_path: Path, workspace: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… in a vault, by words alone: a person that the mill's note names is found when the mill is asked for",
-    of="Markdown: what the best three hits name",
+    "… also in a vault searched by words alone: asking for the mill finds the person that its note names",
+    of="Markdown: a note that the best",
 )
 async def test_the_second_note_of_a_question_rises(tmp_path: Path, workspace: Path) -> None:
     """Asked where the mill's owner was born: of the notes in which somebody is born, the one on whom the mill's note
@@ -274,9 +274,9 @@ async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspa
 
 
 @pytest.mark.feature(
-    "… also beyond a page of candidates (a page of 100 stands for candidateMultiplier, which would make the order "
-    "depend on k)",
-    of="Markdown: merge, decay",
+    "… also beyond one page of candidates (a page of 100 replaces candidateMultiplier, which would "
+    "make the order depend on k)",
+    of="Markdown: the pipeline is merge",
 )
 @pytest.mark.parametrize("merge", ["convex", "rrf", "weighted", "seed001"])
 async def test_the_best_k_are_the_first_of_the_best_k_plus_one(tmp_path: Path, workspace: Path, merge: str) -> None:
@@ -306,7 +306,7 @@ class Broken(Lexical):
         raise StoreDamaged("cut off")
 
 
-@pytest.mark.row("A088", "down the ladder: words alone, vectors alone, an error; always named")
+@pytest.mark.row("A088", "degradation is graceful: words alone, vectors alone, then an error; always reported")
 async def test_the_ladder_down(tmp_path: Path, workspace: Path) -> None:
     """No embedder: words alone, which is said and is no fault. No words: vectors alone, degraded. Neither: an error
     that says so, and not an empty answer that looks like nothing found."""
@@ -327,7 +327,7 @@ async def test_the_ladder_down(tmp_path: Path, workspace: Path) -> None:
         assert "search by words does not work: cut off" in about.notes
 
 
-@pytest.mark.row("A088", "… an embedder that hangs costs its half alone", of="down the ladder: words alone")
+@pytest.mark.row("A088", "… an embedder that hangs costs only its half", of="degradation is graceful: words")
 async def test_an_embedder_that_hangs_costs_its_half_alone(tmp_path: Path, workspace: Path) -> None:
     """Words answer within the deadline, and the description says what is missing."""
     (workspace / "a.md").write_text("kestrel")

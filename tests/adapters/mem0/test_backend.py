@@ -119,7 +119,7 @@ def plain_mem0(folder: Path) -> Any:
     return memory
 
 
-@pytest.mark.feature("Mem0: the plain library reads what was stored")
+@pytest.mark.feature("Mem0: the plain library can read what was stored")
 async def test_the_plain_library_reads_what_was_stored(folder: Path) -> None:
     """mem0's own ``get``, ``get_all``, ``search``, ``add`` and ``delete`` see the memories as their own."""
     backend = await opened(folder, FakeEmbedder())
@@ -270,7 +270,7 @@ async def test_the_forgotten_leaves_no_trace_on_disk(folder: Path) -> None:
     assert not [path for path in folder.rglob("*") if path.is_file() and b"Zerlina" in path.read_bytes()]
 
 
-@pytest.mark.feature("Mem0: a killed process loses nothing it acknowledged")
+@pytest.mark.feature("Mem0: a killed process loses nothing that it acknowledged")
 async def test_a_killed_process_loses_nothing_it_acknowledged(folder: Path) -> None:
     """``remember`` returned, then SIGKILL: every memory is there, and the lock is not."""
     program = f"""
@@ -428,7 +428,7 @@ async def test_while_vectors_fill_in_both_are_searched(folder: Path) -> None:
 
 
 @pytest.mark.feature("mem0, the library in a folder: a model that fails", part="faults/adapters")
-@pytest.mark.feature("… and Mem0's", of="the embedder is down")
+@pytest.mark.feature("… and Mem0's", of="the embedder is down: search")
 async def test_a_failing_model_costs_no_memory(folder: Path) -> None:
     """The event is kept and found by its words; the description says why; ``settle`` raises what is in the way."""
     embedder = FakeEmbedder(failing=True)
@@ -502,7 +502,7 @@ async def test_neighbours_stay_in_their_scope(backend: Mem0) -> None:
 # The network
 
 
-@pytest.mark.feature("Mem0: nothing goes to the network, telemetry neither")
+@pytest.mark.feature("Mem0: nothing is sent to the network, not even telemetry")
 def test_nothing_goes_to_the_network(tmp_path: Path) -> None:
     """In a fresh process that may open no socket, mem0 is imported, stores, searches and forgets; nothing is written
     to the home folder of the user."""

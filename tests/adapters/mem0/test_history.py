@@ -51,8 +51,7 @@ async def history(fusion: Gateway, ref: str, scope: Scope) -> list[tuple[str, st
 
 
 @pytest.mark.feature(
-    "Mem0: `fusion mem0 history REF`: what became of a memory, by the library and by its server, for who may see "
-    "it alone"
+    "Mem0: `fusion mem0 history REF` shows a memory's changes, from the library or its server, to its owner only"
 )
 async def test_versions_by_the_ref_that_a_block_cites(tmp_path: Path) -> None:
     """Replaced twice, all three stand in the history of each that knows them: of the last, all; of the first, itself.
@@ -95,7 +94,7 @@ def call_of(scope: Scope, **known: tuple[str, ...]) -> Call:
 
 
 @pytest.mark.feature(
-    "… what another program changed on mem0's server, or on Qdrant", of="Mem0: `fusion mem0 history REF`"
+    "… also what another program changed on mem0's server or on Qdrant", of="Mem0: `fusion mem0 history REF`"
 )
 async def test_what_others_changed_on_the_server(tmp_path: Path) -> None:
     """By the ref or by the server's own id: what was added, and what another program made of it. Not for ben."""

@@ -99,7 +99,7 @@ def plant(folder: Path, value: bytes) -> None:
 # A planted pickle
 
 
-@pytest.mark.feature("mem0's local points are kept without pickles: a planted one does nothing")
+@pytest.mark.feature("mem0's local points are stored without pickles: a planted pickle does nothing")
 async def test_a_planted_pickle_in_an_old_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
     """qdrant-client itself would run it. The folder is set aside whole, by a name that says so; the store is empty."""
     await old_home(folder)
@@ -119,7 +119,7 @@ async def test_a_planted_pickle_in_an_old_folder_is_not_run(folder: Path, tmp_pa
     assert not marker.exists()
 
 
-@pytest.mark.feature("… what was refused is filled again from the journal", of="mem0's local points")
+@pytest.mark.feature("… refused points are filled again from the journal", of="mem0's local points are stored")
 async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp_path: Path) -> None:
     """Memories of a home whose mem0 folder was tampered with are there after the start, and status says what was not
     read."""
@@ -208,7 +208,7 @@ def test_a_point_that_unfolds_without_end_is_refused() -> None:
 # Nothing leads outside
 
 
-@pytest.mark.feature("… nothing in it leads outside", of="mem0's local points")
+@pytest.mark.feature("… no path in it leads outside", of="mem0's local points are stored")
 async def test_an_old_folder_leads_nowhere_else(folder: Path, tmp_path: Path) -> None:
     """Links in place of its parts, and names in meta.json that climb out: set aside, and what is outside untouched."""
     outside = tmp_path / "outside"
@@ -268,7 +268,9 @@ async def test_a_second_opener_gets_an_error_that_the_folder_is_in_use(folder: P
 # Brought over
 
 
-@pytest.mark.feature("… a folder of earlier versions is brought over and answers as before", of="mem0's local points")
+@pytest.mark.feature(
+    "… a folder of an earlier version is migrated and answers as before", of="mem0's local points are stored"
+)
 async def test_an_old_home_answers_as_before(folder: Path, tmp_path: Path) -> None:
     """The same ids, payloads, scores and order as the library gives on the old folder; which is gone then."""
     await old_home(folder)
@@ -293,7 +295,7 @@ async def test_an_old_home_answers_as_before(folder: Path, tmp_path: Path) -> No
     assert await answers(folder) == first
 
 
-@pytest.mark.feature("… cut off anywhere, it goes on", of="mem0's local points")
+@pytest.mark.feature("… an interrupted migration continues", of="mem0's local points are stored")
 @pytest.mark.parametrize("state", ["half a copy", "copied, not removed", "half removed"])
 async def test_cut_off_it_goes_on(folder: Path, tmp_path: Path, state: str) -> None:
     """The states that a kill can leave: each start ends with the same points and no old folder."""

@@ -80,7 +80,7 @@ def made(server: Qdrant, size: int = 32, distance: str = "Cosine") -> None:
     )
 
 
-@pytest.mark.feature("Mem0: the library on a Qdrant server, where others store too")
+@pytest.mark.feature("Mem0: the library works on a Qdrant server that others also use")
 class TestOnQdrant(RemoteBackendContract):
     """The library in process, on a Qdrant server."""
 
@@ -180,7 +180,7 @@ ROUTES: dict[tuple[str, str], Callable[[Mem0Behind, Call], Any]] = {
 }
 
 
-@pytest.mark.row("A113", "Mem0: its own server, 2.x: `filters`, `top_k`, `threshold`")
+@pytest.mark.row("A113", "Mem0: its own server 2.x is asked with `filters`, `top_k`, `threshold`")
 class TestMem0Server(RemoteBackendContract):
     """A server of 2.x."""
 
@@ -205,7 +205,7 @@ class TestMem0Server(RemoteBackendContract):
         assert not (await backend.describe()).degraded
 
 
-@pytest.mark.row("A113", "Mem0: its own server, 1.x: identities next to the question")
+@pytest.mark.row("A113", "Mem0: its own server 1.x is asked with identities next to the question")
 class TestMem0ServerOfOne(TestMem0Server):
     """A server of 1.x, which has to be asked for somebody."""
 
@@ -216,7 +216,7 @@ class TestMem0ServerOfOne(TestMem0Server):
 # The library on a server
 
 
-@pytest.mark.row("A120", "Instances (Max, Eva): a collection or a tenant each, an agent's memories its own")
+@pytest.mark.row("A120", "Instances (Max, Eva): each has its own collection or tenant, and each agent its own memories")
 async def test_what_others_stored_is_found(qdrant: Qdrant, tmp_path: Path) -> None:
     """A memory of OpenClaw's plugin, stored while the gateway runs: of the backend's tenant, of its user alone."""
     made(qdrant)
@@ -284,7 +284,9 @@ async def found(backend: Mem0) -> str:
     return f"{type(raised.value).__name__} {description.notes[0]}"
 
 
-@pytest.mark.feature("Mem0: wrong dimension, metric, missing collection, expired key: status and fix")
+@pytest.mark.feature(
+    "Mem0: a wrong dimension or metric, a missing collection and an expired key are reported, each with its fix"
+)
 @pytest.mark.feature(
     "mem0, the library on a Qdrant server: a missing collection, another dimension, another metric",
     part="faults/adapters",
@@ -395,7 +397,9 @@ async def test_many_at_once_lose_nothing(qdrant: Qdrant, tmp_path: Path) -> None
 # infer
 
 
-@pytest.mark.row("A112", "Mem0: `infer` makes facts by the configured model, once, and they go with their event")
+@pytest.mark.row(
+    "A112", "Mem0: `infer` extracts facts by the configured model, once, and they are deleted with their event"
+)
 @pytest.mark.parametrize("local", [True, False])
 async def test_mem0_makes_facts_by_the_configured_model(qdrant: Qdrant, tmp_path: Path, local: bool) -> None:
     """It is asked once; a retried delivery finds what the first one made; forgetting the event takes its facts."""
@@ -472,7 +476,7 @@ class LibraryOfOne:
         return {"results": [], "relations": []}
 
 
-@pytest.mark.row("A113", "Mem0: a library of 1.x is called as it wants")
+@pytest.mark.row("A113", "Mem0: a library of 1.x gets the arguments that it expects")
 @pytest.mark.feature("mem0, the library on a Qdrant server: a library of 1.x", part="faults/adapters")
 def test_a_library_of_one_is_called_as_it_wants() -> None:
     """Identities beside the question, the rest as filters; where nobody is named, whose memories are nobody's."""
@@ -524,7 +528,7 @@ ONE = {
 EARLIEST = [{"id": "m1", "memory": "Likes to play cricket on weekends", "score": 0.3}]
 
 
-@pytest.mark.row("A113", "Mem0: recorded replies of 2.x, 1.x and its first list")
+@pytest.mark.row("A113", "Mem0: recorded replies of 2.x, 1.x and its first list format are parsed")
 @pytest.mark.feature("mem0: replies of 1.x and of its first list", part="faults/adapters")
 @pytest.mark.parametrize(("reply", "dropped"), [(TWO, 1), (ONE, 0), (EARLIEST, 0)])
 async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
@@ -549,7 +553,7 @@ async def test_a_recorded_reply_is_read(reply: object, dropped: int) -> None:
     assert (hits.dropped if isinstance(hits, PartialHits) else 0) == dropped
 
 
-@pytest.mark.row("A113", "Mem0: a server that was upgraded is asked as it wants")
+@pytest.mark.row("A113", "Mem0: after an upgrade, a server gets the requests that it expects")
 @pytest.mark.feature("mem0: a server upgraded from 1.x to 2.x", part="faults/adapters")
 async def test_an_upgraded_server_is_asked_as_it_wants(tmp_path: Path) -> None:
     """The first question finds out; after an upgrade the next one does, and nobody sees an error."""
@@ -596,7 +600,7 @@ async def test_a_server_on_a_bad_day() -> None:
         await backend.close()
 
 
-@pytest.mark.feature("Mem0's server: while it answers 500 to everything, nothing is called forgotten")
+@pytest.mark.feature("Mem0's server: while it answers 500 to everything, nothing is reported as forgotten")
 @pytest.mark.parametrize("version", ["1", "2"])
 async def test_a_server_that_fails_has_not_forgotten(tmp_path: Path, version: str) -> None:
     """Only what a server in health does not know is absent: of one that answers 500 to everything nothing is known."""
@@ -639,7 +643,7 @@ async def test_another_users_memory_is_never_shown() -> None:
     assert [hit.text for hit in hits] == ["Ada's own"]
 
 
-@pytest.mark.feature("doctor knows where Mem0 and Qdrant are, and which key is missing, before anything is opened")
+@pytest.mark.feature("doctor knows the addresses of Mem0 and Qdrant, and a missing key, before anything is opened")
 def test_verify_returns_the_server_and_reports_a_missing_key() -> None:
     """Before anything is opened: the address without what is secret; a key that is not there, by its name."""
     assert Mem0.verify({}) is None

@@ -139,7 +139,7 @@ async def test_what_is_no_whole_answer_is_an_invalid_one(dialect: Dialect):
 
 @pytest.mark.row(
     "A043",
-    "… every fault is one of our own errors, after one call; the deadline is for the whole of it",
+    "… every fault is one of the gateway's own errors, after one call; the deadline covers all of it",
     of="language models",
 )
 @pytest.mark.parametrize(

@@ -203,8 +203,8 @@ class Arcade(GraphContract):
 
 
 @pytest.mark.feature(
-    "neo4j: anybody's graph in Neo4j or Memgraph by configuration, read only: every backend's promises, as facts "
-    "and as passages, on ArcadeDB in each run",
+    "neo4j: any graph in Neo4j or Memgraph is a read-only backend by configuration, with every "
+    "backend's promises, as facts and as passages, on ArcadeDB in each run",
 )
 class TestFactsOnArcadeDB(Arcade, Facts): ...
 
@@ -234,7 +234,7 @@ class TestFactsOnNeo4j(RealNeo4j, Facts): ...
 
 @pytest.mark.feature(
     "… with its own full-text and vector indexes, on a real Neo4j by `make test-neo4j`, on Memgraph marked `live`",
-    of="neo4j: anybody's graph",
+    of="neo4j: any graph in Neo4j or",
 )
 @pytest.mark.neo4j
 class TestPassagesOnNeo4j(RealNeo4j, Passages): ...
@@ -343,7 +343,7 @@ async def paths(backend: Neo4j, text: str, **fields: Any) -> dict[str, tuple[str
     "A141",
     '… a hit carries the path that justifies it: ("bug gateway", "corrected_by", "Julien"), a chain with its '
     "inverse steps marked",
-    of="neo4j: anybody's graph",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
     """One relation reads as it is in the graph, whichever end was named; a chain marks the steps against it."""
@@ -362,8 +362,8 @@ async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
 
 
 @pytest.mark.feature(
-    "… passages that mention an entity come with it, and what entities say of themselves",
-    of="neo4j: anybody's graph",
+    "… passages that mention an entity are returned with it, and an entity's own descriptions",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_what_mentions_an_entity_is_shown(company: Neo4j) -> None:
     """A passage that shares no word with the question comes by the entity that it mentions; so does what an entity
@@ -376,7 +376,7 @@ async def test_what_mentions_an_entity_is_shown(company: Neo4j) -> None:
     assert hits["node/mara"].path == ("bug gateway", "corrected_by", "Julien", "^knows", "Mara")
 
 
-@pytest.mark.feature("… relationships and labels by allow-list", of="neo4j: anybody's graph")
+@pytest.mark.feature("… relationships and labels are restricted by allow-lists", of="neo4j: any graph in Neo4j or")
 async def test_only_what_is_allowed_is_followed(company: Neo4j) -> None:
     """No relationship of another type, and no node of another label, whatever it is related to."""
     found = await paths(company, "Julien")
@@ -407,7 +407,9 @@ async def test_one_hop_is_one(database: Bolt, arcade: str, tmp_path: Path, opene
     assert set(await paths(backend, "bug gateway")) == {"edge/corrected", "node/chunk"}
 
 
-@pytest.mark.feature("… what was true at a time, where the graph says so", of="neo4j: anybody's graph")
+@pytest.mark.feature(
+    "… a question about a time gets what was true then, if the graph has times", of="neo4j: any graph in Neo4j or"
+)
 async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Where the graph says from when until when a relation holds, a question about another time gets what held then;
     one about now never gets what has ended."""
@@ -422,7 +424,9 @@ async def test_what_was_true_at_a_time(database: Bolt, arcade: str, tmp_path: Pa
     assert (lived & set(now), lived & set(then), lived & set(before)) == ({"edge/lives"}, {"edge/lived"}, set())
 
 
-@pytest.mark.feature("… a hub is cut off at its degree, never passed, and reported", of="neo4j: anybody's graph")
+@pytest.mark.feature(
+    "… a hub is bounded at its degree, never walked through, and reported", of="neo4j: any graph in Neo4j or"
+)
 async def test_a_truncated_hub_is_reported(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """Of 300 relations of one node 20 are followed when it is asked about, and none when it is only passed; the notes
     say so."""
@@ -446,8 +450,8 @@ async def test_a_truncated_hub_is_reported(database: Bolt, arcade: str, tmp_path
 
 @pytest.mark.feature("neo4j: another user's memory", part="faults/adapters")
 @pytest.mark.feature(
-    "… whose a node or relationship is, is filtered by the database, before any bound",
-    of="neo4j: anybody's graph",
+    "… the database filters nodes and relationships by owner, before any bound",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_the_database_itself_filters_whose_it_is(
     database: Bolt, arcade: str, tmp_path: Path, opened: Opener
@@ -496,7 +500,9 @@ async def test_near_in_meaning_is_where_a_nameless_question_starts(
 
 @pytest.mark.feature("neo4j: vectors of another dimension", part="faults/adapters")
 @pytest.mark.row(
-    "A080", "… vectors of another size, or a failing model, leave names and words", of="neo4j: anybody's graph"
+    "A080",
+    "… with vectors of another size, or a failing model, names and words are searched",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_vectors_of_another_size_leave_words(database: Bolt, arcade: str, tmp_path: Path, opened: Opener) -> None:
     """An index of 1,536 dimensions is not asked with a vector of 32: words and names answer, and doctor's note says
@@ -593,7 +599,7 @@ def scripted(stub: Stub, table: Mapping[str, object] = MEMGRAPH_TABLE) -> Openin
 @pytest.mark.feature(
     "… Memgraph's and Neo4j's own procedures, in read transactions, by fixed statements that cannot write; values "
     "are parameters",
-    of="neo4j: anybody's graph",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_memgraph_is_asked_in_its_own_words(opened: Opener) -> None:
     """Its own procedures, its own ids; the schema outside of a transaction, all else in a read transaction; nothing
@@ -622,8 +628,8 @@ async def test_memgraph_is_asked_in_its_own_words(opened: Opener) -> None:
 
 
 @pytest.mark.feature(
-    "… no statement writes, and no procedure is called but an index's (S18, CVE-2026-35402)",
-    of="neo4j: anybody's graph",
+    "… no statement writes, and only index procedures are called (S18, CVE-2026-35402)",
+    of="neo4j: any graph in Neo4j or",
 )
 @pytest.mark.parametrize("dialect", ["neo4j", "memgraph"])
 @pytest.mark.parametrize("indexes", [True, False])
@@ -653,7 +659,7 @@ def test_no_statement_writes(dialect: str, indexes: bool) -> None:
 @pytest.mark.feature(
     "… a missing index, labels and properties that the graph does not have: reported with the statement or option "
     "that fixes it",
-    of="neo4j: anybody's graph",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_a_missing_index_is_named_with_its_fix(opened: Opener) -> None:
     """The question's status and doctor's note say which option is wrong, what there is, and what would make it; once it
@@ -673,7 +679,7 @@ async def test_a_missing_index_is_named_with_its_fix(opened: Opener) -> None:
         assert await backend.search(make_query("Julien")) == []
 
 
-@pytest.mark.feature("neo4j: an index that goes", part="faults/adapters")
+@pytest.mark.feature("neo4j: an index that disappears", part="faults/adapters")
 async def test_an_index_that_goes_is_noticed(opened: Opener) -> None:
     """What an engine says when an index has been dropped is an invalid answer; the next question looks for itself."""
     async with Stub() as stub:
@@ -707,9 +713,9 @@ FAULTS = {
 
 @pytest.mark.feature("neo4j: each fault, its status and its fix", part="faults/adapters")
 @pytest.mark.feature(
-    "… log-on refused, connection lost, garbage, time-outs, no such database: each with its status and its fix, "
-    "without any values",
-    of="neo4j: anybody's graph",
+    "… a refused login, a lost connection, garbage, time-outs, a missing database: each has its "
+    "status and fix, without any values",
+    of="neo4j: any graph in Neo4j or",
 )
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_fault_has_its_name_and_its_fix(fault: str, opened: Opener) -> None:
@@ -726,8 +732,8 @@ async def test_a_fault_has_its_name_and_its_fix(fault: str, opened: Opener) -> N
 
 
 @pytest.mark.feature(
-    "… a result that breaks off is asked for again; a server that comes back is asked again",
-    of="neo4j: anybody's graph",
+    "… an interrupted result is requested again; a server that comes back is asked again",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_a_connection_lost_once_costs_nothing(opened: Opener) -> None:
     """A result that breaks off in its middle is asked for again on another connection."""
@@ -750,7 +756,8 @@ async def test_a_server_that_hangs_costs_the_deadline(opened: Opener) -> None:
 
 
 @pytest.mark.feature(
-    "… a cold database makes its plans in the background, and few plans are enough", of="neo4j: anybody's graph"
+    "… a cold database prepares its plans in the background, and few plans are enough",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_a_cancelled_query_runs_again_in_the_background(opened: Opener) -> None:
     """A cold database drops the plan of a query that is cut off, and would be too slow for ever: of two questions that
@@ -790,8 +797,8 @@ MALFORMED: tuple[object, ...] = (
 )
 
 
-@pytest.mark.feature("neo4j: items without sense", part="faults/adapters")
-@pytest.mark.feature("… rows that make no sense are dropped and counted", of="neo4j: anybody's graph")
+@pytest.mark.feature("neo4j: invalid items", part="faults/adapters")
+@pytest.mark.feature("… invalid rows are dropped and counted", of="neo4j: any graph in Neo4j or")
 @pytest.mark.parametrize("row", MALFORMED, ids=lambda row: ascii(row)[:20])
 async def test_rows_that_make_no_sense_are_dropped(row: object, opened: Opener) -> None:
     """One of two: the other is answered, and the loss is counted. All of them: an invalid answer."""
@@ -815,10 +822,10 @@ PLACES = ("entities", "passages", "names", "texts", "aliases", "relationships", 
           "vector_index", "vector_property", "id", "at", "valid_from", "valid_to", "scope")  # fmt: skip
 
 
-@pytest.mark.feature("neo4j: names that could break out", part="faults/adapters")
+@pytest.mark.feature("neo4j: names that could inject Cypher", part="faults/adapters")
 @pytest.mark.feature(
     "… labels, types, properties and indexes that could break out of a query are refused (CVE-2026-32247)",
-    of="neo4j: anybody's graph",
+    of="neo4j: any graph in Neo4j or",
 )
 @pytest.mark.parametrize("key", PLACES)
 @pytest.mark.parametrize("evil", EVIL, ids=lambda evil: ascii(evil[:14]))
@@ -895,7 +902,10 @@ def node(name: str, *, labels: Sequence[str] = ("Person",)) -> Any:
     return Rows(Options(entities=("Person",)), Scope()).node(row)
 
 
-@pytest.mark.feature("… aliases, the longest name, names of which some words are missing", of="neo4j: anybody's graph")
+@pytest.mark.feature(
+    "… entities are found by aliases, by the longest name, and by names with some words missing",
+    of="neo4j: any graph in Neo4j or",
+)
 def test_the_longest_name_matches() -> None:
     """ "New York Times" is not New York; half of a name's words are a guess, which comes after."""
     times, york, ann = node("New York Times"), node("New York"), node("Ann Marie York")
@@ -959,8 +969,8 @@ def test_fused_leaves_the_hits_of_its_lists_unchanged() -> None:
 
 
 @pytest.mark.feature(
-    "… fused with another backend; a wrong index costs its own answer alone, and is reported",
-    of="neo4j: anybody's graph",
+    "… it is fused with another backend; a wrong index costs only its own answer, and is reported",
+    of="neo4j: any graph in Neo4j or",
 )
 async def test_fuse_includes_the_graph_and_reports_its_fault(
     home: Path, database: Bolt, arcade: str, tmp_path: Path

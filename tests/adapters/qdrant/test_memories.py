@@ -97,7 +97,7 @@ async def theirs(url: str, embedder: Embedder | None = None, **options: object) 
 
 
 @pytest.mark.feature(
-    "Qdrant: the gateway's own memories on a server, by vectors and words, the suite over Qdrant's REST shapes"
+    "Qdrant: the gateway's own memories on a server, by vectors and words, pass the suite over Qdrant's REST shapes"
 )
 class TestQdrant(RemoteBackendContract):
     """The gateway's own memories, by vectors and words."""
@@ -118,7 +118,7 @@ class TestQdrant(RemoteBackendContract):
             assert isinstance(backend, port)
 
 
-@pytest.mark.feature("Qdrant: … and without a model, by words alone")
+@pytest.mark.feature("Qdrant: without a model, it searches by words alone")
 class TestQdrantByWords(TestQdrant):
     """Without an embedding model the suite holds all the same."""
 
@@ -129,7 +129,9 @@ class TestQdrantByWords(TestQdrant):
     async def test_describes_what_it_holds(self, backend: Backend) -> None: ...
 
 
-@pytest.mark.feature("Qdrant: any collection, its payload fields, scope filters, named dense and sparse vectors")
+@pytest.mark.feature(
+    "Qdrant: any collection can be read: payload fields, scope filters, named dense and sparse vectors"
+)
 class TestCollection(RemoteBackendContract):
     """Somebody else's collection, with a payload of their own and a named vector of each kind."""
 
@@ -181,7 +183,7 @@ class TestCollection(RemoteBackendContract):
 # What it is asked
 
 
-@pytest.mark.feature("Qdrant: BM25 in sparse vectors, terms numbered as fastembed numbers them")
+@pytest.mark.feature("Qdrant: BM25 in sparse vectors numbers terms as fastembed does")
 def test_words_are_numbered_as_fastembed_numbers_them() -> None:
     """MurmurHash3 of seed 0, signed as its Python binding has it, without the sign: "foo" is −156908512."""
     assert sparse.murmur3(b"foo") - 2**32 == -156_908_512
@@ -200,7 +202,7 @@ def test_a_memory_weighs_its_words_by_bm25() -> None:
     assert sparse.of_memory("the") == {"indices": [], "values": []}
 
 
-@pytest.mark.feature("Qdrant: merged by RRF or DBSF, the filter in each search")
+@pytest.mark.feature("Qdrant: lists are merged by RRF or DBSF, with the filter in each search")
 @pytest.mark.feature("SQL, Cypher, full-text and filter syntax", part="faults/clients")
 def test_a_filter_stands_in_each_of_the_searches() -> None:
     """So that what is filtered out uses up no place; one search alone needs no merging, none asks nothing."""
@@ -223,7 +225,9 @@ async def test_the_other_way_to_merge(server: Server) -> None:
     await backend.close()
 
 
-@pytest.mark.feature("Qdrant: replicas, read consistency, ordering of writes (`compose/qdrant-cluster.yaml`)")
+@pytest.mark.feature(
+    "Qdrant: replicas, read consistency and write ordering are configurable (`compose/qdrant-cluster.yaml`)"
+)
 async def test_consistency_and_ordering_go_along(server: Server) -> None:
     """Searches say how many replicas they ask, writes how they are ordered; a new collection how it is spread."""
     backend = await ours(
@@ -346,7 +350,7 @@ async def recorded(call: Call) -> None:
     await call.reply(orjson.dumps(reply))
 
 
-@pytest.mark.row("A112", "Qdrant: OpenClaw's collection as mem0's Node library fills it, recorded")
+@pytest.mark.row("A112", "Qdrant: OpenClaw's collection is read as mem0's Node library fills it, from a recording")
 async def test_a_recorded_reply_is_read(server: Server) -> None:
     """Texts, owners, times in both ways of writing them; another user's is left out, one without a text is counted."""
     server.faulty = recorded
@@ -417,7 +421,7 @@ async def test_a_missing_collection_is_named(server: Server) -> None:
     assert "the collection 'facts' is not there. Fix: collection =" in found
 
 
-@pytest.mark.feature("Qdrant: wrong dimension, metric, vector, collection: status and fix")
+@pytest.mark.feature("Qdrant: a wrong dimension, metric, vector or collection has its status and fix")
 @pytest.mark.feature("qdrant: vectors of another dimension", part="faults/adapters")
 async def test_a_wrong_dimension_is_named(server: Server) -> None:
     """Both numbers, and that the model is the one to change."""
@@ -470,7 +474,7 @@ async def test_an_older_server_is_reported(server: Server) -> None:
         assert (await told(backend)).endswith("Fix: Qdrant 1.13 or newer")
 
 
-@pytest.mark.feature("qdrant: made anew in another shape", part="faults/adapters")
+@pytest.mark.feature("qdrant: a collection that was recreated in another shape", part="faults/adapters")
 async def test_a_collection_that_is_made_anew_is_looked_at_again(server: Server) -> None:
     """Its shape is remembered only as long as it holds."""
     made(server)
@@ -586,8 +590,8 @@ async def test_a_failing_model_costs_no_memory(server: Server) -> None:
 
 @pytest.mark.row(
     "A080",
-    "Qdrant: another model gets another collection, which the memories are copied into; the old one is left, and "
-    "reported",
+    "Qdrant: another model gets another collection, into which the memories are copied; the old one "
+    "is kept, and reported",
 )
 @pytest.mark.feature("qdrant: another model", part="faults/adapters")
 async def test_another_model_is_never_mixed_with_the_first(server: Server) -> None:
@@ -615,7 +619,7 @@ async def test_another_model_is_never_mixed_with_the_first(server: Server) -> No
 
 
 @pytest.mark.feature(
-    "Qdrant: two gateways of two models leave each other their memories; what one forgets is gone from both"
+    "Qdrant: two gateways with two models keep each other's memories; what one forgets is deleted from both"
 )
 async def test_two_gateways_of_two_models_leave_each_other_their_memories(server: Server) -> None:
     """Both go on answering, whichever opens or stores; what one forgets is in neither collection, and stays away."""
@@ -639,7 +643,7 @@ async def test_two_gateways_of_two_models_leave_each_other_their_memories(server
         await one.close()
 
 
-@pytest.mark.feature("Qdrant: a collection that is gone is reported, with its fix")
+@pytest.mark.feature("Qdrant: a missing collection is reported, with its fix")
 async def test_a_deleted_collection_is_reported(server: Server) -> None:
     """Somebody deleted it: a search fails and the description says how to fix it, where memories were."""
     backend = await ours(server.url, FakeEmbedder())
@@ -709,7 +713,7 @@ async def test_many_at_once_lose_nothing(server: Server) -> None:
 
 
 @pytest.mark.feature(
-    "Qdrant: the neighbours of our memories in their documents and scopes are asked for all hits at once"
+    "Qdrant: the neighbours of the gateway's own memories are fetched for all hits at once, within document and scope"
 )
 async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> None:
     """Of eight lines of one name, those of Ada's own talk; not Ben's, not another document's, not another run's; and
@@ -736,7 +740,7 @@ async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> No
     await backend.close()
 
 
-@pytest.mark.feature("Qdrant: … with indexes that a collection of an older gateway gets when it is opened")
+@pytest.mark.feature("Qdrant: a collection of an earlier version gets the payload indexes when it is opened")
 async def test_an_older_collection_gets_the_indexes_that_it_lacks(server: Server) -> None:
     """Those that a server names are not made again; Qdrant orders by nothing without one."""
     first = await ours(server.url)

@@ -81,7 +81,7 @@ def test_no_chance_is_made(come: dict[int, float], holders: dict[int, float]) ->
 # In a store
 
 
-@pytest.mark.feature("triples: passages of several hops, by personalised PageRank cut short")
+@pytest.mark.feature("triples: passages over several hops are found by truncated personalised PageRank")
 async def test_a_bridge_leads_to_the_passage_that_is_about_it(triples: Triples) -> None:
     """The question names the song; its passage names the singer; the singer's own article says what was asked for."""
     await triples.remember(
@@ -97,7 +97,7 @@ async def test_a_bridge_leads_to_the_passage_that_is_about_it(triples: Triples) 
     assert (passages[1].graph_score or 0) > (passages[2].graph_score or 0) > 0
 
 
-@pytest.mark.feature("triples: aliases are edges, seen and forgotten as their memory is")
+@pytest.mark.feature("triples: aliases are edges, visible and forgotten with their memory")
 async def test_an_alias_leads_to_the_other_name(triples: Triples) -> None:
     """Who asks for one name finds what is told of the other, and why; forgotten with the memory that gives it."""
     await triples.remember([told(1, "Ana Lima", "also called", "Nana", text="a nickname")])
@@ -109,7 +109,7 @@ async def test_an_alias_leads_to_the_other_name(triples: Triples) -> None:
     assert await ask(triples, "Nana") == ([], [])
 
 
-@pytest.mark.feature("… no walk passes through what the query may not see", of="triples: passages of several hops")
+@pytest.mark.feature("… no walk passes through what the query may not see", of="triples: passages over several")
 async def test_an_alias_of_another_session_joins_nothing(triples: Triples) -> None:
     """An alias that the query may not see is no edge of its walk."""
     other = Scope(user_id="ada", session_id="other")
@@ -118,7 +118,9 @@ async def test_an_alias_of_another_session_joins_nothing(triples: Triples) -> No
     assert await ask(triples, "Nana", Scope(user_id="ada", session_id="mine")) == ([], [])
 
 
-@pytest.mark.feature("… spellings that differ by article and blanks are one entity", of="triples: aliases are edges")
+@pytest.mark.feature(
+    "… spellings that differ only in article and blanks are one entity", of="triples: aliases are edges, visible"
+)
 async def test_spellings_meet_in_one_node(triples: Triples) -> None:
     """A name that differs by article and blanks from one that is known is that one, told and asked; else a new one."""
     await triples.remember([told(1, "OpenAI", "uses", "Redis", text="first")])
@@ -130,8 +132,8 @@ async def test_spellings_meet_in_one_node(triples: Triples) -> None:
 
 @pytest.mark.row(
     "A141",
-    "… an edge answers a question that asks after its relation in other words",
-    of="triples: free predicates come down to USES",
+    "… an edge matches a question that names its relation in other words",
+    of="triples: free predicates are",
 )
 async def test_a_question_asks_after_a_relation_in_other_words(triples: Triples) -> None:
     """ "depend on" and "uses" are one relation, so that the edge answers; "like" is another."""
@@ -142,7 +144,7 @@ async def test_a_question_asks_after_a_relation_in_other_words(triples: Triples)
     assert (await ask(triples, "what does the gateway fear?"))[1] == []
 
 
-@pytest.mark.feature("… a hub is bounded, and reported", of="triples: passages of several hops")
+@pytest.mark.feature("… a hub is bounded, and reported", of="triples: passages over several")
 async def test_a_hub_is_bounded_and_reported(tmp_path: Path) -> None:
     """With a cap of 4, a name of 30 mentions leads to its newest 4 memories, and is no way from one to another."""
     async with wordy(tmp_path / "triples", fan_out=4, facts=0) as triples:
@@ -192,8 +194,8 @@ async def test_an_older_file_is_brought_forward(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… what a passage is about is noted when it is kept, and made up for in older files",
-    of="triples: passages of several hops",
+    "… a passage's topics are stored with it, and added to older files",
+    of="triples: passages over several",
 )
 async def test_an_older_files_titles_are_found_out(tmp_path: Path) -> None:
     """What remembering notes today of a passage about Hank Snow is made up for in a file that never had it: it comes

@@ -14,7 +14,8 @@ from fusion.contract import Fact
 
 @pytest.mark.row(
     "A141",
-    "triples: free predicates come down to USES, BLOCKED_BY, RELATES_TO, EVALUATES, DECIDES, MENTIONS, either way",
+    "triples: free predicates are mapped to USES, BLOCKED_BY, RELATES_TO, EVALUATES, DECIDES, "
+    "MENTIONS, in either direction",
 )
 @pytest.mark.parametrize(
     ("predicate", "found"),
@@ -53,9 +54,8 @@ def test_a_link_leads_on_less_than_a_statement() -> None:
 
 @pytest.mark.row(
     "A141",
-    "… entities are typed by what is said of them: tool, decision and repo, in addition to capture's person and "
-    "project",
-    of="triples: free predicates come down to USES",
+    "… entities get types from statements: tool, decision and repo, in addition to capture's person and project",
+    of="triples: free predicates are",
 )
 def test_what_the_ends_of_a_fact_are() -> None:
     """What is used is a tool, what is decided on a decision; an address of code is a repo; inverse ones too."""

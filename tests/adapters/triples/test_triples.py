@@ -100,7 +100,7 @@ async def test_linked_passages_without_a_common_word(triples: Triples) -> None:
     assert 1 > strengths[0] > strengths[1] > strengths[2] > 0
 
 
-@pytest.mark.feature("triples: what capture extracted is kept too")
+@pytest.mark.feature("triples: it stores what capture extracted, too")
 async def test_what_capture_found_is_kept_too(triples: Triples) -> None:
     """Capture's facts and the text's own are one graph."""
     await triples.remember([make_captured(make_event(1, "A -> leads_to -> B", ADA), Fact("B", "ends_in", "Lisbon"))])

@@ -145,7 +145,7 @@ def _own(root: Path, queries: object) -> tuple[Corpus, ...]:
     return folder.load(_folder(root / "memory"), _written(root / "queries.json", queries))
 
 
-@pytest.mark.feature("one's own memory is measured: a folder of Markdown and a list of queries")
+@pytest.mark.feature("your own memories can be measured: a folder of Markdown and a list of queries")
 def test_a_folder_of_notes_is_a_corpus(tmp_path: Path) -> None:
     """Chunks of each file as `fusion ingest` cuts them; gold is the file; no files means no answer."""
     (corpus,) = _own(tmp_path, [{"query": "What broke?", "files": ["notes/oven.md"]}, {"query": "Moon?", "files": []}])
@@ -259,7 +259,7 @@ BROKEN: Sequence[tuple[Callable[[Path], Any], str]] = [
 ]
 
 
-@pytest.mark.feature("a broken data set is refused with the line or entry that is wrong")
+@pytest.mark.feature("a broken data set is refused with the line or entry of the fault")
 @pytest.mark.parametrize(("load", "message"), BROKEN)
 def test_every_format_names_a_broken_entry(load: Callable[[Path], object], message: str, tmp_path: Path) -> None:
     """Every complaint says where: the file, and the line or the entry."""

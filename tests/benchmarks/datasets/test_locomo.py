@@ -138,8 +138,8 @@ def test_locomo_names_an_invalid_entry(
 
 
 @pytest.mark.feature(
-    "… a broken data set is named by file and entry; evidence that names nothing is counted",
-    of="`tune` moves a number where it gains more than its error",
+    "… a broken data set is reported by file and entry; evidence that names nothing is counted",
+    of="`tune` changes a number only",
 )
 def test_ids_that_name_no_turn_are_counted(file: Path) -> None:
     """Question 3 names D and D9:9: neither is there, so it is not asked, and both are told."""

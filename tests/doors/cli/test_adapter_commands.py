@@ -69,13 +69,17 @@ async def post(client: httpx.AsyncClient, verb: str, **body: Any) -> httpx.Respo
 
 
 class TestOverHttp:
-    @pytest.mark.feature("an adapter's verbs: `fusion <backend> <verb>`, and a POST whose reply is the result")
+    @pytest.mark.feature(
+        "an adapter's verbs are commands, `fusion <backend> <verb>`, and POST routes whose reply is the result"
+    )
     async def test_the_result_is_the_reply(self, client: httpx.AsyncClient) -> None:
         """Without further ado a verb is a POST whose reply is its result."""
         reply = await post(client, "look", query="tea")
         assert (reply.status_code, reply.json()) == (200, {"found": [], "kinds": []})
 
-    @pytest.mark.feature("… what a verb keeps is an event of its caller's, in every backend", of="an adapter's verbs")
+    @pytest.mark.feature(
+        "… what a verb stores is an event of its caller, in every backend", of="an adapter's verbs are commands"
+    )
     async def test_what_a_verb_keeps_is_an_event_of_its_callers(self, client: httpx.AsyncClient) -> None:
         """It goes through the journal to every backend, belongs to who called, and is forgotten everywhere."""
         (kept,) = (await post(client, "keep", lines=["Nadia drinks tea."], user_id="nadia")).json()["kept"]
@@ -124,7 +128,9 @@ class TestOverHttp:
         assert reply.status_code == 503
         assert "disabled in the configuration" in reply.json()["detail"]
 
-    @pytest.mark.feature("… progress and lines while it runs, the result last", of="an adapter's verbs")
+    @pytest.mark.feature(
+        "… progress and lines are sent while it runs, the result last", of="an adapter's verbs are commands"
+    )
     async def test_lines_come_as_they_are_made_and_the_result_last(self, client: httpx.AsyncClient) -> None:
         """Asked for as NDJSON: progress and lines in their order, then the result."""
         reply = await client.post("/v1/backends/memory/count", json={"to": 2}, headers=NDJSON)
@@ -177,7 +183,7 @@ class TestClient:
 
 class TestCommands:
     @pytest.mark.feature(
-        "… `fusion --help` lists the backends that have some, and imports none", of="an adapter's verbs"
+        "… `fusion --help` lists the backends that have verbs, and imports none", of="an adapter's verbs are commands"
     )
     def test_the_help_lists_backends_that_can_do_something(self, home: Path) -> None:
         """From the home's file, without importing an adapter: the one that exports verbs, not the one that does not."""
@@ -207,9 +213,10 @@ class TestCommands:
 
     @pytest.mark.row(
         "A052",
-        "… every verb that ships is a command with a help; health, index, serve, mcp and hook are the gateway's "
-        "own commands (`doctor`, `ingest`, …), and there is no reset: an empty home is a folder that is deleted",
-        of="`fusion cortex`: what",
+        "… every verb is a command with a help; health, index, serve, mcp and hook are the gateway's "
+        "own commands (`doctor`, `ingest`, …), and there is no reset: delete the folder for an empty "
+        "home",
+        of="`fusion cortex`: what it stores",
     )
     def test_every_verb_that_ships_is_a_command(self, tmp_path: Path) -> None:
         """Of every adapter's folder, with a help: no argument has the name of an option that all commands have."""
@@ -309,7 +316,7 @@ async def _kept_and_looked(settings: Settings) -> list[list[str]]:
 
 
 class TestDropInRoutes:
-    @pytest.mark.feature("routes of another system's, below `/compat/<backend>`")
+    @pytest.mark.feature("routes of another system are served below `/compat/<backend>`")
     async def test_path_query_and_body_reach_the_handler(self, client: httpx.AsyncClient) -> None:
         """Below /compat/<backend>; of two with one name the path's wins."""
         await post(client, "keep", lines=["Nadia drinks tea."])
@@ -333,7 +340,9 @@ class TestDropInRoutes:
                 client.headers["authorization"] = "Bearer k"
                 assert (await client.get("/compat/memory/healthz")).json() == {"status": "fine"}
 
-    @pytest.mark.feature("… or, with one setting, at the root of a port of their own", of="routes of another system's")
+    @pytest.mark.feature(
+        "… or, with one setting, at the root of a port of their own", of="routes of another system are"
+    )
     async def test_at_the_root_of_a_port_of_their_own(self, home: Path) -> None:
         """With one setting: there / is /compat/<backend>, and nothing else; the main port is as ever."""
         settings = load(home=home)

@@ -91,7 +91,9 @@ def test_wrong_usage_is_exit_code_2() -> None:
         assert fusion(*arguments).exit_code == 2
 
 
-@pytest.mark.feature("what names something that is not there: exit code 2, as wrong usage; 1 is what failed")
+@pytest.mark.feature(
+    "naming something that does not exist ends with exit code 2, like wrong usage; 1 is for what failed"
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -127,7 +129,9 @@ def test_a_home_open_elsewhere_is_told_in_one_sentence(home: Path) -> None:
     assert f"kill {os.getpid()}" in line
 
 
-@pytest.mark.feature("`fusion serve` of a home that is served names the home and what stops it, not the port")
+@pytest.mark.feature(
+    "`fusion serve` of a home that has a server names the home and how to stop that server, not the port"
+)
 def test_serving_a_home_twice_names_the_home_not_the_port(home: Path) -> None:
     """The first server has both: another port would not help."""
     with HomeLock.take(home, f"fusion serve --home {home}"), socket.create_server(("127.0.0.1", 0)) as door:
@@ -171,8 +175,8 @@ def test_no_open_door_without_a_key(home: Path, host: str) -> None:
 
 
 @pytest.mark.feature(
-    "a home that is named and not there is not made by a command that reads; an answer of a home without memories "
-    "says so, with its name"
+    "a command that reads does not create a named home that does not exist; an answer of a home "
+    "without memories says so, with its name"
 )
 @pytest.mark.parametrize(
     "command", [["fuse", "q"], ["search", "markdown", "q"], ["memories"], ["status"], ["backends"]]
@@ -204,7 +208,7 @@ def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "`fusion ingest` of a named file that is not there, or is of no kind that is read, ends with 1 and says so once"
+    "`fusion ingest` of a file that does not exist, or is of an unsupported kind, fails and reports it once"
 )
 @pytest.mark.parametrize(
     ("name", "said"),
@@ -235,7 +239,7 @@ def test_a_folder_in_which_nothing_is_read_is_named(home: Path, tmp_path: Path) 
     assert result.stdout.splitlines()[-1] == f"No Markdown or JSONL with a memory in it: {folder}"
 
 
-@pytest.mark.feature("one memory is shown whole by its ref, with where it stands and who keeps it")
+@pytest.mark.feature("one memory is shown in full by its ref, with its place and the backends that keep it")
 def test_one_memory_is_shown_whole(home: Path) -> None:
     """All of its text, where a table cuts it, and what is known of it; a new one names what it replaces."""
     home.mkdir()

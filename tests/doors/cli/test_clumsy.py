@@ -118,7 +118,7 @@ def hands(home: Path) -> Path:
     return home
 
 
-@pytest.mark.feature("what is mistyped gets one line with the nearest name or the fix, and no traceback")
+@pytest.mark.feature("a typing error gets one line with the nearest name or the fix, and no traceback")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_mistake_gets_one_line_with_the_hint(hands: Path, case: Case) -> None:
     """Nothing on stdout, one line on stderr, the exit code, and neither a traceback nor a new folder."""
@@ -168,7 +168,7 @@ def without_rights() -> Iterator[None]:
         os.seteuid(0)
 
 
-@pytest.mark.feature("a home without permission is named, with the command that shows whose it is")
+@pytest.mark.feature("a home without read permission is reported, with the command that shows its owner")
 @pytest.mark.parametrize("words", ["fuse q --direct", "memories", "remember it --direct", "serve", "status"])
 def test_a_home_without_permission_is_named(hands: Path, words: str) -> None:
     """With the command that shows whose it is."""
@@ -193,7 +193,7 @@ def test_wrong_usage_is_problem_details_for_programs(hands: Path) -> None:
     assert (problem["status"], "--budget" in problem["detail"]) == (422, True)
 
 
-@pytest.mark.feature("a home that is named and not there takes no memory: a typo does not swallow one")
+@pytest.mark.feature("a named home that does not exist takes no memory: a typo does not swallow one")
 @pytest.mark.parametrize("command", [["remember", "it"], ["ingest", "notes"], ["mem0", "history", "m1"]])
 @pytest.mark.parametrize("by", ["option", "variable"])
 def test_a_home_that_is_not_there_takes_no_memory(
@@ -261,7 +261,7 @@ def test_what_is_remembered_needs_no_quotes(hands: Path) -> None:
     assert "Ada" in kept
 
 
-@pytest.mark.feature("questions and texts need no quotes, and options may stand anywhere")
+@pytest.mark.feature("questions and texts need no quotes, and options may be anywhere")
 @pytest.mark.parametrize(
     "words",
     [
@@ -293,7 +293,7 @@ def test_a_word_that_is_a_file_may_have_been_a_question_mark(small: Path, monkey
     assert "quote the question" in result.stderr
 
 
-@pytest.mark.feature("a ref is taken as it was copied: in brackets, in capitals, with commas")
+@pytest.mark.feature("a ref is accepted as it was copied: in brackets, in capitals, with commas")
 @pytest.mark.parametrize("ref", ["[m1]", "M1", "m1,", "[m1],"])
 def test_a_ref_is_taken_as_it_was_copied(small: Path, ref: str) -> None:
     """With the brackets of the block, in capitals, with a comma."""
@@ -342,7 +342,7 @@ def answered(small: Path) -> Any:
 
 
 @pytest.mark.feature(
-    "… on a terminal one quiet line with milliseconds, recipe and receipt, on stderr",
+    "… on a terminal, one line on stderr has milliseconds, recipe and receipt",
     of="`fusion fuse` prints the block alone",
 )
 def test_on_a_terminal_one_quiet_line_follows_the_block(small: Path) -> None:
@@ -355,7 +355,7 @@ def test_on_a_terminal_one_quiet_line_follows_the_block(small: Path) -> None:
     assert f"recipe default · receipt {answer['receipt_id']}" in line
 
 
-@pytest.mark.feature("… and one line on stderr where a backend failed", of="`fusion fuse` prints the block alone")
+@pytest.mark.feature("… and one line on stderr names a backend that failed", of="`fusion fuse` prints the block alone")
 def test_what_failed_is_one_line_on_stderr(small: Path) -> None:
     """The backend, its status and why; not a table."""
     down = {
@@ -384,7 +384,7 @@ def test_nothing_found_leaves_stdout_empty(small: Path) -> None:
 LONG = "The falafel place behind the station has closed for good. " * 8
 
 
-@pytest.mark.feature("lists have one line for each memory, as wide as the terminal, under refs that `get` takes")
+@pytest.mark.feature("lists have one line for each memory, as wide as the terminal, with refs that `get` accepts")
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize(
     "words", ["memories", "search memory falafel", "forget --query falafel --dry-run", "compare falafel --b -memory"]
@@ -423,7 +423,7 @@ def test_a_home_that_is_like_another_is_corrected_in_plain_sentences(hands: Path
     assert f"did you mean {hands}? To make one: fusion init" in said
 
 
-@pytest.mark.feature("`fusion search` shows refs; a backend's own ids with `-v` and in JSON")
+@pytest.mark.feature("`fusion search` shows refs; `-v` and JSON have a backend's own ids")
 def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ref that `get` and `forget` take; the native id with -v and in JSON."""
     monkeypatch.setenv("COLUMNS", "150")
@@ -437,7 +437,7 @@ def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypat
     assert fusion("forget", hit["ref"], "--yes", "--home", small, "--direct").exit_code == 0
 
 
-@pytest.mark.feature("what was forgotten everywhere is two lines, a table what was not")
+@pytest.mark.feature("a memory that was deleted everywhere is reported in two lines; a table lists the rest")
 def test_a_memory_that_is_gone_everywhere_is_two_lines(small: Path) -> None:
     """The table of backends is for what is not gone."""
     [line, where] = fusion("forget", "m1", "--yes", "--home", small, "--direct").stdout.splitlines()

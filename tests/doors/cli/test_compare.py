@@ -86,7 +86,7 @@ async def tenants(tmp_path: Path) -> AsyncIterator[dict[str, AsyncClient]]:
             await client.close()
 
 
-@pytest.mark.feature("feedback: votes on a receipt of one's own, with a 404 or 422 that names what is wrong")
+@pytest.mark.feature("feedback: votes on one's own receipt, with a 404 or 422 that names the mistake")
 async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClient]) -> None:
     """Votes on a real receipt come back as labels with their signals; the answer to an arm has a receipt, too."""
     ada, bo = tenants["ada"], tenants["bo"]
@@ -130,7 +130,7 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
 
 
 @pytest.mark.feature(
-    "… on an answer that was asked for another user: 404, and its receipt likewise", of="feedback: votes on a receipt"
+    "… on another user's answer it is a 404, as is that answer's receipt", of="feedback: votes on one's own"
 )
 async def test_an_answer_belongs_to_who_was_asked_for(tenants: dict[str, AsyncClient]) -> None:
     """Who names a user votes on that user's answers and reads their receipts: not on another's, nor on nobody's."""
@@ -167,7 +167,7 @@ async def test_nothing_is_taken_back_by_a_field_that_is_missing() -> None:
         assert (await http.post("/v1/feedback", json={"receipt_id": "r1", "useless": []})).status_code == 200
 
 
-@pytest.mark.feature("an arm that cannot be is a 422 that names it")
+@pytest.mark.feature("an impossible arm of a comparison is a 422 that names it")
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [
@@ -211,7 +211,7 @@ def printed(result: Result) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.feature("`fusion compare` and `/v1/compare`")
+@pytest.mark.feature("`fusion compare` and `/v1/compare` compare two arms over one gather")
 def test_a_question_to_two_arms(home: Path) -> None:
     """`--a all --b -mem0` as the manual writes it; for people a table, for programs one line."""
     shown = fusion("compare", "where are the bookings?", "--a", "all", "--b", "-mem0", "--home", home)
@@ -246,9 +246,9 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… a tuned recipe remembers its questions: the benchmarks and `tune` do not report on these, and `compare` "
-    "does not count them",
-    of="`tune` moves a number where it gains more than its error",
+    "… a tuned recipe lists its questions: the benchmarks and `tune` do not report on them, and "
+    "`compare` does not count them",
+    of="`tune` changes a number only",
 )
 def test_what_an_arm_was_tuned_on_does_not_count(home: Path, tmp_path: Path) -> None:
     """Of two questions one chose the recipe's numbers: the verdict is over the other; of both, there is none."""
@@ -281,7 +281,7 @@ def test_what_can_not_be_compared_says_why(home: Path, tmp_path: Path) -> None:
     assert (wrong.exit_code, "q:1: is not JSON" in wrong.stderr) == (2, True)
 
 
-@pytest.mark.feature("… is exported as labels, all or nothing", of="feedback: votes on a receipt")
+@pytest.mark.feature("… feedback is exported as labels, all or nothing", of="feedback: votes on one's own")
 def test_feedback_and_its_export(home: Path, tmp_path: Path) -> None:
     """What was voted on a receipt is a line of JSON each; an export that fails leaves the file as it was."""
     fused = printed(fusion("fuse", "where are the bookings?", "--home", home, "--json"))

@@ -77,7 +77,7 @@ def wrong(found: list[Finding]) -> dict[str, Finding]:
     return {one.check: one for one in found if one.status != "ok" and one.check not in machine}
 
 
-@pytest.mark.feature("status and doctor say what is held back of which notes")
+@pytest.mark.feature("status and doctor report what forgetting holds back of which notes")
 async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(home: Path, filled: Path) -> None:
     """How many memories, which notes, and the refs; nothing of it is wrong."""
     place = Place("notes/garden.md", 3, 3, "line")
@@ -120,7 +120,7 @@ def test_no_home_yet(home: Path) -> None:
     assert not home.exists()
 
 
-@pytest.mark.feature("`fusion doctor`: what is wrong, each with the command that fixes it; it changes nothing")
+@pytest.mark.feature("`fusion doctor` lists what is wrong, each with the command that fixes it, and changes nothing")
 async def test_every_finding_that_is_wrong_says_what_mends_it(filled: Path) -> None:
     """Several faults at once: readable by others, a wrong setting, a stale record, a damaged journal."""
     filled.chmod(0o755)
@@ -187,8 +187,8 @@ async def test_another_process_has_the_home(filled: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… with a running server and without one",
-    of="`fusion doctor`: what",
+    "… it works with a running server and without one",
+    of="`fusion doctor` lists what is",
 )
 @pytest.mark.parametrize(
     ("said", "check", "status", "words"),
@@ -224,8 +224,8 @@ async def test_a_running_server_is_asked(
 
 
 @pytest.mark.feature(
-    '… what a backend says after "Fix:" is the fix',
-    of="`fusion doctor`: what",
+    '… the text after "Fix:" in a backend\'s error is shown as the fix',
+    of="`fusion doctor` lists what is",
 )
 @pytest.mark.parametrize(
     "changes",
@@ -244,8 +244,8 @@ async def test_a_backend_names_its_own_fix(filled: Path, changes: dict[str, Any]
 
 
 @pytest.mark.feature(
-    "… other people's memories are asked: reachable, key, form of the reply, counts; each fault with its own fix",
-    of="`fusion doctor`: what",
+    "… it asks external memory systems: reachable, key, form of the reply, counts; each fault with its own fix",
+    of="`fusion doctor` lists what is",
 )
 @pytest.mark.parametrize(
     ("behaviour", "said", "fix"),
@@ -303,8 +303,8 @@ WRONG = {
 
 
 @pytest.mark.feature(
-    "… an option of a backend that the server would refuse, before a start, in its words",
-    of="`fusion doctor`: what",
+    "… it finds, before a start, an option of a backend that the server would refuse, in the server's words",
+    of="`fusion doctor` lists what is",
 )
 @pytest.mark.parametrize("module", WRONG)
 async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str) -> None:
@@ -325,8 +325,8 @@ async def test_a_wrong_option_is_found_before_a_start(filled: Path, module: str)
 
 
 @pytest.mark.feature(
-    "… why the last server did not start, and a signal that there is not in a recipe",
-    of="`fusion doctor`: what",
+    "… it reports why the last server did not start, and an unknown signal in a recipe",
+    of="`fusion doctor` lists what is",
 )
 async def test_a_start_that_failed_is_told(filled: Path) -> None:
     """The last words of a log that ends with why a server did not start; a log that ends otherwise tells of nothing."""
@@ -340,8 +340,8 @@ async def test_a_start_that_failed_is_told(filled: Path) -> None:
 
 
 @pytest.mark.feature(
-    "… a port that another program has",
-    of="`fusion doctor`: what",
+    "… it names a port that another program uses",
+    of="`fusion doctor` lists what is",
 )
 async def test_a_port_that_another_program_has_is_told(filled: Path) -> None:
     """The server's own is a warning, for commands take a free one; one of a backend stops every server of the home.

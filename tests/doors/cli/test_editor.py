@@ -184,9 +184,8 @@ def found(client: Client, query: str, text: str, since: float) -> float:
 
 
 @pytest.mark.feature(
-    "… for real: vim in a terminal on a vault like Obsidian's, `fusion serve`, somebody searching all the while "
-    "(`pytest -m editor`)",
-    of="Markdown: followed 1",
+    "… with vim in a terminal on a vault like Obsidian's, while `fusion serve` answers searches (`pytest -m editor`)",
+    of="Markdown: a change is read 1.5",
 )
 @pytest.mark.timeout(180)
 def test_what_is_typed_into_an_editor_is_found(home: Path, vault: Path) -> None:

@@ -50,7 +50,7 @@ def kept(home: Path) -> list[str]:
     return [memory["text"] for memory in told(home, "memories", "--limit", 100)["memories"]]
 
 
-@pytest.mark.feature("`fusion forget` shows what it would forget, and asks")
+@pytest.mark.feature("`fusion forget` previews what it would forget, and asks")
 def test_it_shows_what_is_meant_and_asks(home: Path) -> None:
     """The first of many, and how many there are; no is an exit code of 1, and nothing was forgotten."""
     result = run(home, "forget", "--source", "mail", answer="n\n")
@@ -96,7 +96,7 @@ def test_programs_say_yes_beforehand(home: Path) -> None:
     assert ([one["ref"] for one in reply["receipts"]], reply["missing"]) == ([ref], ["m999"])
 
 
-@pytest.mark.feature("… and a look beforehand names each", of="the same words, kept more than once")
+@pytest.mark.feature("… and the preview names each", of="duplicates in the same words")
 def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
     """Two copies, one an agent's, shown once by a question: one ref forgets both and says so before and after."""
     hint = "The wifi password hint is trombone."
@@ -108,7 +108,7 @@ def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
     assert "trombone" not in run(home, "fuse", "wifi hint").stdout
 
 
-@pytest.mark.feature("… and what stays hidden is explained", of="the same words, kept more than once")
+@pytest.mark.feature("… and the reply explains what stays hidden", of="duplicates in the same words")
 def test_what_is_hidden_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """The words are still in a file of the user's own, which he is told; where all is deleted nothing is said of it."""
     for became, said in (("hidden", True), ("deleted", False)):
@@ -116,7 +116,7 @@ def test_what_is_hidden_is_explained(capsys: pytest.CaptureFixture[str]) -> None
         assert ("it is in a file of yours" in capsys.readouterr().out) is said
 
 
-@pytest.mark.feature("tables that are piped end their lines without blanks")
+@pytest.mark.feature("piped tables have no blanks at line ends")
 def test_what_is_piped_has_no_blanks_at_the_ends_of_lines(home: Path) -> None:
     """Tables are compared and pasted."""
     shown = run(home, "forget", "--source", "mail", "--dry-run").stdout.splitlines()

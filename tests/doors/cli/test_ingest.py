@@ -64,7 +64,7 @@ async def test_files_become_memories_in_their_order(tmp_path: Path) -> None:
     assert skipped == {"reason": "not a line of JSON", "count": 1, "first": f"{file}:251"}
 
 
-@pytest.mark.row("A124", "`fusion ingest` reads files, and a second run remembers nothing new")
+@pytest.mark.row("A124", "`fusion ingest` reads files; a second run stores nothing new")
 async def test_a_second_run_remembers_nothing_new(tmp_path: Path) -> None:
     """To resume is to run again."""
     file, fusion = jsonl(tmp_path, "a", "b"), FakeFusion()
@@ -106,7 +106,9 @@ async def test_a_run_that_fails_leaves_no_bookmark_behind_what_was_not_acknowled
     assert (summary["stored"], summary["duplicates"]) == (2, 0)
 
 
-@pytest.mark.feature("… it waits for `fusion ingest`, and reads nothing that this has read", of="`[notes]`: a server")
+@pytest.mark.feature(
+    "… it waits for `fusion ingest`, and does not read the same files again", of="`[notes]`: every backend answers"
+)
 async def test_a_note_is_marked_when_what_it_has_no_more_is_retired(tmp_path: Path) -> None:
     """Not before, and not where a piece was refused: a server that follows the note would not read it again."""
     note, fusion = tmp_path / "note.md", FakeFusion(error=StoreFull("no space"))
@@ -157,7 +159,7 @@ async def test_a_server_that_follows_the_files_waits_until_all_is_acknowledged(t
     assert waited == [True, True, False]
 
 
-@pytest.mark.row("A163", "`--dry-run` only counts")
+@pytest.mark.row("A163", "`fusion ingest --dry-run` only counts")
 async def test_a_dry_run_only_counts(tmp_path: Path) -> None:
     """No gateway is opened for it."""
     summary = await ingest([jsonl(tmp_path, "a", "b"), tmp_path / "nope"], NOBODY, None, quiet=True)
@@ -165,7 +167,7 @@ async def test_a_dry_run_only_counts(tmp_path: Path) -> None:
     assert summary["skipped"][0]["reason"] == "there is no such file or folder"
 
 
-@pytest.mark.row("A124", "what the gateway refuses of an ingest is skipped alone, with its reason")
+@pytest.mark.row("A124", "a memory of an ingest that the gateway refuses is skipped alone, with its reason")
 async def test_what_the_gateway_refuses_is_skipped_alone(tmp_path: Path) -> None:
     """One bad memory among a hundred costs itself, and its reason is told."""
     file, fusion = jsonl(tmp_path, *(f"memory {n}" for n in range(BATCH))), FakeFusion()
@@ -277,7 +279,7 @@ async def current(client: AsyncClient) -> list[str]:
 
 
 @pytest.mark.feature(
-    "what an edited, emptied or deleted file does not have any more is retired, and comes back with its text",
+    "text that an edited, emptied or deleted file no longer has is retired, and is current again when it returns",
 )
 async def test_what_a_file_does_not_have_any_more_is_retired(tmp_path: Path) -> None:
     """An edited section, an emptied file and a file that is gone: counted beforehand, then retired in every backend.
@@ -313,7 +315,7 @@ async def test_what_a_file_does_not_have_any_more_is_retired(tmp_path: Path) -> 
         assert await current(client) == ["alpha", "beta", "delta"]
 
 
-@pytest.mark.feature("… what could not be read retires nothing", of="`[notes]`: a server")
+@pytest.mark.feature("… a file that could not be read retires nothing", of="`[notes]`: every backend answers")
 async def test_what_could_not_be_read_retires_nothing(tmp_path: Path) -> None:
     """A file that is no text any more, a folder that looks empty for its disk is gone, one that was not named."""
     folder, other = tmp_path / "notes", tmp_path / "other"

@@ -73,7 +73,7 @@ def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -
         ask(Bulk(1, 60_000_000, 10), bounds, yes=False, as_json=False)
 
 
-@pytest.mark.feature("a flood of sections is asked about before it is taken in")
+@pytest.mark.feature("`fusion ingest` asks before it stores a very large number of sections")
 def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) -> None:
     """Nothing is written for a flood that nobody agreed to."""
     home = tmp_path / "home"
@@ -85,7 +85,7 @@ def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) 
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.feature("… by `fusion undo`, with a preview and a question", of="an ingest is undone")
+@pytest.mark.feature("… by `fusion undo`, with a preview and a question", of="undoing an ingest removes only")
 def test_an_ingest_says_how_it_is_undone_and_what_it_did_not_read(tmp_path: Path) -> None:
     """Three commands: take in, look, take back; and the same files can be taken in again."""
     home, notes = tmp_path / "home", tmp_path / "notes"
@@ -119,7 +119,9 @@ def test_an_ingest_says_how_it_is_undone_and_what_it_did_not_read(tmp_path: Path
     assert (reply["undone"], reply["left"], reply["dry_run"]) == (3, 0, False)
 
 
-@pytest.mark.feature("… `--last` twice takes back one ingest, and names the one before it", of="an ingest is undone")
+@pytest.mark.feature(
+    "… `--last` twice undoes only one ingest, and names the one before it", of="undoing an ingest removes only"
+)
 def test_undo_of_the_last_ingest_twice_takes_back_one(tmp_path: Path) -> None:
     """It says which, when and how many; the one before wants its id, or somebody who agrees."""
     home = tmp_path / "home"
@@ -160,7 +162,7 @@ def test_an_undo_without_a_question_wants_a_yes(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["undo", "nope", *where]).exit_code == 2
 
 
-@pytest.mark.feature("an ingest without a terminal says how far it is")
+@pytest.mark.feature("an ingest without a terminal reports its progress")
 def test_off_a_terminal_progress_is_a_line_now_and_then() -> None:
     """How many, how fast, how much of it, and where it is; nothing at all where it is to be quiet."""
     said: list[str] = []
@@ -177,9 +179,7 @@ def test_off_a_terminal_progress_is_a_line_now_and_then() -> None:
     assert len(said) == 3
 
 
-@pytest.mark.feature(
-    "`fusion ingest` off a terminal prints lines while a huge note is cut, with the share that is done"
-)
+@pytest.mark.feature("without a terminal, `fusion ingest` prints progress lines while a huge note is split")
 def test_a_huge_note_is_cut_with_a_line_now_and_then(flood: Path) -> None:
     """The first within 3 s, the others every few seconds; each block takes a hundredth of a second here."""
     said: list[str] = []
@@ -219,7 +219,7 @@ class Stopping(FakeFusion):
         return await super().remember(items, **options)
 
 
-@pytest.mark.feature("an ingest that is stopped says what is kept and how to go on")
+@pytest.mark.feature("an interrupted ingest says what is stored and how to continue")
 async def test_a_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And how to take it back; the interruption goes on to whoever ended it."""
     file = tmp_path / "memories.jsonl"

@@ -84,7 +84,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-@pytest.mark.feature("`fusion ingest --watch` remembers what is written while it runs, each thing once")
+@pytest.mark.feature("`fusion ingest --watch` stores what is written while it runs, each thing once")
 async def test_what_is_written_while_it_runs_is_remembered_once(home: Path, tmp_path: Path) -> None:
     """A session that grows, a new file, a Markdown note, a new folder: each turn and note once, a round each."""
     folder = tmp_path / ".claude" / "projects"
@@ -116,7 +116,7 @@ async def test_a_file_that_is_replaced_is_still_followed(home: Path, tmp_path: P
             await running.until_kept(*texts)
 
 
-@pytest.mark.feature("… and retires at once what was deleted", of="`fusion ingest --watch` remembers what")
+@pytest.mark.feature("… it retires deleted text at once", of="`fusion ingest --watch` stores")
 async def test_what_is_deleted_is_retired_at_once(home: Path, tmp_path: Path) -> None:
     """A file, then a folder: the next round is over everything, though nothing was written since."""
     folder = tmp_path / "notes"
@@ -183,7 +183,7 @@ async def test_it_ends_in_the_middle_of_a_round(home: Path, tmp_path: Path) -> N
         await running.until_kept("one")
 
 
-@pytest.mark.feature("… `fusion ingest --watch` obeys `max_file_mb`", of="`fusion ingest --watch` remembers")
+@pytest.mark.feature("… `fusion ingest --watch` obeys `max_file_mb`", of="`fusion ingest --watch` stores")
 async def test_watch_skips_files_above_the_limits_of_the_settings(home: Path, tmp_path: Path) -> None:
     """A note of 2 kB where one of 1 kB is the most."""
     (tmp_path / "large.md").write_text("word " * 400)

@@ -72,7 +72,7 @@ def asking(user: Path, home: Path, **how: Any) -> Asking:
     return Asking(home=home, user=user, cwd=user, scan=[user / "facts"], ports={}, quiet=True, **how)
 
 
-@pytest.mark.feature("`fusion init`: from nothing to a first answer; `--yes` asks nothing")
+@pytest.mark.feature("`fusion init` goes from nothing to a first answer; `--yes` asks nothing")
 def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     """20 notes and a fact: the notes are followed where they are, all is sent, and a question is asked of it."""
     fusion = FakeFusion()
@@ -160,8 +160,8 @@ def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "`fusion init --force` says which server it stopped and how to have it there again; the kept settings are "
-    "their owner's only"
+    "`fusion init --force` says which server it stopped and how to start it again; only the owner can "
+    "read the kept settings"
 )
 def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --force the server of the earlier settings goes; its address, and how to have it there again, are said."""
@@ -178,9 +178,7 @@ def test_a_server_that_is_stopped_is_told_of(user: Path, home: Path, capsys: pyt
     assert f"fusion serve --home {home}" in told
 
 
-@pytest.mark.feature(
-    "… `--force` keeps the paths that were added by hand", of="`fusion init`: from nothing to a first answer"
-)
+@pytest.mark.feature("… `--force` keeps the paths that were added by hand", of="`fusion init` goes from nothing")
 @pytest.mark.parametrize("relative", [False, True])
 def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, relative: bool) -> None:
     """With --force, a path that is not found here stays as it was written, in the table where it was.
@@ -278,7 +276,7 @@ class Silent(FakeFusion):
 
 
 @pytest.mark.feature(
-    "… by headings of one word and file names, too", of="`fusion init`: from nothing to a first answer"
+    "… its first question may use headings of one word and file names", of="`fusion init` goes from nothing"
 )
 def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> None:
     """A heading of one word, or a file's name: the one that has an answer, newest first."""
@@ -293,9 +291,7 @@ def test_notes_of_one_word_are_asked_about_by_it(tmp_path: Path, home: Path) -> 
     assert [request.query for request in fusion.requests] == ["wifi", "Garden"]
 
 
-@pytest.mark.feature(
-    "… and a question without an answer is not shown", of="`fusion init`: from nothing to a first answer"
-)
+@pytest.mark.feature("… a question without an answer is not shown", of="`fusion init` goes from nothing")
 def test_a_question_without_an_answer_is_not_shown(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody's first sight is that nothing was found: what to type next is."""
     told = init(replace(asking(user, home, yes=True), quiet=False), over(Silent(), home))
@@ -335,9 +331,9 @@ RICH = (
 
 
 @pytest.mark.feature(
-    "… the first question is the one of several that its block answers best, and none whose answer only repeats "
-    "its heading",
-    of="`fusion init`: from nothing to a first answer",
+    "… of several first questions, it shows the one with the best answer, and none whose answer only "
+    "repeats its heading",
+    of="`fusion init` goes from nothing",
 )
 def test_the_question_with_the_best_answer_is_shown(tmp_path: Path, home: Path) -> None:
     """Several are asked; one whose answer only repeats its heading is not taken, nor one with less to say."""
@@ -357,8 +353,8 @@ FIELDS = "---\ntitle: The old boat\ntype: system\nstatus: it lies on the beach o
 
 
 @pytest.mark.feature(
-    "… the first answer opens with prose where it can, not with front matter",
-    of="`fusion init`: from nothing to a first answer",
+    "… the first answer begins with prose if possible, not with front matter",
+    of="`fusion init` goes from nothing",
 )
 def test_the_first_answer_opens_with_prose(tmp_path: Path, home: Path) -> None:
     """Of two answers that say as much, the one without front matter; a note that has nothing else says nothing."""
@@ -382,8 +378,8 @@ def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, ho
 
 
 @pytest.mark.feature(
-    "… broken off at any moment, it leaves a home that works or nothing",
-    of="`fusion init`: from nothing to a first answer",
+    "… interrupted at any moment, it leaves a working home or nothing",
+    of="`fusion init` goes from nothing",
 )
 async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The configuration is whole, nothing lies about, and the command that goes on is told."""
@@ -468,7 +464,7 @@ def test_json_is_one_line(user: Path, home: Path) -> None:
     assert json.loads(line)["finds"][0]["files"] == 20
 
 
-@pytest.mark.feature("… it obeys `max_file_mb` of the settings", of="`fusion init`: from nothing to a first answer")
+@pytest.mark.feature("… it obeys `max_file_mb` of the settings", of="`fusion init` goes from nothing")
 def test_init_skips_files_above_the_limits_of_the_settings(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

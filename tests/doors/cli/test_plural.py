@@ -16,7 +16,7 @@ from fusion.doors.cli.plural import counted, plural
 NOUNS = "memories|files|answers|questions|sections|labels|vectors|documents|secrets|votes|folds|requests"
 
 
-@pytest.mark.feature("one memory is `1 memory` in all that the command line prints")
+@pytest.mark.feature("the command line says `1 memory` in the singular")
 def test_numbers_have_the_noun_that_they_want() -> None:
     """Of several words the last one changes."""
     assert [counted(n, "forgotten memory") for n in (0, 1, 2, 1200)] == [

@@ -7,7 +7,9 @@ import pytest
 from fusion.doors.cli.progress import Lines, bar
 
 
-@pytest.mark.feature("… without a terminal a line now and then says how far it is", of="benchmarks: a kept home")
+@pytest.mark.feature(
+    "… without a terminal, a line now and then reports the progress", of="benchmarks: a kept home holds"
+)
 def test_a_line_now_and_then_says_how_far_it_is() -> None:
     """A step a second of 40: nothing for ten seconds, then a line at 10 and at 20, with what is left at that pace."""
     seconds = iter(range(26))

@@ -95,8 +95,8 @@ def test_a_model_is_a_file_beside_its_recipe(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.feature(
-    "… a recipe file is read back the same; one that is there is written over only by `--force`",
-    of="`tune` moves a number where it gains more than its error",
+    "… a recipe file is read back unchanged; an existing one is overwritten only with `--force`",
+    of="`tune` changes a number only",
 )
 def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> None:
     """Its recipe stands among the home's, its trees are there; a second time it is not written over without --force."""
@@ -117,8 +117,8 @@ def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> Non
 
 
 @pytest.mark.feature(
-    "… nothing is written for what does not pay; a shipped recipe's name wants `--force`",
-    of="`tune` moves a number where it gains more than its error",
+    "… a recipe without a gain is not written; a shipped recipe's name needs `--force`",
+    of="`tune` changes a number only",
 )
 @pytest.mark.parametrize(
     ("better", "left_empty", "paid"),
@@ -132,8 +132,8 @@ def test_what_does_not_pay_is_not_written(better: str | None, left_empty: float,
 
 
 @pytest.mark.feature(
-    "… what cannot be is named, and nothing is written",
-    of="`tune` moves a number where it gains more than its error",
+    "… impossible options are reported, and nothing is written",
+    of="`tune` changes a number only",
 )
 @pytest.mark.parametrize(
     ("arguments", "says"),

@@ -73,7 +73,7 @@ class TestSearch:
         "`memory_search` has the fields that OpenClaw's agents know: path, lines, scores, snippet, source, "
         "citation, provider, model, fallback",
     )
-    @pytest.mark.row("A076", "a snippet of 700 characters at most")
+    @pytest.mark.row("A076", "a snippet has at most 700 characters")
     async def test_a_result_has_path_lines_scores_snippet_source_and_citation(self) -> None:
         """Best first; snippets of 700 characters at most; who embeds; nothing that is not known."""
         body = await found(Finds())
@@ -107,7 +107,7 @@ class TestSearch:
         assert (body["provider"], body["model"]) == (provider, model)
 
     @pytest.mark.row(
-        "A068", "… citations on, off or auto: on in private, off in a group", of="`memory_search` has the fields"
+        "A068", "… citations are on, off or auto: on in private, off in a group", of="`memory_search` has the fields"
     )
     @pytest.mark.parametrize(
         ("setting", "asked", "audience", "cited"),
@@ -150,7 +150,7 @@ class TestSearch:
 
     @pytest.mark.row(
         "A089",
-        "… where no backend answers: empty, disabled, unavailable, with error, warning and action",
+        "… if no backend answers: empty, disabled or unavailable, with error, warning and action",
         of="`memory_search` has the fields",
     )
     async def test_where_nobody_answers_it_is_an_empty_result_that_says_what_to_do(self) -> None:
@@ -238,8 +238,8 @@ class TestGet:
 
     @pytest.mark.row(
         "A069",
-        '… every other path is `{text: "", path}`: `..`, absolute, `~`, encoded, NUL, backslash, sibling prefix, '
-        "links, devices, pipes, sockets",
+        '… every other path returns `{text: "", path}`: `..`, absolute, `~`, encoded, NUL, backslash, '
+        "sibling prefix, links, devices, pipes, sockets",
         of="`memory_get` reads a page by path",
     )
     @pytest.mark.row(
@@ -267,9 +267,11 @@ class TestGet:
                 assert await memory.memory_get(path) == {"text": "", "path": path}
                 assert (await memory.memory_get("workspace/MEMORY.md"))["text"] == "Berit's number is 12.\n"
 
-    @pytest.mark.row("A069", "… a link put there after the look leads nowhere", of="`memory_get` reads a page by path")
     @pytest.mark.row(
-        "A069", "… a link that takes the place of a file between the look and the reading", of="`memory_get` with `../`"
+        "A069", "… a link that is placed there after the check is not followed", of="`memory_get` reads a page by path"
+    )
+    @pytest.mark.row(
+        "A069", "… a link that replaces a file between the check and the read", of="`memory_get` with `../`"
     )
     async def test_a_link_that_was_put_there_since_leads_nowhere(self, tmp_path: Path, workspace: Path) -> None:
         """A file that was found, swapped for a link to a secret before it is read; a folder on the way as well."""
@@ -284,7 +286,7 @@ class TestGet:
             (workspace / "memory").symlink_to(tmp_path / "outside")
             assert await memory.memory_get(path) == {"text": "", "path": path}
 
-    @pytest.mark.row("A057", "MEMORY.md is read and found in private only")
+    @pytest.mark.row("A057", "MEMORY.md is read and found only in private conversations")
     async def test_memory_md_is_nothing_to_a_group(self, tmp_path: Path, workspace: Path) -> None:
         """Read and found in private; in a group it is not there."""
         async with at_home(tmp_path / "home", workspace) as (_, memory):
@@ -324,7 +326,7 @@ class TestAppend:
     @pytest.mark.row(
         "A055",
         "A058",
-        "… or in the workspace (`log_folder`), by the user's day, append-only, for its owner alone",
+        "… or in the workspace (`log_folder`), by the user's day, append-only, readable by its owner alone",
         of="`memory_append` writes to today's log",
     )
     async def test_in_the_workspace_it_is_todays_log(self, tmp_path: Path, workspace: Path) -> None:

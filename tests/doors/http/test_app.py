@@ -111,7 +111,7 @@ class TestFuse:
         assert (asked.budget_chars, asked.max_results, asked.backends) == (900, 3, ("markdown",))
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
 
-    @pytest.mark.feature("what a request leaves out is left to the recipe: the caller chooses a profile")
+    @pytest.mark.feature("the recipe decides what a request leaves out: the caller chooses a profile")
     async def test_fuse_leaves_defaults_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """A question alone is private and has no numbers of its own."""
         await client.post("/fuse", json={"query": "q"})
@@ -130,7 +130,7 @@ class TestFuse:
 class TestBadBodies:
     """Client row "NUL, surrogates, NaN, 1e400, deep JSON", and the limits on a query."""
 
-    @pytest.mark.feature("nonsense is a 422 problem that says what to change, never a 5xx")
+    @pytest.mark.feature("an invalid request is a 422 problem that says what to change, never a 5xx")
     @pytest.mark.feature("a body that names a field twice is refused: parsers differ in which one they take")
     @pytest.mark.feature("NUL, surrogates, NaN, 1e400, deep JSON: 4xx, never 5xx", part="faults/clients")
     @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ class TestBadBodies:
         assert not fusion.kept
 
     @pytest.mark.feature(
-        "a query over 4,000 characters is searched by its ends; over 32,000 it is 413", part="faults/clients"
+        "a query of more than 4,000 characters is searched by its ends; above 32,000 it is a 413", part="faults/clients"
     )
     async def test_query_over_the_limit_is_413(self, client: httpx.AsyncClient) -> None:
         """4,001 characters reach the engine, which says that it took both ends; 32,001 are too many."""
@@ -282,7 +282,9 @@ class TestMemories:
             first = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert "idempotent-replayed" not in first.headers
 
-    @pytest.mark.feature("`GET /v1/memories` and `fusion memories` list what is kept, newest first, page by page")
+    @pytest.mark.feature(
+        "`GET /v1/memories` and `fusion memories` list the stored memories, newest first, page by page"
+    )
     async def test_memories_are_listed_by_page(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """The query string says whose, which and how many; what it leaves out does not filter."""
         asked = {"user_id": "u", "document": "d", "source": "s", "limit": "7", "cursor": "c1"}
@@ -368,7 +370,7 @@ class TestMemories:
         problem = is_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
         assert problem["detail"] == "user: there is no such field"
 
-    @pytest.mark.feature("any ref that is not yours, paths included, is the same 404")
+    @pytest.mark.feature("any ref of another owner, paths included, is the same 404")
     @pytest.mark.parametrize(
         "ref",
         ["m9", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "~", "a%00b", "a%5Cb", "x" * 600, ""],
@@ -423,7 +425,7 @@ class TestOtherRoutes:
         async with AsyncClient.over(Checked(app_over(fusion))) as memory:
             assert (await memory.flush_plan(200_000, total_tokens=176_000))["flush"]
 
-    @pytest.mark.feature("`/v1/backends`, `/v1/receipts/{id}`, `/healthz`, `/readyz`")
+    @pytest.mark.feature("`/v1/backends`, `/v1/receipts/{id}`, `/healthz` and `/readyz` answer as documented")
     async def test_backends_receipts_and_probes(self, client: httpx.AsyncClient) -> None:
         """The small routes."""
         assert (await client.get("/v1/backends")).json()["backends"][0]["name"] == "markdown"
@@ -443,7 +445,7 @@ class TestOtherRoutes:
             hold.set()
             assert (await client.post("/v1/settle", json={"timeout_s": 1})).json()["settled"] is True
 
-    @pytest.mark.feature("a waiting request (`/v1/settle`) holds no place among the requests in flight")
+    @pytest.mark.feature("a waiting request (`/v1/settle`) uses no slot of the requests in flight")
     async def test_settle_holds_no_place_in_flight(self) -> None:
         """A settle that waits leaves the one place to who works; as many as there are places may wait, one more not."""
         hold = asyncio.Event()
@@ -548,7 +550,7 @@ class TestGate:
         [timing] = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
         assert [t.split(";")[0] for t in timing.split(", ")] == ["fuse", "total"]
 
-    @pytest.mark.feature("Host allow-list: a rebound name is refused")
+    @pytest.mark.feature("Host allow-list: a rebound DNS name is refused")
     @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/v1/backends", "/v1/status", "/nope"])
     async def test_unknown_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
         """DNS rebinding: a page that made its name point here gets nothing."""
@@ -599,7 +601,7 @@ class TestGate:
         headers = {"content-type": "application/json", "content-encoding": "gzip"}
         is_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
 
-    @pytest.mark.feature("an API key opens the door and names its tenant")
+    @pytest.mark.feature("an API key gives access and names its tenant")
     async def test_api_key_names_the_tenant(self, fusion: FakeFusion) -> None:
         """Without or with a wrong key 401 and how to do it; with one, the tenant is the key's."""
         digest = sha256(b"k-acme").hexdigest()
@@ -624,7 +626,7 @@ class TestGate:
             assert (await client.post("/fuse", json={"query": "q"}, headers=headers)).status_code == 200
         assert fusion.requests[0].scope.tenant == "default"
 
-    @pytest.mark.feature("too many at once: 503 with Retry-After")
+    @pytest.mark.feature("too many requests at once get 503 with Retry-After")
     async def test_too_many_at_once_is_503_with_retry_after(self) -> None:
         """Two in flight and one in the queue; the fourth is sent away at once, the others are answered."""
         hold = asyncio.Event()
@@ -642,7 +644,7 @@ class TestGate:
         assert (app.in_flight, app.queued) == (0, 0)
 
     @pytest.mark.feature(
-        "… `/v1/status` counts the requests of the caller's tenant alone", of="each tenant has a journal"
+        "… `/v1/status` counts the requests of the caller's tenant alone", of="each tenant has its own journal"
     )
     async def test_status_counts_the_requests_of_the_callers_tenant_alone(self) -> None:
         """While globex has one question under way, acme sees none; the owner sees how busy the machine is."""
@@ -660,8 +662,8 @@ class TestGate:
             assert (await asked).status_code == 200
 
     @pytest.mark.feature(
-        "… a place that is not free in time, a turn that does not come in time: 503 with Retry-After",
-        of="too many at once: 503",
+        "… also a request that gets no slot in time, or no turn to compute",
+        of="too many requests at once get",
     )
     async def test_queued_request_is_503_after_its_wait(self) -> None:
         """503 with Retry-After, and its room in the queue is free again; who has the place is answered."""
@@ -710,7 +712,7 @@ class TestForgetting:
         assert asked.criteria == Criteria("mail", None, march, april, recorded=True)
         assert (asked.scope.user_id, asked.limit, asked.dry_run) == ("nadia", 7, True)
 
-    @pytest.mark.feature("… never everything by leaving something out", of="a question forgets nothing")
+    @pytest.mark.feature("… an omitted field never forgets everything", of="forgetting by a question skips")
     @pytest.mark.parametrize(
         ("body", "why"),
         [

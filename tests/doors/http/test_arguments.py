@@ -71,7 +71,7 @@ def test_all_verbs_and_routes_are_looked_at() -> None:
     assert not suspicious("keyword")
 
 
-@pytest.mark.feature("no verb and no request takes an address, a variable, a file or a module")
+@pytest.mark.feature("no verb and no request accepts an address, a variable, a file or a module")
 @pytest.mark.parametrize(("package", "name", "kind"), verbs_list := [*verbs()])
 def test_no_verb_takes_an_address_a_variable_a_file_or_a_module(package: str, name: str, kind: type[Verb]) -> None:
     hints = get_type_hints(kind)
@@ -120,7 +120,7 @@ async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
-@pytest.mark.feature("… each verb and drop-in route refuses them", of="no verb and no request takes an address")
+@pytest.mark.feature("… each verb and each route of another system refuses them", of="no verb and no request accepts")
 async def test_what_names_something_outside_is_refused_by_every_verb_and_route(client: httpx.AsyncClient) -> None:
     """422 before anything is done, for each verb and each drop-in route, with each such argument."""
     replies: dict[tuple[str, str], int] = {}
@@ -157,7 +157,7 @@ async def test_reindex_reads_no_file_and_sends_no_text_elsewhere(client: httpx.A
         assert f'[embedder.next] provider = "{provider}"' in reply.json()["detail"]
 
 
-@pytest.mark.feature("… an option that became a setting says which", of="no verb and no request takes an address")
+@pytest.mark.feature("… an option that became a setting names that setting", of="no verb and no request accepts")
 @pytest.mark.parametrize(
     ("line", "setting"),
     [

@@ -67,8 +67,12 @@ async def one(url: str, body: bytes) -> tuple[int, bool]:
     return int(reply.split()[1]), b"\r\nretry-after: " in reply.partition(b"\r\n\r\n")[0]
 
 
-@pytest.mark.feature("a thousand requests at once are answered or refused with Retry-After, and leave nothing open")
-@pytest.mark.feature("a thousand at once: answered or 503 with Retry-After, nothing left open", part="faults/clients")
+@pytest.mark.feature(
+    "of a thousand requests at once, each is answered or refused with Retry-After, and nothing is left open"
+)
+@pytest.mark.feature(
+    "a thousand requests at once: answered or 503 with Retry-After, nothing left open", part="faults/clients"
+)
 async def test_1000_concurrent_requests_are_answered_or_503(home: Path) -> None:
     """64 are worked on and 128 wait (the defaults); the others get 503 with Retry-After. Then all is as before."""
     assert connections_that_fit(THOUSAND) == THOUSAND
@@ -106,7 +110,7 @@ async def load(url: str, running: asyncio.Event) -> Counter[int]:
 
 
 @pytest.mark.feature(
-    "SIGTERM under load drops nothing: not ready, then the last reply of each connection, then the end"
+    "SIGTERM under load drops nothing: first not ready, then the last reply of each connection, then the end"
 )
 @pytest.mark.feature("SIGTERM under load: nothing is dropped", part="faults/clients")
 async def test_sigterm_under_load_drops_nothing(home: Path) -> None:

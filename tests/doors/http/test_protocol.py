@@ -75,9 +75,7 @@ async def send_until_refused(reader: asyncio.StreamReader, writer: asyncio.Strea
     return sent
 
 
-@pytest.mark.feature(
-    "a URL, headers, trailers and extensions of chunks without end: 414, 431, or the connection is closed"
-)
+@pytest.mark.feature("an endless URL, header, trailer or chunk extension gets 414 or 431, or the connection is closed")
 @pytest.mark.parametrize(
     ("begin", "endless", "refusal"),
     [
@@ -193,7 +191,7 @@ class Recording:
         return self._left > 0
 
 
-@pytest.mark.feature("connections share each turn of the event loop, in bounded pieces")
+@pytest.mark.feature("connections share each turn of the event loop in bounded pieces")
 async def test_connections_share_the_parsing_budget() -> None:
     """A flood gets eight pieces a turn; what comes later has its own within a round, not behind the whole flood."""
     done: list[str] = []

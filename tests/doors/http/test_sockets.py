@@ -54,7 +54,7 @@ async def close(writer: asyncio.StreamWriter) -> None:
 
 @pytest.mark.feature("a client that hangs up cancels the fan-out")
 @pytest.mark.feature(
-    "a client that leaves: its searches are called off, and no breaker counts it", part="faults/clients"
+    "a client that disconnects: its searches are cancelled, and no breaker counts it", part="faults/clients"
 )
 async def test_a_client_that_hangs_up_cancels_the_fan_out() -> None:
     """Nobody reads the answer any more, so nobody works on it: the question is cancelled at once."""
@@ -146,8 +146,8 @@ async def test_garbage_instead_of_http_is_400() -> None:
         assert (await client.get("/healthz")).status_code == 200
 
 
-@pytest.mark.feature("slowloris: headers that never end are cut")
-@pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
+@pytest.mark.feature("slowloris: headers that never end are cut off")
+@pytest.mark.feature("endless headers or bodies, and too many connections", part="faults/clients")
 async def test_endless_headers_are_cut() -> None:
     """Slowloris: a connection that does not finish its headers in time is closed; one that does is not."""
 
@@ -164,9 +164,9 @@ async def test_endless_headers_are_cut() -> None:
 
 
 @pytest.mark.feature(
-    "… a body that never ends is 408, and what trickles on after a refusal is cut", of="every function that reads text"
+    "… an endless body is 408, and what trickles in after a refusal is cut off", of="every function that reads text"
 )
-@pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
+@pytest.mark.feature("endless headers or bodies, and too many connections", part="faults/clients")
 async def test_endless_body_is_408() -> None:
     """Slowloris with bodies: what was announced and does not come is refused, and the connection closed."""
     fusion = FakeFusion()
@@ -198,7 +198,7 @@ async def test_trickling_body_after_a_refusal_is_cut() -> None:
 
 
 @pytest.mark.feature("a connection over the cap gets an error that says so, and is closed")
-@pytest.mark.feature("headers or a body that never end; too many connections", part="faults/clients")
+@pytest.mark.feature("endless headers or bodies, and too many connections", part="faults/clients")
 async def test_connection_over_the_cap_is_503() -> None:
     """503 with Retry-After for the third of two; when one has left, the next is let in."""
     settings = Settings(server=ServerSettings(max_connections=2))
@@ -311,7 +311,7 @@ async def test_listen_on_a_taken_port_names_the_fix(taken: int) -> None:
         listen("127.0.0.1", taken)
 
 
-@pytest.mark.feature("another address than loopback is refused without a key")
+@pytest.mark.feature("an address other than loopback is refused without a key")
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::"])
 def test_an_open_address_without_a_key_is_refused(host: str) -> None:
     """Only loopback may be served without an API key."""

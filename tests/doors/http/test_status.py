@@ -66,7 +66,8 @@ async def test_status_counts_memories_by_tenant(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "`/v1/status` and `fusion status`: breakers, backlog with its reason, sizes; each tenant counts its own"
+    "`/v1/status` and `fusion status` show breakers, backlog with its reason, and sizes; each "
+    "tenant's counts are its own"
 )
 async def test_status_shows_refusals_with_reason(home: Path) -> None:
     """One of two memories is poison to one of two backends: that one has a backlog of 1, refused once or more."""
@@ -141,8 +142,8 @@ def test_status_command_prints_the_state(home: Path) -> None:
 
 
 @pytest.mark.feature(
-    "what backends report is listed below the tables of `fusion status` and `fusion backends`, a line each; one of "
-    "which something fails is degraded, not ready"
+    "remarks of backends are listed below the tables of `fusion status` and `fusion backends`, one "
+    "line each; a backend with a partial failure is degraded, not ready"
 )
 @pytest.mark.parametrize("columns", ["80", "200"])
 def test_status_notes_are_below_the_table(

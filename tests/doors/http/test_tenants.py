@@ -324,7 +324,9 @@ def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
 # The property ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.feature("… and a new route must say what another tenant might ask of it", of="each tenant has a journal")
+@pytest.mark.feature(
+    "… each new route must declare what another tenant could ask of it", of="each tenant has its own journal"
+)
 def test_tenant_cases_cover_every_route() -> None:
     """A new route must say what another tenant might ask of it."""
     routes = {
