@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from fusion.client.methods import Methods
 from fusion.client.server_process import LOG, START_TIMEOUT_S, ensure_connection
 from fusion.errors import ServerUnreachable
 from fusion.home import Located, ServerRecord, locate_home, missing_home, read_record
@@ -108,8 +109,8 @@ class Address:
         raise ServerUnreachable(f"The server {where} {what}. {fix}") from error
 
 
-class BaseClient:
-    """The address and the timeout, which both clients share."""
+class BaseClient(Methods):
+    """The address, the timeout and the methods, which both clients share."""
 
     def __init__(self, url: str | None = None, *, api_key: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         """``url`` defaults to http://127.0.0.1:8765, and ``api_key`` to FUSION_API_KEY."""

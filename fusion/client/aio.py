@@ -6,13 +6,11 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import orjson
 
 from fusion import problem
-from fusion.client import calls
 from fusion.client.address import BaseClient
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone, ServerUnreachable
@@ -21,18 +19,7 @@ from fusion.local_server import CONNECT_S, MAX_PROOF, NOT_OURS, Head, Unproven, 
 if TYPE_CHECKING:
     import httpx
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """The method of `AsyncClient` that sends the calls of ``build``."""
-
-    @wraps(build)
-    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.send(build(*args, **kwargs))
-
-    return method
 
 
 class AsyncClient(BaseClient):
@@ -49,34 +36,6 @@ class AsyncClient(BaseClient):
         client = cls("http://localhost", api_key=api_key)
         client._transport = transport
         return client
-
-    fuse = _method(calls.fuse)
-    compare = _method(calls.compare)
-    feedback = _method(calls.feedback)
-    labels = _method(calls.labels)
-    search = _method(calls.search)
-    do = _method(calls.do)
-    remember = _method(calls.remember)
-    memory = _method(calls.memory)
-    memories = _method(calls.memories)
-    document = _method(calls.document)
-    forget = _method(calls.forget)
-    backends = _method(calls.backends)
-    status = _method(calls.status)
-    receipt = _method(calls.receipt)
-    ready = _method(calls.ready)
-    health = _method(calls.health)
-    settle = _method(calls.settle)
-    forget_many = _method(calls.forget_many)
-    forgotten = _method(calls.forgotten)
-    undo = _method(calls.undo)
-    batches = _method(calls.batches)
-    sources = _method(calls.sources)
-    retire = _method(calls.retire)
-    flush_plan = _method(calls.flush_plan)
-    memory_search = _method(calls.memory_search)
-    memory_get = _method(calls.memory_get)
-    memory_append = _method(calls.memory_append)
 
     async def send(self, call: Call[T]) -> T:
         """Send one request; send it again only if the first cannot have arrived."""

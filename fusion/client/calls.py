@@ -33,9 +33,19 @@ class Call(Generic[T]):
     method: str
     path: str
     body: object = None
-    parameters: Mapping[str, str] | None = None
+    parameters: Mapping[str, object] | None = None
     headers: Mapping[str, str] | None = None
     timeout_s: float | None = None
+
+    @classmethod
+    def post(cls, path: str, arguments: Mapping[str, Any], **options: Any) -> Call[Any]:
+        """A POST of the arguments of a function below; ``options`` are fields of this class."""
+        return Call("POST", path, _flat(arguments), **options)
+
+    @classmethod
+    def get(cls, path: str, arguments: Mapping[str, Any] | None = None) -> Call[Any]:
+        """A GET with the arguments of a function below in its query string."""
+        return Call("GET", path, parameters=_flat(arguments or {}))
 
     def target(self, base: str) -> str:
         """The URL of the request on a server with this base URL."""
@@ -43,7 +53,7 @@ class Call(Generic[T]):
 
     def content(self) -> bytes | None:
         """The body as JSON."""
-        return None if self.body is None else orjson.dumps(self.body, option=orjson.OPT_UTC_Z)
+        return None if self.body is None else orjson.dumps(self.body, default=_container, option=orjson.OPT_UTC_Z)
 
     def all_headers(self, more: Mapping[str, str]) -> dict[str, str]:
         """The request's headers and ``more``; the request's own win."""
@@ -83,7 +93,7 @@ def fuse(
     explain: bool | None = None,
 ) -> Call[wire.FuseReply]:
     """Ask all memories; the reply has one block. What is None is left to the server's recipe."""
-    return Call("POST", "/v1/fuse", _not_none(locals()))
+    return Call.post("/v1/fuse", locals())
 
 
 def compare(
@@ -99,28 +109,24 @@ def compare(
     **scope: str | None,
 ) -> Call[wire.CompareReply]:
     """Answer a question by two arms. An arm is a recipe, @backends or both: seed003, default@markdown+cortex, -mem0."""
-    body = {"query": query, "a": a, "b": b, "as_of": as_of, "known_at": known_at, "timeout_ms": timeout_ms}
-    return Call(
-        "POST", "/v1/compare", _not_none({**body, "budget_chars": budget_chars, "max_results": max_results, **scope})
-    )
+    return Call.post("/v1/compare", locals())
 
 
 def feedback(
     receipt_id: str, *, useful: Sequence[str] = (), useless: Sequence[str] = (), **scope: str | None
 ) -> Call[wire.Feedback]:
     """Say which memories of an answer were useful, by ref; replaces earlier feedback on it."""
-    votes = {"receipt_id": receipt_id, "useful": [*useful], "useless": [*useless]}
-    return Call("POST", "/v1/feedback", _not_none({**votes, **scope}))
+    return Call.post("/v1/feedback", locals())
 
 
 def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
     """A page of the memories that have feedback, oldest first, each with the signals that ranked it."""
-    return Call("GET", "/v1/feedback", parameters=_not_none({"limit": str(limit), "cursor": cursor}))
+    return Call.get("/v1/feedback", locals())
 
 
 def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.SearchReply]:
     """The raw hits of one backend."""
-    return Call("POST", "/v1/search", _not_none({"backend": backend, "query": query, "limit": limit, **scope}))
+    return Call.post("/v1/search", locals())
 
 
 def remember(
@@ -138,27 +144,25 @@ def remember(
     ``batch`` names a run that `undo` can take back. ``reader`` is the key in ``home/reader.key``: without it, a source
     of a kind that only readers of files and sessions name is kept as a claim.
     """
-    body = dict(memories) if isinstance(memories, Mapping) else [dict(item) for item in memories]
-    headers = _not_none({"idempotency-key": idempotency_key, "ingest-batch": batch, READER_HEADER: reader})
-    return Call("POST", "/v1/memories", body, headers=headers or None)
+    headers = {"idempotency-key": idempotency_key, "ingest-batch": batch, READER_HEADER: reader}
+    return Call("POST", "/v1/memories", memories, headers=_not_none(headers))
 
 
 def undo(
     batch: str | None = None, *, limit: int = 1000, dry_run: bool = False, **scope: str | None
 ) -> Call[wire.Undone]:
     """Take back what an ingest added, by default the last one. Call again while ``left`` is not 0."""
-    body = {"batch": batch, "limit": limit, "dry_run": dry_run, **scope}
-    return Call("POST", "/v1/undo", _not_none(body), timeout_s=FORGET_S)
+    return Call.post("/v1/undo", locals(), timeout_s=FORGET_S)
 
 
 def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
     """The ingests that can be undone, latest first."""
-    return Call("GET", "/v1/batches", parameters=_not_none({"limit": str(limit), **scope}))
+    return Call.get("/v1/batches", locals())
 
 
 def memory(ref: str, **scope: str | None) -> Call[wire.StoredMemory]:
     """One memory by its ref."""
-    return Call("GET", f"/v1/memories/{quote(ref, safe='')}", parameters=_not_none(scope))
+    return Call.get(f"/v1/memories/{quote(ref, safe='')}", scope)
 
 
 def memories(
@@ -170,17 +174,12 @@ def memories(
     **scope: str | None,
 ) -> Call[wire.Memories]:
     """A page of what is remembered, newest first; ``next_cursor`` of one page is ``cursor`` of the next."""
-    parameters = {"limit": str(limit), "cursor": cursor, "document": document, "source": source, **scope}
-    return Call("GET", "/v1/memories", parameters=_not_none(parameters))
+    return Call.get("/v1/memories", locals())
 
 
 def document(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.Document]:
     """A page of a document that a hit named, from line or turn ``start``."""
-    return Call(
-        "GET",
-        "/v1/documents",
-        parameters=_not_none({"path": path, "from": str(start), "lines": lines and str(lines), **scope}),
-    )
+    return Call.get("/v1/documents", {"path": path, "from": start, "lines": lines, **scope})
 
 
 def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
@@ -206,27 +205,19 @@ def forget_many(
 
     Call again while ``more`` is true.
     """
-    body: dict[str, Any] = {
-        "refs": None if refs is None else list(refs),
-        "query": query,
-        "source": source,
-        "document": document,
-    }
-    body |= {"after": after, "before": before, "time": time, "limit": limit, "cursor": cursor, "dry_run": dry_run}
-    return Call("POST", "/v1/forget", _not_none({**body, **scope}), timeout_s=FORGET_S)
+    return Call.post("/v1/forget", locals(), timeout_s=FORGET_S)
 
 
 def forgotten(*, limit: int = 20, cursor: str | None = None, **scope: str | None) -> Call[wire.ForgottenPage]:
     """A page of the audit of forgotten memories, newest first: when, and what each backend did."""
-    return Call("GET", "/v1/forgotten", parameters=_not_none({"limit": str(limit), "cursor": cursor, **scope}))
+    return Call.get("/v1/forgotten", locals())
 
 
 def sources(
     *, prefix: str | None = None, after: str | None = None, limit: int = 100, **scope: str | None
 ) -> Call[wire.Sources]:
     """The sources of memories, by name, from the one after ``after``."""
-    parameters = {"prefix": prefix, "after": after, "limit": str(limit), **scope}
-    return Call("GET", "/v1/sources", parameters=_not_none(parameters))
+    return Call.get("/v1/sources", locals())
 
 
 def retire(
@@ -236,8 +227,8 @@ def retire(
 
     ``reader`` is the key in ``home/reader.key``; only a dry run works without it.
     """
-    body = _not_none({"files": [dict(f) for f in files], "dry_run": dry_run, **scope})
-    return Call("POST", "/v1/retire", body, headers=_not_none({READER_HEADER: reader}) or None)
+    headers = _not_none({READER_HEADER: reader})
+    return Call.post("/v1/retire", {"files": files, "dry_run": dry_run, **scope}, headers=headers)
 
 
 def memory_search(
@@ -245,22 +236,22 @@ def memory_search(
 ) -> Call[wire.ToolSearchReply]:
     """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms."""
     body = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
-    return Call("POST", "/v1/tools/memory_search", _not_none(body))
+    return Call.post("/v1/tools/memory_search", body)
 
 
 def memory_get(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.ToolReadReply]:
     """A page of a document that a result names, or a memory; the text is empty for everything else."""
-    return Call("POST", "/v1/tools/memory_get", _not_none({"path": path, "from": start, "lines": lines, **scope}))
+    return Call.post("/v1/tools/memory_get", {"path": path, "from": start, "lines": lines, **scope})
 
 
 def memory_append(text: str, **scope: str | None) -> Call[wire.Appended]:
     """Append lines to today's log, without secrets."""
-    return Call("POST", "/v1/tools/memory_append", _not_none({"text": text, **scope}))
+    return Call.post("/v1/tools/memory_append", locals())
 
 
 def flush_plan(context_window: int, **session: Any) -> Call[wire.FlushPlan]:
     """Whether a session should save now what it knows, and how. ``session`` has the fields of `schemas.FlushBody`."""
-    return Call("POST", "/v1/flush/plan", _not_none({"context_window": context_window, **session}))
+    return Call.post("/v1/flush/plan", {"context_window": context_window, **session})
 
 
 def do(
@@ -276,32 +267,42 @@ def do(
 
 def backends() -> Call[wire.Backends]:
     """The state of every backend, and what it holds."""
-    return Call("GET", "/v1/backends")
+    return Call.get("/v1/backends")
 
 
 def status() -> Call[wire.Status]:
     """The state of the home: backends, breakers, backlog, sizes, requests in flight."""
-    return Call("GET", "/v1/status")
+    return Call.get("/v1/status")
 
 
 def receipt(receipt_id: str, *, user_id: str | None = None) -> Call[dict[str, Any]]:
     """Why each candidate of one answer is in the block or not. Raises NotFound if the answer was another user's."""
-    return Call("GET", f"/v1/receipts/{quote(receipt_id, safe='')}", parameters=_not_none({"user_id": user_id}))
+    return Call.get(f"/v1/receipts/{quote(receipt_id, safe='')}", {"user_id": user_id})
 
 
 def ready() -> Call[dict[str, Any]]:
     """Readiness of the server. Raises Overloaded while it starts or stops."""
-    return Call("GET", "/readyz")
+    return Call.get("/readyz")
 
 
 def health() -> Call[wire.Health]:
     """Liveness of the server, with its process id."""
-    return Call("GET", "/healthz")
+    return Call.get("/healthz")
 
 
 def settle(wait_s: float = 30.0) -> Call[wire.Settled]:
     """Wait until everything remembered is delivered and has its vectors; ``settled`` says whether it was in time."""
     return Call("POST", "/v1/settle", {"timeout_s": wait_s}, timeout_s=wait_s + SETTLE_EXTRA_S)
+
+
+def _flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are not None; those in ``scope`` are among them."""
+    return _not_none({**arguments, **arguments.get("scope", {}), "scope": None})
+
+
+def _container(value: Any) -> dict[str, Any] | list[Any]:
+    """A mapping or sequence as the type that orjson encodes."""
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def _not_none(values: Mapping[str, Any]) -> dict[str, Any]:

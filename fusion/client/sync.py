@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from functools import wraps
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from fusion.client import calls
 from fusion.client.address import TIMEOUT_S, BaseClient, Endpoint, endpoint_of
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone
 from fusion.local_server import CONNECT_S, Proven, Unsent
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
-    """The method of `Client` that sends the calls of ``build``."""
-
-    @wraps(build)
-    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.send(build(*args, **kwargs))
-
-    return method
 
 
 class Client(BaseClient):
@@ -36,34 +23,6 @@ class Client(BaseClient):
 
     _endpoint: Endpoint | None = None
     """where the server last answered"""
-
-    fuse = _method(calls.fuse)
-    compare = _method(calls.compare)
-    feedback = _method(calls.feedback)
-    labels = _method(calls.labels)
-    search = _method(calls.search)
-    do = _method(calls.do)
-    remember = _method(calls.remember)
-    memory = _method(calls.memory)
-    memories = _method(calls.memories)
-    document = _method(calls.document)
-    forget = _method(calls.forget)
-    backends = _method(calls.backends)
-    status = _method(calls.status)
-    receipt = _method(calls.receipt)
-    ready = _method(calls.ready)
-    health = _method(calls.health)
-    settle = _method(calls.settle)
-    forget_many = _method(calls.forget_many)
-    forgotten = _method(calls.forgotten)
-    undo = _method(calls.undo)
-    batches = _method(calls.batches)
-    sources = _method(calls.sources)
-    retire = _method(calls.retire)
-    flush_plan = _method(calls.flush_plan)
-    memory_search = _method(calls.memory_search)
-    memory_get = _method(calls.memory_get)
-    memory_append = _method(calls.memory_append)
 
     def send(self, call: Call[T]) -> T:
         """Send one request; send it again only if the first cannot have arrived."""

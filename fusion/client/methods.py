@@ -1,0 +1,72 @@
+"""The methods of both clients, one for each function of `calls`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from fusion.client import calls
+from fusion.client.calls import Call
+
+if TYPE_CHECKING:
+    from fusion.client.aio import AsyncClient
+    from fusion.client.sync import Client
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Method(Generic[P, T]):
+    """A method that sends what a function of `calls` builds. An asynchronous client returns a coroutine."""
+
+    def __init__(self, build: Callable[P, Call[T]]) -> None:
+        self._build = build
+
+    @overload
+    def __get__(self, client: None, kind: type) -> Callable[P, Call[T]]: ...
+    @overload
+    def __get__(self, client: Client, kind: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncClient, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Client | AsyncClient | None, kind: type) -> Callable[P, Any]:
+        if client is None:
+            return self._build
+
+        @wraps(self._build)
+        def method(*args: P.args, **kwargs: P.kwargs) -> T | Coroutine[Any, Any, T]:
+            return client.send(self._build(*args, **kwargs))
+
+        return method
+
+
+class Methods:
+    """The requests that a client can send."""
+
+    fuse = Method(calls.fuse)
+    compare = Method(calls.compare)
+    feedback = Method(calls.feedback)
+    labels = Method(calls.labels)
+    search = Method(calls.search)
+    do = Method(calls.do)
+    remember = Method(calls.remember)
+    memory = Method(calls.memory)
+    memories = Method(calls.memories)
+    document = Method(calls.document)
+    forget = Method(calls.forget)
+    backends = Method(calls.backends)
+    status = Method(calls.status)
+    receipt = Method(calls.receipt)
+    ready = Method(calls.ready)
+    health = Method(calls.health)
+    settle = Method(calls.settle)
+    forget_many = Method(calls.forget_many)
+    forgotten = Method(calls.forgotten)
+    undo = Method(calls.undo)
+    batches = Method(calls.batches)
+    sources = Method(calls.sources)
+    retire = Method(calls.retire)
+    flush_plan = Method(calls.flush_plan)
+    memory_search = Method(calls.memory_search)
+    memory_get = Method(calls.memory_get)
+    memory_append = Method(calls.memory_append)
