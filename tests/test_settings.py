@@ -7,10 +7,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from pydantic import BaseModel
@@ -22,7 +22,8 @@ from adapters.mem0.options import Options as Mem0Options
 from adapters.triples.options import Options as TriplesOptions
 from fusion.errors import SettingsError
 from fusion.home import config_root
-from fusion.settings import Chosen, Settings, load, new_file, toml_text
+from fusion.recipe import Recipe
+from fusion.settings import BackendSettings, Chosen, KeySettings, Settings, load, new_file, toml_text
 
 SHIPPED = config_root() / "fusion.toml"
 SAMPLE = config_root() / "sample" / "fusion.toml"
@@ -59,6 +60,25 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
     return list(value) if isinstance(value, tuple) else value
+
+
+def names_of(model: type[BaseModel]) -> Iterator[str]:
+    """The settings of a table and of the tables in it."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from names_of(field.annotation)
+        else:
+            yield name
+
+
+def test_every_setting_and_key_of_a_recipe_is_read_by_the_program() -> None:
+    """As an attribute or, by an adapter, as a key of its options."""
+    root = Path(__file__).parent.parent
+    source = "\n".join(file.read_text() for room in ("fusion", "adapters") for file in (root / room).rglob("*.py"))
+    parts = [get_type_hints(Recipe)[field.name] for field in fields(Recipe)]
+    keys = [field.name for part in parts if is_dataclass(part) for field in fields(part)]
+    names = {*names_of(Settings), *names_of(BackendSettings), *names_of(KeySettings), *keys}
+    assert [name for name in sorted(names) if not re.search(rf"[.\"]{name}\b", source)] == []
 
 
 class TestTheShippedFile:

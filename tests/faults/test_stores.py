@@ -226,7 +226,9 @@ class Moody(FakeEmbedder):
 
 
 @pytest.mark.row(
-    "A088", "the embedder is down: search by words at once, vectors when it is back; the missing ones are counted"
+    "A088",
+    "A100",
+    "the embedder is down: search by words at once, vectors when it is back; the missing ones are counted",
 )
 async def test_embedder_down(home: Path) -> None:
     """Found by its words at once, degraded and with the missing vectors counted; by its meaning when it is back."""

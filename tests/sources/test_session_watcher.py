@@ -181,3 +181,11 @@ async def test_sessions_are_followed_only_if_their_paths_are_set(agents: Path, t
             assert "hunter2" not in str(kept)
             assert (await fusion.memories(Scope(user_id="ben", audience="private")))["memories"] == []
             assert (await fusion.memories(Scope(user_id="ada", audience="group")))["memories"] == []
+
+
+async def test_the_settings_say_when_a_transcript_is_due(agents: Path, tmp_path: Path) -> None:
+    chosen = {"paths": [str(agents)], "delta_bytes": 7, "delta_lines": 8, "idle_s": 9}
+    plain = {"backends_only": True, "embedder": {"adapter": ""}}
+    plain["backends"] = {"memory": {"adapter": "adapters.inmemory:InMemory"}}
+    async with Gateway.open(load(home=tmp_path / "home", sessions=chosen, **plain)) as gateway:
+        assert gateway.session_watcher.delta == Delta(7, 8, 9)
