@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -102,7 +103,9 @@ class Receipts:
         self._swept = 0.0
         self._failing = False
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = asyncio.Lock()
+        self._flushing = asyncio.Lock()
+        self._lock = threading.Lock()
+        """held by each use of the database, which several threads share"""
         try:
             self._database = _opened(file)
         except sqlite3.DatabaseError:
@@ -128,7 +131,7 @@ class Receipts:
 
     async def flush(self) -> None:
         """Writes the waiting receipts. If that fails they keep waiting, and the log has one warning."""
-        async with self._lock:
+        async with self._flushing:
             batch = list(self._waiting.values())
             if not batch:
                 return
@@ -147,18 +150,19 @@ class Receipts:
         compress = zstandard.ZstdCompressor(level=1).compress
         rows = [(*row[:3], compress(row[3])) for row in batch]  # to a sixth, in less time than it saves in writing
         now = time.time()
-        self._database.execute("begin immediate")
-        try:
-            self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
-            if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
-                self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
-                self._swept = now
-            self._database.execute("commit")
-            self._bound()
-        except sqlite3.Error:
-            if self._database.in_transaction:
-                self._database.execute("rollback")
-            raise
+        with self._lock:
+            self._database.execute("begin immediate")
+            try:
+                self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
+                if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
+                    self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
+                    self._swept = now
+                self._database.execute("commit")
+                self._bound()
+            except sqlite3.Error:
+                if self._database.in_transaction:
+                    self._database.execute("rollback")
+                raise
 
     def _bound(self) -> None:
         """Drops the oldest receipts of a file that is too large, and frees its pages."""
@@ -195,10 +199,8 @@ class Receipts:
         return with_current_keys({**body, "candidates": rows_of(body["candidates"])})
 
     def _row(self, receipt_id: str, tenant: str) -> bytes | None:
-        found = self._database.execute(
-            "select body from receipt where receipt_id = ? and tenant = ? and at >= ?",
-            (receipt_id, tenant, time.time() - self._keep_s),
-        ).fetchone()
+        query = "select body from receipt where receipt_id = ? and tenant = ? and at >= ?"
+        found = self._first(query, (receipt_id, tenant, time.time() - self._keep_s))
         return zstandard.ZstdDecompressor().decompress(found[0]) if found else None
 
     async def kept(self, tenant: str) -> int:
@@ -207,16 +209,25 @@ class Receipts:
         return waiting + await asyncio.to_thread(self._count, tenant)
 
     def _count(self, tenant: str) -> int:
-        since = time.time() - self._keep_s
         query = "select count(*) from receipt where tenant = ? and at >= ?"
-        return int(self._database.execute(query, (tenant, since)).fetchone()[0])
+        found = self._first(query, (tenant, time.time() - self._keep_s))
+        return int(found[0]) if found else 0
+
+    def _first(self, query: str, values: Sequence[object]) -> tuple[Any, ...] | None:
+        with self._lock:
+            found: tuple[Any, ...] | None = self._database.execute(query, values).fetchone()
+            return found
 
     async def close(self) -> None:
         if self._writer is not None:
             self._writer.cancel()
             self._writer = None
         await self.flush()
-        self._database.close()
+        await asyncio.to_thread(self._shut)
+
+    def _shut(self) -> None:
+        with self._lock:
+            self._database.close()
 
 
 def _opened(file: Path) -> sqlite3.Connection:

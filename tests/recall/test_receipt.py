@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -113,6 +116,23 @@ async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     again = Receipts(file, keep_days=7)
     assert (await again.read("r1", "default"))["receipt_id"] == "r1"
     await again.close()
+
+
+async def test_receipts_are_read_while_others_are_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Reading in several threads never makes a write fail, not even one that shrinks the file."""
+    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7, max_bytes=100_000)
+
+    async def read(turn: int) -> None:
+        for number in range(40):
+            with suppress(NotFound):  # an old one may have made room
+                await receipts.read(f"r{turn}-{number}", "default")
+
+    for turn in range(20):
+        for number in range(40):
+            receipts.keep(Receipt(f"r{turn}-{number}", "default", time.time(), {"noise": os.urandom(1000).hex()}, {}))
+        await asyncio.gather(receipts.flush(), *(read(turn - 1) for _ in range(8)))
+    await receipts.close()
+    assert not caplog.messages
 
 
 async def test_what_cannot_be_written_waits_and_is_bounded(tmp_path: Path) -> None:
