@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from adapters.index.matrix import Matrix, quantised
@@ -39,7 +40,7 @@ def rows_file(identity: str) -> str:
 class Moving:
     """A move of the record at ``path`` to the model of this identity: begun, or taken up where it was left.
 
-    Errors are SQLite's and the system's. May be used from several threads, one at a time.
+    Errors are SQLite's and the system's. Thread-safe: closing waits for a portion that a cancelled caller left.
     """
 
     def __init__(self, path: Path, identity: str, dimensions: int) -> None:
@@ -53,38 +54,43 @@ class Moving:
             run("commit")
             file.unlink(missing_ok=True)
         self._matrix = Matrix(file, dimensions, identity)
+        self._lock = Lock()
         self._slot = -1
         self._added = 0
 
     def portion(self) -> list[tuple[int, str, str]]:
         """Slot, key and hash of some that are still to come; none when they all are there, or cannot be had now."""
-        found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
-        if not found and self._added:
-            # Entries that changed meanwhile.
-            self._slot, self._added = -1, 0
+        with self._lock:
             found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
-        if found:
-            self._slot = found[-1][0]
-        return found
+            if not found and self._added:
+                # Entries that changed meanwhile.
+                self._slot, self._added = -1, 0
+                found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
+            if found:
+                self._slot = found[-1][0]
+            return found
 
     def add(self, rows: Sequence[tuple[int, str, Floats]]) -> None:
         """Slot, hash of the text, and the vector that it has in the other model."""
         rows = sorted(rows, key=lambda row: row[0])
         slots = [slot for slot, _, _ in rows]
-        sums = self._matrix.write(slots, [1] * len(slots), [quantised(vector) for _, _, vector in rows])
-        self._database.execute("begin immediate")
-        self._database.executemany(
-            "insert or replace into moving values (?, ?, ?)",
-            [(slot, digest, sum_) for (slot, digest, _), sum_ in zip(rows, sums, strict=True)],
-        )
-        self._database.execute("commit")
-        self._added += len(rows)
+        with self._lock:
+            sums = self._matrix.write(slots, [1] * len(slots), [quantised(vector) for _, _, vector in rows])
+            self._database.execute("begin immediate")
+            self._database.executemany(
+                "insert or replace into moving values (?, ?, ?)",
+                [(slot, digest, sum_) for (slot, digest, _), sum_ in zip(rows, sums, strict=True)],
+            )
+            self._database.execute("commit")
+            self._added += len(rows)
 
     def counts(self) -> tuple[int, int]:
         """The number of vectors built, and of all."""
-        total, done = self._database.execute(_COUNTS).fetchone()
+        with self._lock:
+            total, done = self._database.execute(_COUNTS).fetchone()
         return done, total
 
     def close(self) -> None:
-        self._database.close()
-        self._matrix.close()
+        with self._lock:
+            self._database.close()
+            self._matrix.close()

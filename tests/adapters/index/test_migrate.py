@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from adapters.index import Entry, Index
+from adapters.index.matrix import Matrix
 from adapters.index.migrate import Moving
 from fusion.contract import Scope
 from fusion.errors import InvalidAnswer, ModelMissing
@@ -236,6 +239,38 @@ async def test_cut_off_before_the_last_step_it_opens_with_the_new_ones(tmp_path:
     assert not after.encoded
     assert (await found(index, 7))[0] == "k007"
     await index.close()
+
+
+class SlowMatrix(Matrix):
+    """A file of vectors whose write waits for the test."""
+
+    def __init__(self, path: Path, dimensions: int) -> None:
+        super().__init__(path, dimensions, "new@2")
+        self.writing, self.go_on = Event(), Event()
+
+    def write(self, slots: Sequence[int], tags: Sequence[int], vectors: Sequence[NDArray[np.int8]]) -> list[int]:
+        self.writing.set()
+        assert self.go_on.wait(60)
+        return super().write(slots, tags, vectors)
+
+
+async def test_closing_a_move_waits_for_a_portion_that_a_thread_still_adds(tmp_path: Path) -> None:
+    """A cancelled move closes its record while the thread of its last portion still writes: nothing is cut off."""
+    index = await opened(tmp_path, old())
+    await index.close()
+    moving = Moving(tmp_path / "vectors.sqlite", "new@2", 16)
+    moving._matrix.close()
+    moving._matrix = slow = SlowMatrix(tmp_path / "slow.i8", 16)
+    (slot, _, digest), *_ = moving.portion()
+    vector = (await new().embed(["word"]))[0]
+    with ThreadPoolExecutor(2) as threads:
+        adding = threads.submit(moving.add, [(slot, digest, vector)])
+        assert await asyncio.to_thread(slow.writing.wait, 60)
+        closing = threads.submit(moving.close)
+        wait([closing], timeout=0.2)  # long enough for a close that does not wait; the result is the same either way
+        slow.go_on.set()
+        adding.result(60)
+        closing.result(60)
 
 
 async def test_an_index_of_words_gets_its_first_vectors(tmp_path: Path) -> None:
