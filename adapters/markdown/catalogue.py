@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from shutil import rmtree
-from threading import Lock
 from typing import Any, Self
 
 import orjson
@@ -22,7 +21,7 @@ from adapters.markdown.files import Signature
 from fusion.contract import Hit, Moment, Place, Scope
 from fusion.errors import StoreDamaged
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import Connection, Database, Row, connect
+from fusion.store.sqlite import Connection, Database, Row
 
 _SCHEMA = """
 create table meta (name text primary key, value text not null) without rowid;
@@ -114,7 +113,7 @@ class ItemTable:
     step, for `Index.open`. ``hidden`` are the roots whose documents are kept but not found.
     """
 
-    def __init__(self, folder: Path, reading: str, database: Database, bulk: Connection) -> None:
+    def __init__(self, folder: Path, reading: str, database: Database) -> None:
         self.documents: dict[str, Known] = {}
         self.generation = 0
         self.stamp = ""
@@ -122,9 +121,7 @@ class ItemTable:
         self._folder = folder
         self._reading = reading
         self._database = database
-        self._bulk = bulk
         self._made: Made = {}  # of this generation
-        self._one_by_one = Lock()
         self._size = 0
 
     @classmethod
@@ -145,7 +142,7 @@ class ItemTable:
     @classmethod
     async def _opened(cls, folder: Path, reading: str) -> Self:
         database = await Database.open(folder / _FILE, (_SCHEMA,), fix=_FIX)
-        return cls(folder, reading, database, connect(folder / _FILE))
+        return cls(folder, reading, database)
 
     async def open_replacement(self) -> ItemTable:
         """An empty table, to replace this one once this is discarded."""
@@ -298,11 +295,9 @@ class ItemTable:
 
     async def close(self) -> None:
         await self._database.close()
-        self._bulk.close()
 
     def _rows(self, query: str, values: Sequence[object]) -> list[Row]:
-        with self._one_by_one:
-            return self._bulk.execute(query, values).fetchall()
+        return self._database.look(lambda db: db.execute(query, values).fetchall())
 
     async def _items(self, query: str, values: tuple[object, ...]) -> list[Item]:
         bodies = await self._database.read(lambda db: [row["body"] for row in db.execute(query, values)])

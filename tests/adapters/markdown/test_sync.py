@@ -19,7 +19,7 @@ from adapters.markdown.catalogue import Document, Item, ItemTable, keyed
 from adapters.markdown.files import Root, Unreadable, read
 from adapters.markdown.sync import MAX_CHANGED_PATHS
 from fusion.contract import Hit, Opening, Scope
-from fusion.errors import StoreFull
+from fusion.errors import BackendUnreachable, StoreFull
 from tests.adapters.markdown.test_backend import Clock, ask, captured, forever, remarks, texts
 from tests.fakes import FakeEmbedder
 
@@ -543,6 +543,17 @@ async def test_what_was_made_of_a_document_goes_with_it(tmp_path: Path) -> None:
     await table.change((), ["notes/a.md"])
     assert await said(one, now, two) == [None, None, None]
     await table.close()
+
+
+async def test_reading_all_entries_ends_when_the_table_is_closed(tmp_path: Path) -> None:
+    """A thread that reads them page by page gets the error of a closed store, and closing waits for its page."""
+    table = await ItemTable.open(tmp_path, "a reading")
+    await table.change([page(*(f"Cup {number}." for number in range(600)))], ())
+    entries = iter(table)
+    assert next(entries).text == "Cup 0."
+    await table.close()
+    with pytest.raises(BackendUnreachable, match="closed"):
+        list(entries)
 
 
 def full(table: ItemTable, pages: int) -> None:
