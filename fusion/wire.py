@@ -1,7 +1,7 @@
 """The replies of the HTTP API, declared once as typed dictionaries of their JSON.
 
 The client returns them, the command line prints them, and the OpenAPI document describes them. Requests are declared in
-`fusion.doors.http.schemas`. `Hit`, `Moment` and `Place` are the JSON of the classes of that name in `fusion.contract`.
+`fusion.doors.schemas`. `Hit`, `Moment` and `Place` are the JSON of the classes of that name in `fusion.contract`.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
     from itertools import chain
 
     from fusion.contract import Scope
-    from fusion.doors.cli.ingest import batches
+    from fusion.doors.memory_batches import batches
     from fusion.sources.files import Skip
     from fusion.sources.offsets import ReadOffsets
     from fusion.sources.readers import read_session
@@ -195,7 +195,7 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
 
 def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:
     """Send a batch. A refused batch is halved until the refused turn is alone; that turn is left out."""
-    from fusion.doors.cli.ingest import wire_form
+    from fusion.doors.memory_batches import wire_form
 
     try:
         memory.remember([wire_form(turn) for turn in batch], reader=reader)

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from fusion.client import calls as client
+from fusion.doors import schemas
 from fusion.doors.cli import ask, look, measure, remember
-from fusion.doors.http import schemas
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from benchmarks.datasets import Corpus, DataError, Item
 from benchmarks.fill_stores import count_split
 from fusion.contract import Place, Scope
-from fusion.doors.cli.ingest import BATCH_BYTES, Tally, wire_form
+from fusion.doors.cli.ingest import Tally
+from fusion.doors.memory_batches import BATCH_BYTES, wire_form
 from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory
 from fusion.sources.readers import read
 from fusion.sources.split import MAX_TEXT_BYTES, is_too_long, split

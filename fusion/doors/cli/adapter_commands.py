@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -24,10 +24,12 @@ from typer.core import TyperGroup
 from fusion.doors.cli.command import Owner, Target, as_command
 from fusion.doors.cli.connect import print_json, settings_of
 from fusion.doors.cli.usage import OneLine
+from fusion.doors.memory_batches import BATCH_BYTES
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.extension import Lines, RendersResult, Verb
 from fusion.gateway.extensions import has_verbs, verbs_of
 from fusion.home import config_root, locate_home
+from fusion.lib.batched import batched
 from fusion.lib.did_you_mean import nearest
 from fusion.trust import require
 
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from fusion.client import AsyncClient
 
 PANEL = "Backends"
-BATCH_BYTES = 200_000
-"""most bytes of lines in one request; by default the server accepts 262,144 bytes of body"""
 BATCH_LINES = 500
 
 
@@ -212,15 +212,10 @@ def _in_batches(arguments: Mapping[str, Any], files: str | None) -> Iterator[dic
     if str(path) != "-" and not path.is_file():
         raise NotFound(f"There is no file {path}.")
     with sys.stdin if str(path) == "-" else path.open(encoding="utf-8") as file:
-        batch: list[str] = []
-        size = 0
-        for line in chain(file, [""]):
-            if batch and (not line or len(batch) == BATCH_LINES or size + len(line.encode()) > BATCH_BYTES):
-                yield {**given, files: batch}
-                batch, size = [], 0
-            if line.strip():
-                batch.append(line.rstrip("\n"))
-                size += len(line.encode()) + 16  # the quotes and escapes around it
+        lines = (line.rstrip("\n") for line in file if line.strip())
+        # 16 bytes: the quotes and escapes around a line
+        for batch in batched(lines, lambda line: len(line.encode()) + 16, most=BATCH_LINES, most_bytes=BATCH_BYTES):
+            yield {**given, files: batch}
 
 
 async def _do(

@@ -13,17 +13,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from typing_extensions import TypedDict
 
 from fusion.doors.cli.ingest_retire import WholeFiles
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.progress import bars, on_stderr, spoken_in_lines
+from fusion.doors.memory_batches import batches, wire_form
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.lib.clean import clean
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
@@ -36,12 +35,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from fusion.client import AsyncClient
-    from fusion.contract import Place, Scope
+    from fusion.contract import Scope
     from fusion.ingest.intake import NewMemory
 
-BATCH = 100
-BATCH_BYTES = 200_000
-"""most bytes of a request's body; by default the server accepts 262,144, and a refused batch is halved"""
 LOOK_S = 2.0
 """between two questions about the progress of the backends"""
 SAY_S = 5.0
@@ -334,24 +330,6 @@ def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMe
             yield item
 
 
-def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
-    """Batches of at most `BATCH` memories and `BATCH_BYTES` bytes of JSON; a larger memory is alone in its batch.
-
-    Reads one memory beyond each batch before it yields it, which bookmarks rely on.
-    """
-    batch: list[NewMemory] = []
-    total = 0
-    for memory in memories:
-        grown = len(orjson.dumps(wire_form(memory))) + 1
-        if batch and (len(batch) == BATCH or total + grown > BATCH_BYTES):
-            yield batch
-            batch, total = [], 0
-        batch.append(memory)
-        total += grown
-    if batch:
-        yield batch
-
-
 async def _send(
     client: AsyncClient, batch: Sequence[NewMemory], run: str, reader: str | None
 ) -> list[Mapping[str, Any]]:
@@ -397,34 +375,6 @@ async def _settle(client: AsyncClient, bars: Progress, patience_s: float) -> boo
             return True
         if time.monotonic() > until:
             return False
-
-
-def wire_form(memory: NewMemory) -> dict[str, Any]:
-    """A memory as `POST /v1/memories` takes it."""
-    found: dict[str, Any] = {
-        "text": memory.text,
-        **{str(dimension): value for dimension, value in memory.scope.named().items()},
-        "project": memory.scope.project,
-        "audience": memory.scope.audience,
-        "kind": memory.kind,
-        "raw_kind": memory.raw_kind,
-        "speaker": memory.speaker,
-        "at": None if memory.at is None else asdict(memory.at),
-        "source": memory.source,
-        "revision": memory.revision,
-        "origin": memory.origin,
-        "valid_from": memory.valid_from,
-        "valid_to": memory.valid_to,
-        "supersedes": memory.supersedes,
-        **_where(memory.place),
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _where(place: Place | None) -> dict[str, Any]:
-    if place is None:
-        return {}
-    return {"document": place.document, "position": place.start, "end": place.end, "unit": place.unit}
 
 
 def place_of(memory: NewMemory) -> str:

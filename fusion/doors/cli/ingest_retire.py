@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from fusion.doors.memory_batches import BATCH_BYTES
 from fusion.journal.retire import MAX_KEPT
+from fusion.lib.batched import batched
 from fusion.sources.files import is_there
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from fusion.sources.offsets import ReadOffset, ReadOffsets
 
 PAGE = 1000
-BATCH_BYTES = 200_000
-"""of a request's body"""
 
 
 class WholeFiles:
@@ -62,7 +62,9 @@ class WholeFiles:
         owner: Mapping[str, str] = {str(dimension): value for dimension, value in scope.named().items()}
         gone = [source async for source in self._gone(client, paths, owner)]
         retired = 0
-        for batch in _batches({**self._kept, **dict.fromkeys(gone, ())}):
+        kept = {**self._kept, **dict.fromkeys(gone, ())}
+        files = (part for source, revisions in kept.items() for part in _parts(source, sorted(set(revisions))))
+        for batch in batched(files, lambda file: len(orjson.dumps(file)) + 1, most=MAX_KEPT, most_bytes=BATCH_BYTES):
             retired += (await client.retire(batch, dry_run=dry_run, reader=reader, **owner))["retired"]
         return retired
 
@@ -81,22 +83,6 @@ class WholeFiles:
                 if len(page) < PAGE:
                     break
                 after = page[-1]["source"]
-
-
-def _batches(kept: Mapping[str, Sequence[str]]) -> Iterator[list[dict[str, Any]]]:
-    """The files with what they keep, in requests that a server accepts."""
-    batch: list[dict[str, Any]] = []
-    total = 0
-    for source, revisions in kept.items():
-        for file in _parts(source, sorted(set(revisions))):
-            grown = len(orjson.dumps(file)) + 1
-            if batch and (total + grown > BATCH_BYTES or len(batch) == MAX_KEPT):
-                yield batch
-                batch, total = [], 0
-            batch.append(file)
-            total += grown
-    if batch:
-        yield batch
 
 
 def _parts(source: str, revisions: Sequence[str], part: str = "") -> Iterator[dict[str, Any]]:

@@ -93,8 +93,8 @@ def mcp(
     """
     import asyncio
 
-    from fusion.doors.http.schemas import Scoped, in_query
-    from fusion.doors.mcp.server import serve_stdio
+    from fusion.doors.mcp_stdio import serve_stdio
+    from fusion.doors.schemas import Scoped, in_query
 
     given = {**owner.ids(), "project": project, "audience": audience}
     fixed = {name: value for name, value in given.items() if value is not None}

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,7 +20,7 @@ from starlette.types import Scope as Connection
 import fusion as package
 from fusion import problem
 from fusion.contract import Scope
-from fusion.doors.http import validation
+from fusion.doors import validation
 from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
@@ -99,9 +98,14 @@ class Mcp:
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if self._mcp is None:
-            module = await asyncio.to_thread(importlib.import_module, "fusion.doors.mcp.server")
-            self._mcp = cast("ASGIApp", module.http_app(self._app))
+            self._mcp = await asyncio.to_thread(_mcp_app, self._app)
         await self._mcp(scope, receive, send)
+
+
+def _mcp_app(app: ASGIApp) -> ASGIApp:
+    from fusion.doors.mcp.server import http_app
+
+    return http_app(app)
 
 
 async def on_error(request: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope
 
 from fusion import problem
-from fusion.doors.http import schemas, validation
+from fusion.doors import schemas, validation
 from fusion.doors.http.encode import encode
 from fusion.errors import NotFound
 

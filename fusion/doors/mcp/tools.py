@@ -17,8 +17,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from fusion import wire
 from fusion.client import AsyncClient
 from fusion.contract import Audience, Kind
+from fusion.doors import schemas
 from fusion.doors.compat import openclaw
-from fusion.doors.http import schemas
 from fusion.doors.mcp.results import (
     Citation,
     ForgetResult,

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from fusion.client import AsyncClient
 from fusion.contract import KINDS, Moment, Place, Scope
-from fusion.doors.cli.ingest import BATCH, BATCH_BYTES, batches, ingest, wire_form
+from fusion.doors.cli.ingest import ingest
 from fusion.doors.cli.ingest_retire import WholeFiles
 from fusion.doors.http.encode import encode
-from fusion.doors.http.schemas import MemoryBody
+from fusion.doors.memory_batches import BATCH, BATCH_BYTES, batches, wire_form
+from fusion.doors.schemas import MemoryBody
 from fusion.errors import Overloaded, StoreBusy, StoreFull
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 import adapters
+from fusion.doors import schemas
 from fusion.doors.cli.app import app
-from fusion.doors.http import schemas
 from fusion.doors.http.app import create_app
 from fusion.doors.mcp.server import tools_server
 from fusion.doors.mcp.tools import Caller

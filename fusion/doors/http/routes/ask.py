@@ -11,15 +11,8 @@ from fastapi.responses import Response
 
 from fusion import wire
 from fusion.contract import Hit
-from fusion.doors.http import schemas
-from fusion.doors.http.routing import (
-    Context,
-    InQuery,
-    problems,
-    reply,
-    router,
-    while_connected,
-)
+from fusion.doors import schemas
+from fusion.doors.http.routing import Context, InQuery, problems, reply, router, while_connected
 from fusion.errors import NobodyAnswered
 
 if TYPE_CHECKING:

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi.responses import Response
 
 from fusion import wire
-from fusion.doors.http import schemas
-from fusion.doors.http.routing import (
-    Context,
-    InQuery,
-    Reference,
-    checked_ref,
-    problems,
-    reply,
-    router,
-)
-
-if TYPE_CHECKING:
-    pass
+from fusion.doors import schemas
+from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router
 
 
 @router.get("/v1/feedback", response_model=wire.Labels)

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import Body, Header
 from fastapi.responses import Response
 
 from fusion import wire
-from fusion.doors.http import schemas
-from fusion.doors.http.routing import (
-    Context,
-    InQuery,
-    Reference,
-    checked_ref,
-    problems,
-    reply,
-    router,
-)
+from fusion.doors import schemas
+from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router
 from fusion.errors import BadInput
 from fusion.ingest.claims import unread
 from fusion.ingest.intake import Replayed
 from fusion.trust.token import READER, READER_HEADER, is_reader
-
-if TYPE_CHECKING:
-    pass
 
 
 @router.get("/v1/memories", response_model=wire.Memories)

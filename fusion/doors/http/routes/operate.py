@@ -6,27 +6,17 @@ import contextlib
 import os
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
 
 import fusion as package
 from fusion import wire
-from fusion.doors.http import schemas
-from fusion.doors.http.routing import (
-    Context,
-    Name,
-    problems,
-    reply,
-    router,
-    while_connected,
-)
+from fusion.doors import schemas
+from fusion.doors.http.routing import Context, Name, problems, reply, router, while_connected
 from fusion.doors.http.streaming import NDJSON, no_lines, no_progress, streamed
 from fusion.trust.token import CHALLENGE, PROOF
-
-if TYPE_CHECKING:
-    pass
 
 
 @router.get("/v1/backends", response_model=wire.Backends)

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from fusion import wire
+from fusion.doors import schemas
 from fusion.doors.compat import openclaw
-from fusion.doors.http import schemas
-from fusion.doors.http.routing import (
-    Context,
-    checked_ref,
-    problems,
-    reply,
-    router,
-    while_connected,
-)
+from fusion.doors.http.routing import Context, checked_ref, problems, reply, router, while_connected
 from fusion.errors import NobodyAnswered, NotFound
 from fusion.gateway import memory_flush
 from fusion.lib.budget import clip
 from fusion.recall.document import MAX_CHARS
-
-if TYPE_CHECKING:
-    pass
 
 
 @router.post("/v1/tools/memory_search", response_model=wire.ToolSearchReply)

@@ -29,7 +29,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
-from fusion.doors.http.validation import MANY, ONE, content_of, explain, refuse_duplicates
+from fusion.doors.validation import MANY, ONE, content_of, explain, refuse_duplicates
 from fusion.errors import BadInput, TooLarge
 from fusion.extension import Verb
 from fusion.gateway.memory_flush import Access, Context, Rules, Trigger

@@ -1,0 +1,55 @@
+"""Memories that were read from files, in batches as `POST /v1/memories` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fusion.lib.batched import batched
+
+if TYPE_CHECKING:
+    from fusion.contract import Place
+    from fusion.ingest.intake import NewMemory
+
+BATCH = 100
+BATCH_BYTES = 200_000
+"""most bytes of a request's body; by default the server accepts 262,144, and a refused batch is halved"""
+
+
+def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:
+    """Batches for one request each.
+
+    Reads one memory beyond each batch before it yields it, which bookmarks rely on.
+    """
+    return batched(memories, lambda one: len(orjson.dumps(wire_form(one))) + 1, most=BATCH, most_bytes=BATCH_BYTES)
+
+
+def wire_form(memory: NewMemory) -> dict[str, Any]:
+    """A memory as `POST /v1/memories` takes it."""
+    found: dict[str, Any] = {
+        "text": memory.text,
+        **{str(dimension): value for dimension, value in memory.scope.named().items()},
+        "project": memory.scope.project,
+        "audience": memory.scope.audience,
+        "kind": memory.kind,
+        "raw_kind": memory.raw_kind,
+        "speaker": memory.speaker,
+        "at": None if memory.at is None else asdict(memory.at),
+        "source": memory.source,
+        "revision": memory.revision,
+        "origin": memory.origin,
+        "valid_from": memory.valid_from,
+        "valid_to": memory.valid_to,
+        "supersedes": memory.supersedes,
+        **_where(memory.place),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _where(place: Place | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    return {"document": place.document, "position": place.start, "end": place.end, "unit": place.unit}
