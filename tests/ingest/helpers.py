@@ -1,15 +1,21 @@
-"""Fakes for tests of the write path: stores with scripted faults, a clock that stands still, and short events."""
+"""Fakes for tests of the write path: stores with scripted faults, a clock that a test advances, and short events."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from fusion.contract import KINDS, Captured, Event, Features, Forgotten, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import InvalidAnswer
+from fusion.ingest.deliver import Deliverer
+from fusion.ingest.forget import ForgetRequest, ForgetResult, Forgetter, Preview, Purge
+from fusion.journal import Journal, external_refs
+from fusion.journal.external_refs import ExternalItem
+from fusion.journal.listing import Criteria
 from fusion.lib.ids import uuid7
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -65,7 +71,7 @@ class FakeStore:
         self.asked.append(query)
         if self.fault is not None:
             raise self.fault
-        kept = [Hit.of(captured.event, f"shelf-{event_id}") for event_id, captured in self.kept.items()]
+        kept = [Hit.of(captured.event, f"store-{event_id}") for event_id, captured in self.kept.items()]
         return [hit for hit in (*kept, *self.own.values()) if query.scope.admits(hit.scope)][: query.limit]
 
     def accepts(self, event: Event) -> bool:
@@ -84,7 +90,7 @@ class FakeStore:
         if self.gate is not None:
             self.reached.set()
             await self.gate.wait()
-        return [(f"shelf-{captured.event.event_id}",) for captured in batch]
+        return [(f"store-{captured.event.event_id}",) for captured in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         self.asked_to_forget[event_id] += 1
@@ -172,3 +178,59 @@ class FakeClock:
         for until, done in self._sleepers:
             if until <= self.time and not done.done():
                 done.set_result(None)
+
+
+@asynccontextmanager
+async def forgetting(
+    journal: Journal, time: FakeClock | None = None, purge: Purge | None = None, **stores: Any
+) -> AsyncIterator[tuple[Forgetter, Deliverer]]:
+    """A forgetter and the deliverer of its stores, after everything in the journal was delivered."""
+    time = time or FakeClock()
+    deliverer = Deliverer(journal, stores, clock=time.now, sleep=time.sleep)
+    await deliverer.start()
+    try:
+        await deliverer.settle()
+        yield Forgetter(journal, deliverer, purge), deliverer
+    finally:
+        await deliverer.close()
+
+
+class KeepingStore:
+    """A store that cannot delete."""
+
+    features = FakeStore.features
+
+    def __init__(self) -> None:
+        self.store = FakeStore()
+
+    open = FakeStore.open
+    search = FakeStore.search
+    close = FakeStore.close
+
+    def accepts(self, event: Event) -> bool:
+        return True
+
+    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+        return await self.store.remember(batch)
+
+
+async def no_previews(query: str, scope: Scope) -> list[Preview]:
+    """A recall that finds nothing."""
+    return []
+
+
+async def request(forgetter: Forgetter, recall: Any = no_previews, scope: Scope = ME, **fields: Any) -> ForgetResult:
+    """Send a request to forget; ``fields`` are its fields and those of its criteria."""
+    criteria = {k: fields.pop(k) for k in ("source", "document", "after", "before", "recorded") if k in fields}
+    return await forgetter.request(ForgetRequest(scope, criteria=Criteria(**criteria), **fields), recall)
+
+
+THEIRS = Hit("n7", "The spare key is under the third flower pot.", Scope(user_id="ana"))
+
+
+async def store_external(
+    journal: Journal, hit: Hit = THEIRS, backend: str = "store", ref: str = "xabcdefghij", scope: Scope = ME
+) -> str:
+    """Give an external item a ref, as an answer that showed it does."""
+    await journal.write(external_refs.store_items, [ExternalItem(ref, backend, hit, scope)], START)
+    return ref

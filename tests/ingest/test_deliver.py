@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +15,6 @@ from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
 from fusion.journal.outbox import Due
 from tests.ingest.helpers import ME, START, FakeClock, FakeStore, Reading, event
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    opened = await Journal.open(tmp_path / "journal.sqlite")
-    yield opened
-    await opened.close()
 
 
 @asynccontextmanager
@@ -65,10 +56,10 @@ async def test_stated_fields_reach_every_store_and_are_deleted_with_the_memory(j
     (kept,) = await append(journal, "tea", stated=said)
     await journal.close()
     journal = await Journal.open(tmp_path / "journal.sqlite")
-    shelf = FakeStore()
-    async with delivering(journal, shelf=shelf) as deliverer:
+    store = FakeStore()
+    async with delivering(journal, store=store) as deliverer:
         await deliverer.settle()
-    assert [one.event.stated for one in shelf.kept.values()] == [said]
+    assert [one.event.stated for one in store.kept.values()] == [said]
     await journal.forget([kept.ref], kept.event.scope)
     await journal.close()
     assert all(b"marzipan" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite*"))
@@ -77,32 +68,32 @@ async def test_stated_fields_reach_every_store_and_are_deleted_with_the_memory(j
 @pytest.mark.feature("new statements are delivered before a folder that is being read in")
 async def test_urgent_memories_are_delivered_before_an_ingested_folder(journal):
     """A thousand sections wait for a store; a memory that comes meanwhile is delivered next."""
-    shelf = FakeStore()
-    shelf.gate = asyncio.Event()
-    async with delivering(journal, shelf=shelf) as deliverer:
+    store = FakeStore()
+    store.gate = asyncio.Event()
+    async with delivering(journal, store=store) as deliverer:
         intake = Intake(journal, deliverer)
         sections = [
             NewMemory(f"Section {n}", ME, source="file:/a.md", origin="import") for n in range(5 * BATCH_EVENTS)
         ]
         for first in range(0, len(sections), BATCH_EVENTS):
             await intake.remember(sections[first : first + BATCH_EVENTS], batch="run")
-        await shelf.reached.wait()
+        await store.reached.wait()
         await intake.remember([NewMemory("Tea is at four.", ME)])
-        shelf.gate.set()
+        store.gate.set()
         await deliverer.settle()
-    position = next(n for n, texts in enumerate(shelf.received) if "Tea is at four." in texts)
-    assert (position, shelf.received[position]) == (1, ("Tea is at four.",))
-    assert len(shelf.texts) == 5 * BATCH_EVENTS + 1
+    position = next(n for n, texts in enumerate(store.received) if "Tea is at four." in texts)
+    assert (position, store.received[position]) == (1, ("Tea is at four.",))
+    assert len(store.texts) == 5 * BATCH_EVENTS + 1
 
 
 async def test_events_that_a_store_declines_are_not_delivered(journal):
     """A declined kind costs neither the others nor a second question."""
-    shelf = FakeStore(declines=["turn"])
+    store = FakeStore(declines=["turn"])
     await append(journal, "a note")
     await append(journal, "a turn", first=1, kind="turn")
-    async with delivering(journal, shelf=shelf) as deliverer:
+    async with delivering(journal, store=store) as deliverer:
         await deliverer.settle()
-        assert shelf.received == [("a note",)]
+        assert store.received == [("a note",)]
         assert await deliverer.backlog() == {}
 
 
@@ -115,12 +106,12 @@ async def test_capture_runs_once_per_event_for_all_stores(journal):
         looks[one.text] += 1
         return Extraction(kind="decision")
 
-    shelves = {name: FakeStore() for name in ("one", "two", "three")}
+    stores = {name: FakeStore() for name in ("one", "two", "three")}
     await append(journal, "a", "b")
-    async with delivering(journal, extract=extract, **shelves) as deliverer:
+    async with delivering(journal, extract=extract, **stores) as deliverer:
         await deliverer.settle()
     assert looks == {"a": 1, "b": 1}
-    assert all(c.extraction.kind == "decision" for shelf in shelves.values() for c in shelf.kept.values())
+    assert all(c.extraction.kind == "decision" for store in stores.values() for c in store.kept.values())
 
 
 @pytest.mark.row("A044", "every backend gets every event, in order, until it acknowledges")
@@ -149,10 +140,10 @@ async def test_a_backend_that_was_down_catches_up_without_delaying_others(journa
 
 async def test_delivery_waits_as_long_as_a_backend_asks(journal):
     """Retry-After of 90 s is longer than the pause that would be due (½ s), so it is what is slept."""
-    time, shelf = FakeClock(), FakeStore()
-    shelf.fault = RateLimited("slow down", retry_after_s=90)
+    time, store = FakeClock(), FakeStore()
+    store.fault = RateLimited("slow down", retry_after_s=90)
     await append(journal, "one")
-    async with delivering(journal, time, shelf=shelf):
+    async with delivering(journal, time, store=store):
         await time.asleep(1)
         assert time.slept == [90]
 
@@ -160,40 +151,40 @@ async def test_delivery_waits_as_long_as_a_backend_asks(journal):
 @pytest.mark.parametrize("fault", [BackendUnreachable("x"), HttpStatus("x", 503), OSError("x"), TimeoutError()])
 async def test_a_fault_of_the_backend_does_not_count_against_an_event(journal, fault):
     """However often it fails, nothing is given up, and the batch is not taken apart."""
-    time, shelf = FakeClock(), FakeStore()
-    shelf.fault = fault
+    time, store = FakeClock(), FakeStore()
+    store.fault = fault
     await append(journal, "one", "two")
-    async with delivering(journal, time, shelf=shelf) as deliverer:
+    async with delivering(journal, time, store=store) as deliverer:
         for tries in range(1, MAX_ATTEMPTS + 5):
             await time.asleep(tries)
             time.pass_by(time.slept[-1])
-        assert set(shelf.received) == {("one", "two")}
-        assert await deliverer.backlog() == {"shelf": 2}
+        assert set(store.received) == {("one", "two")}
+        assert await deliverer.backlog() == {"store": 2}
 
 
 @pytest.mark.feature("an event that one backend rejects delays no other")
 async def test_a_rejected_event_does_not_delay_the_others(journal):
     """It rejects one of 16: 15 are there at once, in a few calls; later events are delivered at once, too."""
-    time, shelf = FakeClock(), FakeStore(refuses=["turn 5"])
+    time, store = FakeClock(), FakeStore(refuses=["turn 5"])
     texts = [f"turn {n}" for n in range(16)]
     await append(journal, *texts)
-    async with delivering(journal, time, shelf=shelf) as deliverer:
+    async with delivering(journal, time, store=store) as deliverer:
         await deliverer.settle()
-        assert sorted(shelf.texts) == sorted(set(texts) - {"turn 5"})
+        assert sorted(store.texts) == sorted(set(texts) - {"turn 5"})
         # All 16, then two halves a level: 16 → 8 → 4 → 2 → 1.
-        assert len(shelf.received) == 1 + 2 * 4
+        assert len(store.received) == 1 + 2 * 4
         await append(journal, "later", first=100)
         deliverer.wake()
         await deliverer.settle()
-        assert "later" in shelf.texts
-        assert await deliverer.backlog() == {"shelf": 1}
+        assert "later" in store.texts
+        assert await deliverer.backlog() == {"store": 1}
 
 
 async def test_a_rejected_event_is_retried_then_given_up_until_the_next_start(journal):
     """24 tries, longer and longer apart, make a day; the next start, maybe of a better program, tries again."""
-    time, shelf = FakeClock(), FakeStore(refuses=["bad"])
+    time, store = FakeClock(), FakeStore(refuses=["bad"])
     await append(journal, "good", "bad")
-    async with delivering(journal, time, shelf=shelf) as deliverer:
+    async with delivering(journal, time, store=store) as deliverer:
         for tries in range(1, MAX_ATTEMPTS):
             await time.asleep(tries)
             time.pass_by(time.slept[-1])
@@ -202,11 +193,11 @@ async def test_a_rejected_event_is_retried_then_given_up_until_the_next_start(jo
             deliverer.wake()
             await deliverer.settle()
         assert sum(time.slept) > 0.8 * 20 * 3600
-        assert shelf.received.count(("bad",)) == MAX_ATTEMPTS
-    shelf.refuses.clear()
-    async with delivering(journal, time, shelf=shelf) as deliverer:
+        assert store.received.count(("bad",)) == MAX_ATTEMPTS
+    store.refuses.clear()
+    async with delivering(journal, time, store=store) as deliverer:
         await deliverer.settle()
-        assert shelf.texts == ["good", "bad"]
+        assert store.texts == ["good", "bad"]
 
 
 async def test_a_bug_in_one_adapter_ends_neither_its_deliveries_nor_anothers(journal):
@@ -234,25 +225,25 @@ class Miscounting(FakeStore):
 async def test_an_acknowledgement_of_wrong_length_is_invalid(journal):
     """A reply for fewer events than were delivered is invalid."""
     await append(journal, "one", "two")
-    async with delivering(journal, shelf=Miscounting()) as deliverer:
+    async with delivering(journal, store=Miscounting()) as deliverer:
         await deliverer.settle()
-        assert await deliverer.backlog() == {"shelf": 2}
+        assert await deliverer.backlog() == {"store": 2}
 
 
 @pytest.mark.row("A044", "a crash between a delivery and its record is harmless")
 async def test_a_crash_between_the_store_and_the_outbox_repeats_the_delivery(journal):
     """The event is delivered again after the restart, and is there once."""
-    shelf = FakeStore()
-    shelf.gate = asyncio.Event()
+    store = FakeStore()
+    store.gate = asyncio.Event()
     await append(journal, "one", "two")
-    async with delivering(journal, shelf=shelf):
-        await shelf.reached.wait()
-    assert await journal.backlog() == {"shelf": 2}
-    shelf.gate = None
-    async with delivering(journal, shelf=shelf) as deliverer:
+    async with delivering(journal, store=store):
+        await store.reached.wait()
+    assert await journal.backlog() == {"store": 2}
+    store.gate = None
+    async with delivering(journal, store=store) as deliverer:
         await deliverer.settle()
-    assert shelf.received == [("one", "two")] * 2
-    assert shelf.texts == ["one", "two"]
+    assert store.received == [("one", "two")] * 2
+    assert store.texts == ["one", "two"]
     assert await journal.backlog() == {}
 
 
@@ -275,18 +266,18 @@ async def test_a_backend_that_joins_later_gets_what_was_there_before(journal):
 
 async def test_an_event_forgotten_during_its_delivery_is_deleted_in_the_backend(journal):
     """The mark in the outbox sees the tombstone: the store is asked to delete the native ids that it just returned."""
-    shelf = FakeStore()
-    shelf.gate = asyncio.Event()
+    store = FakeStore()
+    store.gate = asyncio.Event()
     (stored,) = await append(journal, "in flight")
-    async with delivering(journal, shelf=shelf) as deliverer:
-        await shelf.reached.wait()
+    async with delivering(journal, store=store) as deliverer:
+        await store.reached.wait()
         await journal.forget([stored.ref], ME)
-        gate, shelf.gate = shelf.gate, None
+        gate, store.gate = store.gate, None
         gate.set()
-        await shelf.until([])
+        await store.until([])
         await deliverer.settle()
         assert await deliverer.backlog() == {}
-        assert shelf.native_ids[stored.event.event_id] == (f"shelf-{stored.event.event_id}",)
+        assert store.native_ids[stored.event.event_id] == (f"store-{stored.event.event_id}",)
 
 
 @pytest.mark.feature(
@@ -294,15 +285,15 @@ async def test_an_event_forgotten_during_its_delivery_is_deleted_in_the_backend(
 )
 async def test_an_event_forgotten_before_its_delivery_is_not_delivered(journal):
     """Read as due, forgotten everywhere, then delivered: after a crash before the mark the store would keep it."""
-    shelf = FakeStore()
-    deliverer = Deliverer(journal, {"shelf": shelf})
-    await journal.outbox.register(["shelf"])
+    store = FakeStore()
+    deliverer = Deliverer(journal, {"store": store})
+    await journal.outbox.register(["store"])
     one, two = await append(journal, "one", "two")
-    due = await journal.outbox.due("shelf", START, 9)
+    due = await journal.outbox.due("store", START, 9)
     [deletion] = (await journal.forget([one.ref], ME))[one.ref]
-    await deliverer.delete("shelf", [Due(due[0].seq, deletion.record.event, 0)])
-    await deliverer._deliver("shelf", due)
-    assert shelf.received == [("two",)]
-    assert shelf.texts == ["two"]
+    await deliverer.delete("store", [Due(due[0].seq, deletion.record.event, 0)])
+    await deliverer._deliver("store", due)
+    assert store.received == [("two",)]
+    assert store.texts == ["two"]
     assert await journal.backlog() == {}
     assert (await journal.find(two.ref, ME)).event.text == "two"

@@ -43,10 +43,10 @@ def answer(*texts: str, **fields: object) -> str:
 
 @dataclass
 class Home:
-    """A journal, a shelf, and a model that distils what is remembered."""
+    """A journal, a store, and a model that distils what is remembered."""
 
     journal: Journal
-    shelf: FakeStore
+    store: FakeStore
     time: FakeClock
     deliverer: Deliverer
     distiller: Distiller
@@ -74,20 +74,20 @@ class Home:
 
     @property
     def made(self) -> list[Event]:
-        return [c.event for c in self.shelf.kept.values() if c.event.source == SOURCE]
+        return [c.event for c in self.store.kept.values() if c.event.source == SOURCE]
 
 
 @asynccontextmanager
 async def home(folder: Path, model: FakeModel, time: FakeClock | None = None) -> AsyncIterator[Home]:
     time = time or FakeClock()
     journal = await Journal.open(folder / "journal.sqlite")
-    shelf = FakeStore()
-    deliverer = Deliverer(journal, {"shelf": shelf}, clock=time.now, sleep=time.sleep)
+    store = FakeStore()
+    deliverer = Deliverer(journal, {"store": store}, clock=time.now, sleep=time.sleep)
     distiller = Distiller(journal, deliverer, model, quiet_s=QUIET_S, clock=time.now, sleep=time.sleep)
     await deliverer.start()
     distiller.start()
     try:
-        yield Home(journal, shelf, time, deliverer, distiller, Intake(journal, deliverer, time.now, distiller), model)
+        yield Home(journal, store, time, deliverer, distiller, Intake(journal, deliverer, time.now, distiller), model)
     finally:
         await distiller.close()
         await deliverer.close()
@@ -108,7 +108,7 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
     async with home(tmp_path, model) as at:
         ids = await at.say(*LONG)
         await at.settle()
-        assert at.shelf.texts == list(LONG)  # delivered at once
+        assert at.store.texts == list(LONG)  # delivered at once
         assert model.asked == []
         await at.later(QUIET_S - 1)
         assert model.asked == []
@@ -117,7 +117,7 @@ async def test_a_conversation_becomes_memories(tmp_path: Path):
         (made,) = at.made
         assert (made.text, made.kind, made.derived_from) == ("Ana lives in Lisbon.", "fact", tuple(ids))
         assert (made.scope, made.origin, made.speaker) == (Scope(user_id="ana"), "system", None)
-        learnt = at.shelf.kept[made.event_id].extraction
+        learnt = at.store.kept[made.event_id].extraction
         assert (learnt.confidence, learnt.facts) == (0.8, (Fact("Ana", "lives in", "Lisbon"),))
         await at.later(3600)
         assert len(model.asked) == 1  # once
@@ -135,7 +135,7 @@ async def test_a_distilled_extraction_is_stored_for_every_backend(tmp_path: Path
         await at.say(*LONG)
         await at.later()
         (made,) = at.made
-        first = at.shelf.kept[made.event_id].extraction
+        first = at.store.kept[made.event_id].extraction
         late = FakeStore()
         deliverer = Deliverer(at.journal, {"late": late}, clock=at.time.now, sleep=at.time.sleep)
         await deliverer.start()
@@ -236,7 +236,7 @@ async def test_an_invalid_answer_is_retried_with_half_as_many_turns(tmp_path: Pa
         assert [asked.user.count("</turn-") for asked in model.asked] == [8, 4, 2, 2, 4, 2, 2]
         assert MAX_ATTEMPTS == 3  # 8, 4 and 2 about each turn: then it is given up
         assert await at.journal.read(distil_queue.oldest, 9) == []
-        assert at.shelf.texts == texts
+        assert at.store.texts == texts
 
 
 @pytest.mark.parametrize("fault", [BackendUnreachable("refused"), HttpStatus("busy", 503), OSError("x")])
@@ -392,7 +392,7 @@ async def test_a_distilled_memory_is_retired_when_its_turn_is_edited(tmp_path: P
             "Tom asked after the flat.",
             "Ana has a new flat in Porto.",
         }
-        assert before["Tom asked after the flat."] in at.shelf.kept
+        assert before["Tom asked after the flat."] in at.store.kept
 
 
 async def test_a_distilled_memory_is_replaced_by_a_new_one_of_the_same_turns(tmp_path: Path):
@@ -445,17 +445,17 @@ async def test_an_edit_reaches_a_store_that_was_down(tmp_path: Path):
     async with home(tmp_path, FakeModel(by_what_is_said), time) as at:
         await at.say(TOWN[0].format("Lisbon"), TOWN[1])
         await at.later()
-        shelf = at.shelf
-        shelf.fault = BackendUnreachable("down")
+        store = at.store
+        store.fault = BackendUnreachable("down")
         await at.say(TOWN[0].format("Porto"))
         await at.settle()
-        assert len([c for c in shelf.kept.values() if "Lisbon" in c.event.text and c.event.source == SOURCE]) == 2
-    shelf.fault = None
+        assert len([c for c in store.kept.values() if "Lisbon" in c.event.text and c.event.source == SOURCE]) == 2
+    store.fault = None
     journal = await Journal.open(tmp_path / "journal.sqlite")
-    deliverer = Deliverer(journal, {"shelf": shelf}, clock=time.now, sleep=time.sleep)
+    deliverer = Deliverer(journal, {"store": store}, clock=time.now, sleep=time.sleep)
     await deliverer.start()
     await deliverer.settle()
-    assert [c.event.text for c in shelf.kept.values() if c.event.source == SOURCE] == ["Tom asked after the flat."]
+    assert [c.event.text for c in store.kept.values() if c.event.source == SOURCE] == ["Tom asked after the flat."]
     late = FakeStore()
     another = Deliverer(journal, {"late": late}, clock=time.now, sleep=time.sleep)
     await another.start()

@@ -30,9 +30,9 @@ class Home:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.shelf = FakeStore()
+        self.store = FakeStore()
         self.time = FakeClock()
-        self.deliverer = Deliverer(journal, {"shelf": self.shelf}, clock=self.time.now, sleep=self.time.sleep)
+        self.deliverer = Deliverer(journal, {"store": self.store}, clock=self.time.now, sleep=self.time.sleep)
         self.intake = Intake(journal, self.deliverer, self.time.now)
 
     async def remember(self, *texts, key=None, tenant="default", **fields):
@@ -62,7 +62,7 @@ async def test_remember_acknowledges_stores_and_delivers(home):
     assert (record.event.event_id, record.event.text) == (answer.event_id, "We chose SQLite.")
     assert (record.event.speaker, record.event.origin, record.event.recorded_at) == ("Mara", "agent", START)
     await home.deliverer.settle()
-    assert home.shelf.texts == ["We chose SQLite."]
+    assert home.store.texts == ["We chose SQLite."]
 
 
 async def test_remember_takes_the_tenant_from_the_caller_not_the_item(home):
@@ -88,7 +88,7 @@ async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
     (answer,) = await home.remember(f"The key is {KEY}, keep it.")
     assert (answer.redacted, answer.reason) == (1, "1 secret masked")
     await home.deliverer.settle()
-    assert home.shelf.texts == [f"The key is sk-ant…{KEY[-4:]}, keep it."]
+    assert home.store.texts == [f"The key is sk-ant…{KEY[-4:]}, keep it."]
     assert all(KEY.encode() not in file.read_bytes() for file in tmp_path.iterdir())
 
 
@@ -103,7 +103,7 @@ async def test_a_recalled_block_is_not_stored_again(home):
     assert answers[0].reason == f"{len(BLOCK)} characters of recalled memories left out"
     assert "recalled memories" in answers[1].reason
     await home.deliverer.settle()
-    assert home.shelf.texts == ["Before.  After."]
+    assert home.store.texts == ["Before.  After."]
 
 
 async def test_a_block_that_was_cut_off_is_left_out_of_a_turn(home):
@@ -111,7 +111,7 @@ async def test_a_block_that_was_cut_off_is_left_out_of_a_turn(home):
     (answer,) = await home.remember(f"Question {BLOCK[:40]}", kind="turn")
     assert "left out" in answer.reason
     await home.deliverer.settle()
-    assert home.shelf.texts == ["Question "]
+    assert home.store.texts == ["Question "]
 
 
 QUOTED = [
@@ -178,7 +178,7 @@ async def test_a_memory_that_only_speaks_of_memories_is_kept(home):
     """Somebody's own <memories> tag without our nonce is their text."""
     await home.remember("<memories>of summer</memories>")
     await home.deliverer.settle()
-    assert home.shelf.texts == ["<memories>of summer</memories>"]
+    assert home.store.texts == ["<memories>of summer</memories>"]
 
 
 @pytest.mark.row("A032", "A158", "heartbeats and NO_REPLY are skipped")
@@ -196,7 +196,7 @@ async def test_a_text_that_cannot_be_stored_as_it_is_is_cleaned(home):
     (answer,) = await home.remember("a\0b\ud800c\u202ed", speaker="M\0ara")
     assert answer.reason.startswith("4 characters replaced or removed")
     await home.deliverer.settle()
-    (captured,) = home.shelf.kept.values()
+    (captured,) = home.store.kept.values()
     assert (captured.event.text, captured.event.speaker) == ("ab\ufffdcd", "Mara")
 
 
