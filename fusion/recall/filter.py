@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from fusion.contract import Event, Hit, Query
+from fusion.contract import Event, Hit, Query, Scope
 
 TEXT_CHARS = 4_000
 """of one hit; limits the work of later stages"""
@@ -126,11 +126,11 @@ def _unsupported(hit: Hit, query: Query, records: Mapping[str, Record]) -> str |
     return reasons[0] if all(reasons) else None
 
 
-def _hidden(record: Record, query: Query) -> str | None:
-    """The journal's reason for hiding an event, or None."""
+def _hidden(record: Record, query: Query, admitted: Scope | None = None) -> str | None:
+    """The journal's reason for hiding an event, or None. ``admitted`` is a scope that the query admits."""
     if record.forgotten:
         return "forgotten"
-    if not query.scope.admits(record.event.scope):
+    if record.event.scope is not admitted and not query.scope.admits(record.event.scope):
         return "scope"
     if record.superseded_by is not None and query.as_of is None and query.known_at is None:
         return "superseded"
@@ -146,10 +146,14 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
     if hit.trust == "quarantined":
         return "quarantined"
     if record is not None:
-        if reason := _hidden(record, query):
+        if reason := _hidden(record, query, hit.scope):
             return reason
         if record.event.trust == "quarantined":
             return "quarantined"
-        if reason := query.out_of_time(record.event):
-            return reason
+    if query.as_of is None and query.known_at is None:  # most questions ask about now, and most memories have no end
+        ends = hit.valid_to is not None or (record is not None and record.event.valid_to is not None)
+        if not ends:
+            return None
+    if record is not None and (reason := query.out_of_time(record.event)):
+        return reason
     return query.out_of_time(hit)
