@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
-from fusion.store.private_files import NAME, read_regular, xdg_folder
+from fusion.store.private_files import NAME, read_regular, write_atomically, xdg_folder
 from fusion.trust import make_home
 from fusion.trust.fingerprint import printable
 
@@ -250,16 +250,7 @@ class ServerRecord(NamedTuple):
 
 def write_record(home: Path, record: ServerRecord) -> None:
     """Writes the record atomically, readable by its owner only. Call it when the socket already listens."""
-    import tempfile  # a hook imports this module, and writes nothing
-
-    descriptor, name = tempfile.mkstemp(dir=home, prefix=".server-")  # mkstemp makes files 0600
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(record._asdict(), file)
-        Path(name).replace(home / "server.json")
-    except BaseException:
-        Path(name).unlink()
-        raise
+    write_atomically(home / "server.json", json.dumps(record._asdict()).encode())
 
 
 def read_record(home: Path) -> ServerRecord | None:

@@ -10,10 +10,10 @@ from typing import Literal
 from fusion.contract import Event
 from fusion.errors import NotFound
 from fusion.journal import conversations, distil_queue, outbox, repeats, retire
-from fusion.journal.rows import RETIRED, WORDS, count, keys_of, row_of
+from fusion.journal.rows import RETIRED, WORDS, count, insert_event, keys_of, row_of
 from fusion.journal.tombstones import Tombstones, lift
 from fusion.lib.ids import short_ref
-from fusion.store.rows import EVENT_NAMES, event_of, event_row, storable
+from fusion.store.rows import event_of, storable
 from fusion.store.sqlite import Connection
 
 State = Literal["stored", "duplicate", "superseded", "blocked"]
@@ -119,12 +119,8 @@ def _append(
                 short_ref(row["seq"]), event_of(row), "duplicate", said=repeats.count_repeat(db, row, event.recorded_at)
             )
     event, state = _superseding(db, event, place_key)
-    columns = ", ".join((*EVENT_NAMES, "natural", "place_key", "stated"))
-    seq = db.execute(
-        f"insert into event({columns}) values({', '.join('?' * (len(EVENT_NAMES) + 3))})",
-        (*event_row(event), natural, place_key, storable(json.dumps(event.stated, ensure_ascii=False))),
-    ).lastrowid
-    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+    stated = storable(json.dumps(event.stated, ensure_ascii=False))
+    seq = insert_event(db, event, natural=natural, place_key=place_key, stated=stated)
     retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, distils)
     outbox.enter(db, seq, stores, urgent=urgent)
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])

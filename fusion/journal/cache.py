@@ -47,11 +47,8 @@ class JournalCache:
         missing = [i for i in event_ids if i not in found]
         if missing:
             changes = self._changes
-            rows = await self._database.read(
-                lambda db: db.execute(
-                    "select * from event where event_id in (select value from json_each(?))", (json.dumps(missing),)
-                ).fetchall()
-            )
+            wanted = "select * from event where event_id in (select value from json_each(?))"
+            rows = await self._database.rows(wanted, (json.dumps(missing),))
             for row in rows:
                 record = record_of(row)
                 found[record.event.event_id] = record
@@ -102,12 +99,10 @@ class JournalCache:
                 else "document is null and session_id = ? and agent_id is ? and run_id is ?"
             )
             *owner, stated_by = key[1:]
-            rows = await self._database.read(
-                lambda db: db.execute(
-                    f"select * from event where tenant = ? and user_id is ? and {by} "
-                    "and forgotten = 0 and superseded_by is null order by place_start, seq",
-                    owner,
-                ).fetchall()
+            rows = await self._database.rows(
+                f"select * from event where tenant = ? and user_id is ? and {by} "
+                "and forgotten = 0 and superseded_by is null order by place_start, seq",
+                owner,
             )
             ids = tuple(row["event_id"] for row in rows if event_of(row).stated_by == stated_by)
             order = _Order(ids, {event_id: at for at, event_id in enumerate(ids)})

@@ -18,10 +18,10 @@ from fusion.errors import NotFound
 from fusion.journal import audit, distil_queue, external_refs, feedback, outbox
 from fusion.journal.duplicates import Duplicates
 from fusion.journal.external_refs import is_external
-from fusion.journal.rows import BORN_FORGOTTEN, Record, count, keys_of, record_of, row_of, words_key
+from fusion.journal.rows import BORN_FORGOTTEN, Record, count, insert_event, keys_of, record_of, row_of, words_key
 from fusion.journal.tombstones import item_keys, store_tombstones
 from fusion.lib.ids import uuid7
-from fusion.store.rows import EVENT_NAMES, event_of, event_row
+from fusion.store.rows import event_of
 from fusion.store.sqlite import Connection, Row
 
 
@@ -151,12 +151,7 @@ def _forget_external(db: Connection, ref: str, backend: str, hit: Hit, by: str, 
     scope = hit.scope
     taken = db.execute("select 1 from event where event_id = ?", (hit.event_id,)).fetchone()
     born = Event(hit.event_id if hit.event_id and not taken else str(uuid7()), "", now, scope, kind=hit.kind)
-    seq = db.execute(
-        f"insert into event({', '.join(EVENT_NAMES)}, natural, forgotten) "
-        f"values({', '.join('?' * len(EVENT_NAMES))}, ?, 1)",
-        (*event_row(born), json.dumps([BORN_FORGOTTEN, born.event_id])),
-    ).lastrowid
-    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+    seq = insert_event(db, born, natural=json.dumps([BORN_FORGOTTEN, born.event_id]), forgotten=1)
     outbox.enter_to_forget(db, seq, backend, hit.native_id)
     store_tombstones(db, born.event_id, words_key(hit.text, hit.speaker, scope), item_keys(backend, hit), hit)
     feedback.drop(db, scope.tenant, ref)

@@ -104,9 +104,7 @@ class Journal:
     async def load(self) -> None:
         """Load the in-memory tombstones."""
         self._tombstones = await self._database.read(Tombstones.of)
-        self._has_events = bool(
-            await self._database.read(lambda db: db.execute("select 1 from owner limit 1").fetchone())
-        )
+        self._has_events = bool(await self._database.rows("select 1 from owner limit 1"))
 
     async def check(self) -> None:
         """Read the whole file. Raises StoreDamaged when it is not what was written, and HomeGone."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from fusion.contract import Event, Forgotten, Scope
 from fusion.journal.rows import BORN_FORGOTTEN, LIVE, delivered_event, row_of
 from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import microseconds, time_of
-from fusion.store.sqlite import Connection, Database
+from fusion.store.sqlite import Connection, Database, read_only
 
 GivenUp = Literal["declined", "failed"]
 
@@ -95,26 +96,18 @@ class Outbox:
 
     async def has_delivered(self, backend: str) -> bool:
         """Whether anything was delivered to ``backend``."""
-        return bool(
-            await self._database.read(
-                lambda db: db.execute(
-                    "select 1 from delivery where backend = ? and state = 'done' limit 1", (backend,)
-                ).fetchone()
-            )
-        )
+        done = "select 1 from delivery where backend = ? and state = 'done' limit 1"
+        return bool(await self._database.rows(done, (backend,)))
 
     async def redeliver(self, stores: Sequence[str]) -> None:
         """Make every live event due again for ``stores``, which have lost what they held.
 
         Open deletions stay due, since a backend may keep data outside the folder that is gone.
         """
-        names = [(name,) for name in stores]
-        await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, sent = 1, "
-                f"reason = null where backend = ? and seq in (select seq from event where {LIVE})",
-                names,
-            )
+        await self._database.execute_many(
+            "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, sent = 1, "
+            f"reason = null where backend = ? and seq in (select seq from event where {LIVE})",
+            [(name,) for name in stores],
         )
 
     async def due(self, backend: str, now: datetime, limit: int, *, urgent: bool = False) -> Sequence[Due]:
@@ -138,69 +131,57 @@ class Outbox:
 
     async def next_due(self, backend: str) -> datetime | None:
         """When the next open delivery or deletion of ``backend`` is due; None when none is open."""
-        row = await self._database.read(
-            lambda db: db.execute(
-                "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')",
-                (backend,),
-            ).fetchone()
+        (row,) = await self._database.rows(
+            "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')", (backend,)
         )
         return None if row["at"] is None else time_of(row["at"])
 
     async def _open(self, backend: str, state: str, now: datetime, limit: int, narrowed: str = "") -> Sequence[Due]:
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
-                f"where d.backend = ? and d.state = ? and d.next_at <= ? {narrowed} order by d.seq limit ?",
-                (backend, state, microseconds(now), limit),
-            ).fetchall()
+        rows = await self._database.rows(
+            "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
+            f"where d.backend = ? and d.state = ? and d.next_at <= ? {narrowed} order by d.seq limit ?",
+            (backend, state, microseconds(now), limit),
         )
         return [Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
 
     async def mark_delivered(self, backend: str, acknowledged: Iterable[tuple[int, Sequence[str]]]) -> None:
         """Mark (seq, native ids) as delivered. Events that were deleted meanwhile become due for deletion."""
-        rows = [(json.dumps(list(ids)), backend, seq) for seq, ids in acknowledged]
-        await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
-                f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
-                "where backend = ? and seq = ?",
-                rows,
-            )
+        await self._database.execute_many(
+            "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
+            f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
+            "where backend = ? and seq = ?",
+            [(json.dumps(list(ids)), backend, seq) for seq, ids in acknowledged],
         )
 
     async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
         """End pending deliveries that the backend declined or failed; deletions stay due."""
-        rows = [(state, reason, backend, seq) for seq in seqs]
-        await self._database.write(
-            lambda db: db.executemany(
-                "update delivery set state = ?, reason = ? where backend = ? and seq = ? and state = 'pending'", rows
-            )
+        await self._database.execute_many(
+            "update delivery set state = ?, reason = ? where backend = ? and seq = ? and state = 'pending'",
+            [(state, reason, backend, seq) for seq in seqs],
         )
 
     async def mark_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
         """Mark deletions by event number with their outcomes, unless an event is to be delivered again meanwhile."""
-        rows = [(outcome, backend, seq) for seq, outcome in outcomes]
-        mark = "update delivery set state = ?, native_ids = '[]', reason = null where backend = ? and seq = ?"
-        await self._database.write(lambda db: db.executemany(f"{mark} and state = 'forget'", rows))
+        await self._database.execute_many(
+            "update delivery set state = ?, native_ids = '[]', reason = null "
+            "where backend = ? and seq = ? and state = 'forget'",
+            [(outcome, backend, seq) for seq, outcome in outcomes],
+        )
 
     async def deletion_outcomes(self, backend: str, seqs: Sequence[int]) -> Mapping[int, Forgotten | None]:
         """By event number, the outcomes of deletions: None while one is due, "absent" if the event is to be delivered
         instead."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
-                (backend, json.dumps(list(seqs))),
-            ).fetchall()
+        rows = await self._database.rows(
+            "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
+            (backend, json.dumps(list(seqs))),
         )
         return {row["seq"]: _outcome(row["state"]) for row in rows}
 
     async def postpone(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """Count a failed try; the next is not before ``next_at``."""
-        await self._database.write(
-            lambda db: db.execute(
-                "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
-                (reason, microseconds(next_at), backend, seq),
-            )
+        await self._database.execute_many(
+            "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
+            [(reason, microseconds(next_at), backend, seq)],
         )
 
     async def native_ids(self, backend: str, ref: str, scope: Scope) -> tuple[str, ...]:
@@ -216,11 +197,9 @@ class Outbox:
     async def holders(self, refs: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """By ref, the backends that hold an event."""
         numbers = {seq: ref for ref in refs if (seq := parse_short_ref(ref)) is not None}
-        rows = await self._database.read(
-            lambda db: db.execute(
-                f"select seq, backend from delivery where {_OF_EVENTS} and state = 'done' order by backend",
-                (json.dumps(list(numbers)),),
-            ).fetchall()
+        rows = await self._database.rows(
+            f"select seq, backend from delivery where {_OF_EVENTS} and state = 'done' order by backend",
+            (json.dumps(list(numbers)),),
         )
         held: dict[str, list[str]] = {ref: [] for ref in refs}
         for seq, backend in rows:
@@ -229,21 +208,17 @@ class Outbox:
 
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries and deletions are open."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select backend, count(*) as n from delivery where state in ('pending', 'forget') group by backend"
-            ).fetchall()
+        rows = await self._database.rows(
+            "select backend, count(*) as n from delivery where state in ('pending', 'forget') group by backend"
         )
         return {row["backend"]: row["n"] for row in rows}
 
     async def holdings(self) -> Mapping[str, Holding]:
         """By backend, how many events it holds according to the states of its deliveries."""
-        rows = await self._database.read(
-            lambda db: db.execute(
-                "select backend, state, sent, seq in (select seq from event where natural >= ? and natural < ?) "
-                "as external, count(*) as n from delivery group by 1, 2, 3, 4",
-                (f'["{BORN_FORGOTTEN}"', f'["{BORN_FORGOTTEN}#'),  # "#" follows the quote: a range of the index
-            ).fetchall()
+        rows = await self._database.rows(
+            "select backend, state, sent, seq in (select seq from event where natural >= ? and natural < ?) "
+            "as external, count(*) as n from delivery group by 1, 2, 3, 4",
+            (f'["{BORN_FORGOTTEN}"', f'["{BORN_FORGOTTEN}#'),  # "#" follows the quote: a range of the index
         )
         held: dict[str, Holding] = {}
         for row in rows:
@@ -268,12 +243,8 @@ def has_open_deliveries(file: Path) -> bool:
     if not file.exists():
         return False
     try:
-        db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            row = db.execute("select 1 from delivery where state in ('pending', 'forget') limit 1").fetchone()
-            return row is not None
-        finally:
-            db.close()
+        with closing(read_only(file)) as db:
+            return bool(db.execute("select 1 from delivery where state in ('pending', 'forget') limit 1").fetchall())
     except sqlite3.Error:
         return True
 

@@ -19,11 +19,12 @@ from typing import Literal
 
 from fusion.contract import Event, Hit
 from fusion.journal import outbox, watermark
-from fusion.journal.rows import WORDS, count, keys_of
+from fusion.journal.rows import WORDS, count, insert_event, keys_of
 from fusion.journal.schema import STEPS
 from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
-from fusion.store.rows import EVENT_NAMES, event_of, event_row
+from fusion.store.private_files import sync
+from fusion.store.rows import event_of, event_row
 from fusion.store.sqlite import Connection
 
 FILE = "journal.sqlite"
@@ -72,7 +73,7 @@ def finish_exchange(folder: Path) -> bool:
         with suppress(FileNotFoundError, FileExistsError):
             os.link(folder / FILE, folder / aside)
         (work / FILE).replace(folder / FILE)
-        _sync(folder)
+        sync(folder)
     shutil.rmtree(work)
     return True
 
@@ -86,10 +87,10 @@ def discard_unfinished(folder: Path) -> None:
 def exchange(folder: Path, aside: str) -> None:
     """Replace the old journal by the new one; the old one is kept as ``aside``."""
     work = folder / WORK
-    _sync(work / FILE)
+    sync(work / FILE)
     (work / READY).write_text(aside, encoding="utf-8")
-    _sync(work / READY)
-    _sync(work)
+    sync(work / READY)
+    sync(work)
     finish_exchange(folder)
 
 
@@ -193,12 +194,7 @@ def _add(
     db.execute("update event set natural = null where natural = ?", (natural,))
     if number is not None:
         outbox.drop(db, number)
-    seq = db.execute(
-        f"insert into event({', '.join(('seq', *EVENT_NAMES, 'natural', 'place_key'))}) "
-        f"values({', '.join('?' * (len(EVENT_NAMES) + 3))})",
-        (number, *event_row(event), natural, place_key),
-    ).lastrowid
-    assert seq is not None  # noqa: S101 — an insert that did not raise has a row
+    seq = insert_event(db, event, seq=number, natural=natural, place_key=place_key)
     outbox.enter(db, seq, stores, sent=True)
     db.executemany(
         "insert into delivery(seq, backend, state, native_ids) values(?, ?, 'done', ?) on conflict(backend, seq) do "
@@ -304,14 +300,6 @@ def _key(db: Connection, table: str) -> list[str]:
 
 def _each(order: str, direction: str) -> str:
     return ", ".join(f"{column} {direction}" for column in order.split(", "))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def merge_copies(held: Mapping[str, Iterable[tuple[Event, tuple[str, ...]]]]) -> list[list[StoredCopy]]:

@@ -15,7 +15,7 @@ from fusion.errors import NotFound
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.words import content_hash, normalise, spoken
-from fusion.store.rows import event_of, storable, time_of
+from fusion.store.rows import EVENT_NAMES, event_of, event_row, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
 SHORT_TEXT_WORDS = 5
@@ -66,6 +66,15 @@ def record_of(row: Any) -> Record:
 def delivered_event(row: Row) -> Event:
     """The event of a row with ``stated``, which only deliveries need."""
     return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
+
+
+def insert_event(db: Connection, event: Event, **columns: object) -> int:
+    """Insert an event with the ``columns`` that only the journal has; returns its number."""
+    names = (*EVENT_NAMES, *columns)
+    values = (*event_row(event), *columns.values())
+    inserted = db.execute(f"insert into event({', '.join(names)}) values({', '.join('?' * len(names))})", values)
+    assert inserted.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
+    return inserted.lastrowid
 
 
 def all_match(db: Connection, event_ids: Sequence[str], condition: str) -> bool:

@@ -7,14 +7,14 @@ text, so that every backend deletes what it stored of them.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from fusion.journal import outbox
-from fusion.store.sqlite import Connection
+from fusion.store.private_files import sync
+from fusion.store.sqlite import Connection, read_only
 
 _OTHERS = "seq in (select seq from event where tenant <> :tenant)"
 _LEFT = "(select event_id from event)"
@@ -79,7 +79,7 @@ def copy(shared: Path, tenant: str, target: Path) -> None:
     made.unlink(missing_ok=True)
     made.touch(mode=0o600)
     with (
-        closing(sqlite3.connect(f"{shared.absolute().as_uri()}?mode=ro", uri=True)) as source,
+        closing(read_only(shared)) as source,
         closing(sqlite3.connect(made, isolation_level=None)) as db,
     ):
         source.backup(db)
@@ -92,14 +92,9 @@ def copy(shared: Path, tenant: str, target: Path) -> None:
         db.execute(cut)
         db.execute("commit")
         db.execute("vacuum")  # others' texts must not be left in free pages
-    for path in (made, target.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-            if path == made:
-                made.rename(target)
-        finally:
-            os.close(descriptor)
+    sync(made)
+    made.rename(target)
+    sync(target.parent)
 
 
 def release(db: Connection, tenant: str, kept: Sequence[str]) -> bool:
@@ -118,7 +113,7 @@ def release(db: Connection, tenant: str, kept: Sequence[str]) -> bool:
 
 def events_in(file: Path) -> list[str]:
     """The ids of all events in a closed journal."""
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+    with closing(read_only(file)) as db:
         (ids,) = db.execute("select json_group_array(event_id) from event").fetchone()
     found: list[str] = json.loads(ids)
     return found

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fusion.journal.watermark import Watermark
+from fusion.store.private_files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -73,12 +73,8 @@ def remove_count(folder: Path) -> None:
 
 
 def _write(folder: Path, name: str, value: Watermark | StoreCount) -> None:
-    fresh = folder / f".{name}"
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(asdict(value), file)
-        fresh.replace(folder / name)
+        write_atomically(folder / name, json.dumps(asdict(value)).encode())
     except OSError as error:
         log.debug("%s was not written in %s: %s", name, folder, error)
 

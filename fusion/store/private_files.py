@@ -63,26 +63,34 @@ def read_state(name: str) -> bytes | None:
 def write_state(name: str, content: bytes) -> None:
     """Write a file of the state folder atomically."""
     folder = state_folder()
-    (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
-    write_atomically(folder / name, content)
+    try:
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        write_atomically(folder / name, content)
+    except OSError as error:
+        raise _unusable(folder / name, error) from None
 
 
 def write_atomically(file: Path, content: bytes) -> None:
     """Replace a file atomically by one of mode 0600. A link in its place is replaced, not followed."""
     import tempfile  # late: hooks import this module and write nothing
 
-    temporary: str | None = None
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}-")  # 0600
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}-")  # 0600
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
         Path(temporary).replace(file)
-    except BaseException as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _unusable(file, error) from None
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's entries, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_regular(file: Path, max_bytes: int, *, ours: bool = False) -> bytes:
