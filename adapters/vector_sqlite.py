@@ -44,7 +44,7 @@ from fusion.errors import FusionError, SettingsError
 from fusion.lib.did_you_mean import hint
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
-from fusion.store.sqlite import Connection, Database, Row
+from fusion.store.sqlite import VALUES, Connection, Database, Row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -238,9 +238,7 @@ class VectorSqlite:
         events = {captured.event.event_id: captured.event for captured in reversed(batch)}
 
         def store(db: Connection) -> None:
-            known = db.execute(
-                "select event_id from memory where event_id in (select value from json_each(?))", (dumps(list(events)),)
-            )
+            known = db.execute(f"select event_id from memory where event_id in {VALUES}", (dumps(list(events)),))
             there = {row["event_id"] for row in known}
             for event in reversed(events.values()):
                 if event.event_id not in there:

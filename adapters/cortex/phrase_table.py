@@ -11,11 +11,10 @@ from hashlib import blake2b
 from json import dumps
 
 from adapters.cortex.key_phrases import concepts
-from adapters.graph.store import VALUES
 from adapters.graph.traversal import HUB_SCAN_FACTOR, MAX_QUERY_ENTITIES, Condition, ReachedEntity, rarity
 from fusion.contract import Scope
 from fusion.store.rows import storable
-from fusion.store.sqlite import Connection, tuples
+from fusion.store.sqlite import VALUES, Connection, tuples
 
 SCHEMA = """
 create table phrase (

@@ -20,13 +20,13 @@ from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, M
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.rows import FIELDS, REINFORCEMENT, columns, memory_in, state_of
 from adapters.graph.options import WalkOptions
-from adapters.graph.store import OVERFETCH, SCHEMA, VALUES, GraphStore, neighbours
+from adapters.graph.store import OVERFETCH, SCHEMA, GraphStore, neighbours
 from adapters.graph.traversal import Condition, by_strength, mention_pairs, paths, query_entities, ranks, shares, walk
 from adapters.index import Index
 from adapters.index.merge import Scored
 from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope
 from fusion.store.rows import EVENT_NAMES, event_in, microseconds, scope_of, storable
-from fusion.store.sqlite import Connection, Database, tuples
+from fusion.store.sqlite import VALUES, Connection, Database, tuples
 
 if TYPE_CHECKING:
     from fusion.contract import Floats

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -18,7 +18,7 @@ import numpy as np
 
 from fusion.contract import TokenVectors
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import WAL_BYTES
+from fusion.store.sqlite import VALUES, WAL_BYTES, listed, transaction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,8 +41,6 @@ create table if not exists tokens(id integer primary key, scale real not null, v
 """
 # Token vectors are a hundred times larger than the rest, so they have their own table, and lookups read small rows.
 _VERSION = 1
-_AT_ONCE = 500
-# Bound parameters of one statement; SQLite's own limit is 32,766.
 _MOST_NOTED = 100_000
 # Reads remembered until the next write; then they become the order of eviction.
 _PAGE_BYTES = 16384
@@ -111,10 +109,10 @@ class VectorStore:
         by_hash = {content_hash(text): text for text in texts}
 
         def read(database: sqlite3.Connection) -> None:
-            for marks, some in _portions(list(by_hash)):
-                for name, blob in database.execute(f"select hash, dense from text where hash in ({marks})", some):
-                    if len(blob) == 4 * self._dimensions:
-                        found[by_hash[name]] = np.frombuffer(blob, np.float32)
+            rows = database.execute(f"select hash, dense from text where hash in {VALUES}", listed(by_hash))
+            for name, blob in rows:
+                if len(blob) == 4 * self._dimensions:
+                    found[by_hash[name]] = np.frombuffer(blob, np.float32)
 
         self._attempt("read", read)
         return found
@@ -123,15 +121,14 @@ class VectorStore:
         """The cached token vectors, by text."""
         found: dict[str, TokenVectors] = {}
         by_hash = {content_hash(text): text for text in texts}
-        query = "select id, hash, scale, vectors from text join tokens using (id) where hash in"
+        query = f"select id, hash, scale, vectors from text join tokens using (id) where hash in {VALUES}"
 
         def read(database: sqlite3.Connection) -> None:
-            for marks, some in _portions(list(by_hash)):
-                for number, name, scale, blob in database.execute(f"{query} ({marks})", some):
-                    if len(blob) % self._dimensions == 0:
-                        rows = np.frombuffer(blob, np.int8).reshape(-1, self._dimensions)
-                        found[by_hash[name]] = TokenVectors(rows, scale)
-                        self._noted.add(number)
+            for number, name, scale, blob in database.execute(query, listed(by_hash)):
+                if len(blob) % self._dimensions == 0:
+                    rows = np.frombuffer(blob, np.int8).reshape(-1, self._dimensions)
+                    found[by_hash[name]] = TokenVectors(rows, scale)
+                    self._noted.add(number)
             if len(self._noted) > _MOST_NOTED:
                 self._noted.clear()
 
@@ -142,7 +139,7 @@ class VectorStore:
         """Store these in one transaction."""
 
         def write(database: sqlite3.Connection) -> None:
-            with _transaction(database):
+            with transaction(database):
                 (now,) = database.execute("select coalesce(max(used), 0) + 1 from text where bytes > 0").fetchone()
                 database.executemany("update text set used = ? where id = ?", [(now, i) for i in self._noted])
                 self._noted.clear()
@@ -166,7 +163,7 @@ class VectorStore:
         """Store dense vectors of texts without token vectors, in one transaction."""
 
         def write(database: sqlite3.Connection) -> None:
-            with _transaction(database):
+            with transaction(database):
                 self._make_room(database, len(vectors))
                 database.executemany(
                     "insert into text(hash, dense, used, bytes) values (?, ?, 0, 0) "
@@ -279,11 +276,10 @@ class VectorStore:
 
 
 def _forget(database: sqlite3.Connection, hashes: Sequence[str]) -> None:
-    with _transaction(database):
-        for marks, some in _portions(hashes):
-            chosen = f"select id from text where hash in ({marks})"
-            database.execute(f"delete from tokens where id in ({chosen})", some)
-            database.execute(f"delete from text where hash in ({marks})", some)
+    some = listed(hashes)
+    with transaction(database):
+        database.execute(f"delete from tokens where id in (select id from text where hash in {VALUES})", some)
+        database.execute(f"delete from text where hash in {VALUES}", some)
     database.execute("pragma wal_checkpoint(truncate)")
 
 
@@ -305,21 +301,3 @@ def _bytes_of_row(dimensions: int) -> int:
 def _token_bytes(database: sqlite3.Connection) -> int:
     (total,) = database.execute("select coalesce(sum(bytes), 0) from text where bytes > 0").fetchone()
     return int(total)
-
-
-def _portions(names: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    for low in range(0, len(names), _AT_ONCE):
-        some = names[low : low + _AT_ONCE]
-        yield ",".join("?" * len(some)), some
-
-
-@contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute("begin immediate")
-    try:
-        yield
-    except BaseException:
-        if database.in_transaction:  # a full disk has rolled it back already
-            database.execute("rollback")
-        raise
-    database.execute("commit")

@@ -18,7 +18,7 @@ from adapters.index import Entry, Index
 from fusion.contract import DIMENSIONS, Captured, Entity, Event, Extraction, Fact, Opening, Scope
 from fusion.lib.words import spoken
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable
-from fusion.store.sqlite import Connection, Database, Row, tuples
+from fusion.store.sqlite import VALUES, Connection, Database, Row, tuples
 
 SCHEMA = f"""
 create table memory (id integer primary key, {EVENT_COLUMNS});
@@ -265,10 +265,6 @@ def _insert_with(names: tuple[str, ...]) -> str:
     """`INSERT_EVENT` with further columns."""
     head, _, marks = INSERT_EVENT.partition(") values (")
     return f"{', '.join([head, *names])}) values ({', '.join(['?'] * len(names) + [marks])}"
-
-
-VALUES = "(select value from json_each(?))"
-"""any number of values as one JSON parameter"""
 
 
 def fact_id(scope: Scope, fact: Fact) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from adapters.index.matrix import Matrix, quantised
 from fusion.lib.words import content_hash
+from fusion.store.sqlite import transaction
 
 if TYPE_CHECKING:
     from adapters.index.matrix import Floats
@@ -48,10 +49,9 @@ class Moving:
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
         run = self._database.execute
         if run("select value from meta where name = 'moving'").fetchone() != (identity,):
-            run("begin immediate")
-            run("delete from moving")
-            run("insert or replace into meta values ('moving', ?)", (identity,))
-            run("commit")
+            with transaction(self._database):
+                run("delete from moving")
+                run("insert or replace into meta values ('moving', ?)", (identity,))
             file.unlink(missing_ok=True)
         self._matrix = Matrix(file, dimensions, identity)
         self._lock = Lock()
@@ -76,12 +76,11 @@ class Moving:
         slots = [slot for slot, _, _ in rows]
         with self._lock:
             sums = self._matrix.write(slots, [1] * len(slots), [quantised(vector) for _, _, vector in rows])
-            self._database.execute("begin immediate")
-            self._database.executemany(
-                "insert or replace into moving values (?, ?, ?)",
-                [(slot, digest, sum_) for (slot, digest, _), sum_ in zip(rows, sums, strict=True)],
-            )
-            self._database.execute("commit")
+            with transaction(self._database):
+                self._database.executemany(
+                    "insert or replace into moving values (?, ?, ?)",
+                    [(slot, digest, sum_) for (slot, digest, _), sum_ in zip(rows, sums, strict=True)],
+                )
             self._added += len(rows)
 
     def counts(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from errno import EDQUOT, ENOSPC
@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from adapters.index.migrate import ADOPT, rows_file
 from adapters.index.migrate import SCHEMA as MOVING
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
-from fusion.store.sqlite import WAL_BYTES
+from fusion.store.sqlite import VALUES, WAL_BYTES, listed, transaction
 
 if TYPE_CHECKING:
     from adapters.index.matrix import Floats, Numbers
@@ -48,7 +48,6 @@ create index if not exists entry_bare on entry(slot) where sum is null;
 pragma user_version = {_VERSION};
 """
 _KNOWN = "select key, tag, case when written then hash else '' end from entry"
-_AT_ONCE = 500
 _REMEMBERED_SCOPES = 256
 _REMEMBERED_NAMES = 8192
 # Of about 200 bytes. Reading a hundred again took half of a vector search.
@@ -94,9 +93,10 @@ class Vectors:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         with _named_errors():
-            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-            # A second connection, so that names can be read during a write.
-            self._names = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+            # The second connection reads names during a write.
+            self._database, self._names = (
+                sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0) for _ in range(2)
+            )
             try:
                 self._load(analysis, identity, dimensions, scopes)
             except BaseException:
@@ -141,7 +141,8 @@ class Vectors:
     def _adopt(self, identity: str) -> None:
         """Record that the vectors are those of another model, or that there are none if none were built."""
         built = self._meta("moving") == identity
-        with self._transaction() as run:
+        run = self._database.execute
+        with transaction(self._database):
             run(ADOPT if built else "update entry set sum = null")
             if built:
                 run("delete from moving")
@@ -236,23 +237,15 @@ class Vectors:
             return self._database.execute("select key, hash from entry where sum is null").fetchall()
 
     def known_of(self, keys: Sequence[str]) -> dict[str, Record]:
-        found: dict[str, Record] = {}
         with self._lock, _named_errors():
-            for some in _some(keys):
-                for key, tag, digest in self._database.execute(f"{_KNOWN} where key in ({_marks(some)})", some):
-                    found[key] = Record(tag, digest)
-        return found
+            rows = self._database.execute(f"{_KNOWN} where key in {VALUES}", listed(keys))
+            return {key: Record(tag, digest) for key, tag, digest in rows}
 
     def with_vector(self, keys: Iterable[str]) -> set[str]:
         """The keys among ``keys`` that have a vector."""
-        found: set[str] = set()
+        query = f"select key from entry where sum is not null and key in {VALUES}"
         with self._lock, _named_errors():
-            for some in _some(list(keys)):
-                rows = self._database.execute(
-                    f"select key from entry where sum is not null and key in ({_marks(some)})", some
-                )
-                found.update(key for (key,) in rows)
-        return found
+            return {key for (key,) in self._database.execute(query, listed(keys))}
 
     def tag(self, scope: Scope) -> int:
         """The number of exactly this scope."""
@@ -281,10 +274,9 @@ class Vectors:
 
     def mark_dirty(self, keys: Sequence[str]) -> None:
         """Mark entries as being written to the lexical index; ``change`` clears the mark."""
-        with self._lock, _named_errors(), self._transaction() as run:
+        with self._lock, _named_errors(), transaction(self._database):
             self._set_meta("stamp", "")
-            for key in keys:
-                run("update entry set written = 0 where key = ?", (key,))
+            self._database.execute(f"update entry set written = 0 where key in {VALUES}", listed(keys))
 
     def change(self, put: Mapping[str, Record], drop: Sequence[str]) -> None:
         """Record entries and drop others, in one transaction. An entry keeps its vector if its text is unchanged."""
@@ -296,7 +288,8 @@ class Vectors:
             gone: list[int] = []
             bare: list[int] = []
             kept: list[tuple[int, int]] = []
-            with self._transaction() as run:
+            run = self._database.execute
+            with transaction(self._database):
                 for key in drop:
                     gone += [slot for (slot,) in run("delete from entry where key = ? returning slot", (key,))]
                 for key, known in put.items():
@@ -334,7 +327,8 @@ class Vectors:
 
         Returns False, and stores none, if ``identity`` is not the model of the record.
         """
-        with self._lock, _named_errors(), self._transaction() as run:
+        run = self._database.execute
+        with self._lock, _named_errors(), transaction(self._database):
             matrix = self._matrix
             if matrix is None or matrix.identity != identity:
                 return False
@@ -372,9 +366,9 @@ class Vectors:
             with self._naming, _named_errors():
                 if len(self._named) > _REMEMBERED_NAMES:
                     self._named.clear()
-                for some in _some([slot for slot in slots if slot not in self._named]):
-                    rows = self._names.execute(f"select slot, key, tag from entry where slot in ({_marks(some)})", some)
-                    self._named.update((slot, (key, tag)) for slot, key, tag in rows)
+                unknown = listed(slot for slot in slots if slot not in self._named)
+                rows = self._names.execute(f"select slot, key, tag from entry where slot in {VALUES}", unknown)
+                self._named.update((slot, (key, tag)) for slot, key, tag in rows)
                 named = [(slot, self._named.get(slot)) for slot in slots]
             return [(slot, one[0]) for slot, one in named if one and (allowed is None or one[1] in allowed)]
 
@@ -384,12 +378,9 @@ class Vectors:
         """The cosines of the ``keys`` that have a vector, by key."""
         if self._matrix is None:
             return {}
-        slots: dict[int, str] = {}
+        query = f"select slot, key from entry where sum is not null and key in {VALUES}"
         with self._naming, _named_errors():
-            for some in _some(keys):
-                slots |= self._names.execute(
-                    f"select slot, key from entry where sum is not null and key in ({_marks(some)})", some
-                )
+            slots: dict[int, str] = dict(self._names.execute(query, listed(keys)))
         found = self._matrix.cosines(vector, list(slots))
         return dict(zip(slots.values(), found, strict=True))
 
@@ -419,34 +410,9 @@ class Vectors:
         if self._meta(name) != value:
             self._database.execute("insert or replace into meta values (?, ?)", (name, value))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        run = self._database.execute
-        run("begin immediate")
-        try:
-            yield run
-        except BaseException:
-            if self._database.in_transaction:  # a full disk has rolled it back already
-                run("rollback")
-            raise
-        run("commit")
-
 
 def _scope_text(scope: Scope) -> str:
     return json.dumps(asdict(scope), sort_keys=True)
-
-
-Item = TypeVar("Item")
-
-
-def _some(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Portions that fit into one statement."""
-    for low in range(0, len(items), _AT_ONCE):
-        yield items[low : low + _AT_ONCE]
-
-
-def _marks(items: Sequence[object]) -> str:
-    return ",".join("?" * len(items))
 
 
 @contextmanager

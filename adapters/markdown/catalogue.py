@@ -21,7 +21,7 @@ from adapters.markdown.files import Signature
 from fusion.contract import Hit, Moment, Place, Scope
 from fusion.errors import StoreDamaged
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import Connection, Database, Row
+from fusion.store.sqlite import VALUES, Connection, Database, Row, listed
 
 _SCHEMA = """
 create table meta (name text primary key, value text not null) without rowid;
@@ -222,11 +222,8 @@ class ItemTable:
         natives = [native for native in dict.fromkeys(map(native_of, keys)) if native not in made]
 
         def look(db: Connection) -> dict[str, bytes]:
-            bodies: dict[str, bytes] = {}
-            for some in _some(natives):
-                rows = db.execute(f"select native, body from item where native in ({_marks(some)})", some)
-                bodies.update((row[0], row[1]) for row in rows)
-            return bodies
+            rows = db.execute(f"select native, body from item where native in {VALUES}", listed(natives))
+            return {row[0]: row[1] for row in rows}
 
         return Held(made, self._database.look(look) if natives else {}, self.hidden)
 
@@ -283,11 +280,9 @@ class ItemTable:
     def pick(self, keys: Sequence[str]) -> list[Entry]:
         """The entries of those keys that still exist. Blocks: call it in a thread."""
         wanted = set(keys)
-        found: list[Entry] = []
-        for some in _some(list(dict.fromkeys(map(native_of, keys)))):
-            for row in self._rows(f"select body from item where native in ({_marks(some)})", some):
-                found += [entry for entry in _item(row["body"]).entries if entry.key in wanted]
-        return found
+        natives = listed(dict.fromkeys(map(native_of, keys)))
+        rows = self._rows(f"select body from item where native in {VALUES}", natives)
+        return [entry for row in rows for entry in _item(row["body"]).entries if entry.key in wanted]
 
     async def check(self) -> None:
         """Raises ``StoreDamaged`` if the table is damaged."""
@@ -387,16 +382,6 @@ def _adopt(folder: Path) -> None:
             for file in (folder / _REPLACEMENT).glob(f"{_FILE}*"):
                 file.rename(folder / file.name)
         rmtree(folder / _REPLACEMENT)
-
-
-def _some(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Portions that fit into one statement."""
-    for low in range(0, len(items), _AT_ONCE):
-        yield items[low : low + _AT_ONCE]
-
-
-def _marks(items: Sequence[object]) -> str:
-    return ",".join("?" * len(items))
 
 
 # An item as JSON: defaults are left out, and a text that ends like the hit's is stored as its beginning

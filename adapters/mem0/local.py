@@ -26,7 +26,7 @@ from qdrant_client import models as shapes
 from qdrant_client.local.qdrant_local import QdrantLocal
 
 from fusion.errors import StoreBusy
-from fusion.store.sqlite import connect
+from fusion.store.sqlite import connect, transaction
 
 FILE = "points.sqlite"
 LOCK = "points.lock"
@@ -203,13 +203,10 @@ class Engine(QdrantLocal):
         if self._db.in_transaction:  # part of a larger one
             yield
             return
-        self._db.execute("begin immediate")
         try:
-            yield
-            self._db.execute("commit")
+            with transaction(self._db):
+                yield
         except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("rollback")
             self._restore()
             raise
 

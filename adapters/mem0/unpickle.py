@@ -28,6 +28,7 @@ from qdrant_client import models as shapes
 from qdrant_client.local.utils import normalize_point_id
 
 from adapters.mem0.local import FILE, Points, opened
+from fusion.store.sqlite import transaction
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +89,7 @@ def _copy(old: Path, target: Path) -> None:
         collections = _collections(meta.read_bytes())
     else:
         collections = {}
-    with closing(opened(target)) as db:
-        db.execute("begin immediate")
+    with closing(opened(target)) as db, transaction(db):
         for name, config in collections.items():
             values = (name, config.model_dump_json())
             db.execute("insert into collection (name, config) values (?, ?)", values)
@@ -101,7 +101,6 @@ def _copy(old: Path, target: Path) -> None:
                     pass  # read back, so that what would not open later is found now
             except (ValueError, TypeError, OverflowError) as error:
                 raise error if isinstance(error, Refused) else Refused(str(error)) from None
-        db.execute("commit")
 
 
 def _collections(text: bytes) -> dict[str, shapes.CreateCollection]:

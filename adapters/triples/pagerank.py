@@ -26,7 +26,7 @@ from adapters.graph.traversal import (
 )
 from adapters.triples.options import Options
 from adapters.triples.relations import ALSO_CALLED, strength
-from fusion.store.sqlite import Connection, tuples
+from fusion.store.sqlite import VALUES, Connection, tuples
 
 NAMED = 0.5
 """share of the start probability on the query's entities; the rest is on the most similar passages"""
@@ -238,7 +238,7 @@ def mentions_of(db: Connection, memories: Iterable[int], named: Iterable[int], c
     rows = tuples(
         db,
         "select n.memory, n.entity, e.name, e.mentions from mention n join entity e on e.id = n.entity "
-        f"where n.memory in {_THESE} and (e.mentions between 2 and ? or e.id in {_THESE}) order by n.memory, n.entity",
+        f"where n.memory in {VALUES} and (e.mentions between 2 and ? or e.id in {VALUES}) order by n.memory, n.entity",
         (dumps(list(memories)), cap, dumps(list(named))),
     )
     return list(map(Mention._make, rows))
@@ -250,7 +250,7 @@ def edges_of(db: Connection, memories: Iterable[int], ends: Iterable[int]) -> li
     rows = tuples(
         db,
         "select memory, subject, predicate, object from relation "
-        f"where memory in {_THESE} and (subject in {_THESE} or object in {_THESE}) order by id desc",
+        f"where memory in {VALUES} and (subject in {VALUES} or object in {VALUES}) order by id desc",
         (dumps(list(memories)), at, at),
     )
     return list(map(Edge._make, rows))
@@ -310,6 +310,3 @@ def _of_hubs(db: Connection, view: Condition, entities: Iterable[int], cap: int)
             holders[entity] = {ELSEWHERE: float(mentions - cap)}
         holders[entity][memory] = ABOUT if is_about else 1.0
     return holders
-
-
-_THESE = "(select value from json_each(?))"

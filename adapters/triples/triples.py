@@ -41,7 +41,7 @@ from fusion.contract import (
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.words import stems
 from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
-from fusion.store.sqlite import Connection, Database, tuples
+from fusion.store.sqlite import VALUES, Connection, Database, tuples
 
 ANSWERS = 0.5
 """An edge matches well when at least this share of its terms is in the query. The rest is what was asked for: of
@@ -267,7 +267,7 @@ class Asserted(NamedTuple):
     recorded_at: int
 
 
-_KEPT = f"select id, {', '.join(EVENT_NAMES)} from memory where id in (select value from json_each(?))"
+_KEPT = f"select id, {', '.join(EVENT_NAMES)} from memory where id in {VALUES}"
 
 
 @lru_cache(maxsize=16_384)

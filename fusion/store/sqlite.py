@@ -7,10 +7,12 @@ read sees one snapshot, deleted content is overwritten, and SQLite's errors are 
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -31,6 +33,9 @@ WAL_BYTES = 16_000_000
 
 _COMPARISONS = 3
 """comparisons of files that another process writes to, before StoreBusy"""
+
+VALUES = "(select value from json_each(?))"
+"""any number of values as one parameter, which `listed` makes"""
 
 READERS = 2
 """reading threads: queries are short and in memory, so more threads would only contend"""
@@ -79,6 +84,24 @@ def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, obj
     cursor = db.cursor()
     cursor.row_factory = None
     return cursor.execute(sql, values)
+
+
+def listed(values: Iterable[object]) -> tuple[str]:
+    """The parameter of `VALUES`: a list in JSON. Text that is not Unicode is refused, as it is as a plain parameter."""
+    return (json.dumps(list(values), ensure_ascii=False),)
+
+
+@contextmanager
+def transaction(db: Connection) -> Iterator[None]:
+    """A transaction on a connection of one's own: committed at the end, rolled back after an error."""
+    db.execute("begin immediate")
+    try:
+        yield
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:  # a full disk has rolled it back already
+            db.execute("rollback")
+        raise
 
 
 def _closed(value: T) -> T:
