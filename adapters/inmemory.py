@@ -12,7 +12,8 @@ from datetime import datetime
 from math import log
 from typing import Self
 
-from fusion.contract import DIMENSIONS, KINDS, Captured, Description, Event, Features, Forgotten, Hit, Opening, Query
+from adapters.options import FULL_FEATURES
+from fusion.contract import Captured, Description, Event, Forgotten, Hit, Opening, Query
 from fusion.lib.words import spoken, stems
 
 K1, B = 1.2, 0.75
@@ -21,7 +22,7 @@ K1, B = 1.2, 0.75
 class InMemory:
     """Remembers events in a dict. The native id of a memory is its event's id."""
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    features = FULL_FEATURES
 
     def __init__(self) -> None:
         self._hits: dict[str, Hit] = {}

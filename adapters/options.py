@@ -1,62 +1,87 @@
-"""Reads a backend's options into a frozen dataclass: its fields are their names, its defaults give their types."""
+"""Reads a table of the settings into a frozen dataclass.
+
+Its fields are the options' names, their defaults give the types, and `number` and `choice` the valid values. Rules for
+several options together are in its ``__post_init__``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, field, fields
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Features, Opening
+from fusion.contract import DIMENSIONS, KINDS, NAME_PLACEHOLDER, Features, Opening
 from fusion.errors import SettingsError
 from fusion.lib.did_you_mean import hint
 
 T = TypeVar("T")
 
-_SAID = {
-    str: "text",
+FULL_FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+"""of a backend that stores every kind of memory with its scope and times"""
+
+_TYPES = {
+    str: "a text",
     bool: "true or false",
-    int: "whole number",
-    float: "number",
-    dict: "table",
-    tuple: "list of texts",
+    int: "a whole number",
+    float: "a number",
+    dict: "a table",
+    tuple: "a list of texts",
 }
 
 
-def read(kind: type[T], opening: Opening) -> T:
-    """The options of a backend. Every field of ``kind`` has a default; lists become tuples.
+def number(default: float, least: float, most: float = inf) -> Any:
+    """A field for a number within these bounds; a whole number if ``default`` is one."""
+    return field(default=default, metadata={"least": least, "most": most})
 
-    Raises SettingsError, which names the option and its valid values; what ``__post_init__`` of ``kind`` raises
-    gets the name of the table.
+
+def choice(default: str, among: Iterable[str]) -> Any:
+    """A field for one of these texts."""
+    return field(default=default, metadata={"among": tuple(among)})
+
+
+def build(kind: type[T], given: Mapping[str, object], where: str, also: Collection[str] = ()) -> T:
+    """The options of a table that errors call ``where``; ``also`` names options that others read. Lists become tuples.
+
+    Raises SettingsError, which names the option and its valid values.
     """
-    where = f"[backends.{opening.name}]"
-    known: dict[str, Any] = {
-        one.name: one.default if one.default_factory is MISSING else one.default_factory()
-        for one in fields(kind)  # type: ignore[arg-type]  # typing has no name for a dataclass
-    }
-    given: dict[str, Any] = dict(opening.options)
-    for name, value in given.items():
-        if name not in known:
-            raise SettingsError(f"{where} has no option {name!r}, only: {', '.join(known)}{hint(name, known)}")
-        if not _fits(value, known[name]):
-            raise SettingsError(f"{where} {name} must be a {_SAID[type(known[name])]}")
-        if isinstance(value, list):
-            given[name] = tuple(value)
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]  # typing has no name for a dataclass
+    values = {name: value for name, value in given.items() if name not in also}
     try:
-        return kind(**given)
+        for name, value in values.items():
+            if name not in known:
+                names = (*also, *known)
+                raise SettingsError(f"has no option {name!r}, only: {', '.join(names)}{hint(name, names)}")
+            values[name] = _checked(known[name], value)
+        return kind(**values)
     except SettingsError as error:
         raise SettingsError(f"{where} {error}") from None
 
 
-def verified(kind: type[T], options: Mapping[str, object]) -> T:
-    """The options as written in a file, before anything is opened. Raises what ``read`` raises."""
-    return read(kind, Opening(NAME_PLACEHOLDER, Path(), options))
+def read(kind: type[T], opening: Opening, also: Collection[str] = ()) -> T:
+    """The options of a backend. Raises what `build` raises."""
+    return build(kind, opening.options, f"[backends.{opening.name}]", also)
+
+
+def verified(kind: type[T], options: Mapping[str, object], also: Collection[str] = ()) -> T:
+    """The options as written in a file, before anything is opened. Raises what `build` raises."""
+    return read(kind, Opening(NAME_PLACEHOLDER, Path(), options), also)
+
+
+def _checked(option: Field[Any], value: object) -> object:
+    """The value of an option. Raises SettingsError for one of another type than its default, or out of bounds."""
+    default = option.default if option.default_factory is MISSING else option.default_factory()
+    bounds = option.metadata
+    if type(default) in _TYPES and not (_fits(value, default) and _within(value, bounds)):
+        raise SettingsError(f"{option.name} = {repr(value)[:80]} must be {_wanted(_TYPES[type(default)], bounds)}")
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _fits(value: object, default: object) -> bool:
-    """Whether a setting is of the kind that its default is."""
+    """Whether a value is of the type that its default has."""
     if isinstance(default, tuple):
-        return isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value)
+        return isinstance(value, list | tuple) and all(isinstance(one, str | Path) and str(one) for one in value)
     if isinstance(default, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, dict):
@@ -64,24 +89,36 @@ def _fits(value: object, default: object) -> bool:
     return type(value) is type(default)
 
 
-def check_connect_ms(value: object) -> None:
-    """Check ``connect_ms``, the time for a new connection. Raises SettingsError."""
-    if type(value) is not int or not 1 <= value <= 60_000:
-        raise SettingsError(f"connect_ms = {value!r} must be a whole number from 1 to 60000")
+def _within(value: Any, bounds: Mapping[str, Any]) -> bool:
+    if "least" in bounds:
+        return isfinite(value) and bool(bounds["least"] <= value <= bounds["most"])
+    return value in bounds.get("among", (value,))
+
+
+def _wanted(kind: str, bounds: Mapping[str, Any]) -> str:
+    match bounds:
+        case {"among": among}:
+            return f"one of {', '.join(among)}"
+        case {"least": least, "most": most} if most == inf:
+            return f"{kind} of at least {least:g}"
+        case {"least": least, "most": most}:
+            return f"{kind} from {least:.9g} to {most:.9g}"
+    return kind
 
 
 def within(filters: Sequence[str], bound: Mapping[str, object]) -> None:
-    """Raises SettingsError where what a backend filters by, or is bound to, is no dimension of a scope."""
+    """Raises SettingsError where a backend filters by, or is bound to, something else than dimensions of a scope."""
     if not set(filters) <= set(DIMENSIONS):
         raise SettingsError(f"filters names some of {', '.join(DIMENSIONS)}")
     if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in bound.items()):
         raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 
 
-def features_of(filters: Sequence[str], bound: Mapping[str, str], tenant: str) -> Features:
-    """The features of a read-only backend with these options."""
+def features_of(filters: Collection[str], bound: Mapping[str, str], tenant: str, **more: Any) -> Features:
+    """The features of a backend with these options: read-only, unless ``more`` says otherwise."""
     return Features(
         filters=frozenset(d for d in DIMENSIONS if d in filters),
         bound={d: bound[d] for d in DIMENSIONS if d in bound},
         tenant=tenant,
+        **more,
     )

@@ -19,29 +19,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from json import dumps
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from adapters.index.backfill import Backfill
 from adapters.index.merge import text_score
-from fusion.contract import (
-    DIMENSIONS,
-    KINDS,
-    NAME_PLACEHOLDER,
-    Captured,
-    Description,
-    Embedder,
-    Event,
-    Features,
-    Forgotten,
-    Hit,
-    Opening,
-    Query,
-)
+from adapters.options import FULL_FEATURES, number, read, verified
+from fusion.contract import Captured, Description, Embedder, Event, Forgotten, Hit, Opening, Query
 from fusion.errors import FusionError, SettingsError
-from fusion.lib.did_you_mean import hint
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
 from fusion.store.sqlite import VALUES, Connection, Database, Row
@@ -72,23 +58,12 @@ log = logging.getLogger(__name__)
 class Options:
     """The weights of vectors and words; only their ratio matters."""
 
-    vector_weight: float = 0.7
-    text_weight: float = 0.3
+    vector_weight: float = number(0.7, 0, 1)
+    text_weight: float = number(0.3, 0, 1)
 
-    @classmethod
-    def of(cls, opening: Opening) -> Options:
-        """Raises SettingsError, which names the option."""
-        known = [one.name for one in fields(cls)]
-        for name, value in opening.options.items():
-            if name not in known:
-                only = f"only: {', '.join(known)}{hint(name, known)}"
-                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, {only}")
-            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-                raise SettingsError(f"[backends.{opening.name}] {name} = {value!r} must be a number from 0 to 1")
-        options = cls(**opening.options)  # type: ignore[arg-type]  # each was looked at
-        if not options.vector_weight + options.text_weight:
-            raise SettingsError(f"[backends.{opening.name}] vector_weight and text_weight are both 0")
-        return options
+    def __post_init__(self) -> None:
+        if not self.vector_weight + self.text_weight:
+            raise SettingsError("vector_weight and text_weight are both 0")
 
 
 def merged(
@@ -149,7 +124,7 @@ class Near:
 class VectorSqlite:
     """Native ids are event ids."""
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    features = FULL_FEATURES
 
     options: Options
     database: Database
@@ -164,12 +139,12 @@ class VectorSqlite:
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
         """Its options are right."""
-        Options.of(Opening(NAME_PLACEHOLDER, Path(), options))
+        verified(Options, options)
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = Options.of(opening)
+        options = read(Options, opening)
         database = await Database.open(opening.folder / "vectors.sqlite", (SCHEMA,), events="memory")
         store = cls(options, database, opening.embedder)
         if store.embedder is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from adapters.options import check_connect_ms
+from adapters.options import build, number
 from fusion.errors import SettingsError, Unauthorized
 
 SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
@@ -29,20 +29,16 @@ NAMES = ("url", "database", "user", "password_env", "password_file", "connect_ms
 class Server:
     """``connect_ms`` covers TCP, TLS, handshake and log-on: five round trips with the hash of a password among them."""
 
-    url: str
+    url: str = ""
     database: str | None = None
     user: str = ""
     password_env: str = ""
     password_file: str = ""
-    connect_ms: int = 1000
+    connect_ms: int = number(1000, 1, 60_000)
 
     def __post_init__(self) -> None:
-        for name in ("url", "user", "password_env", "password_file"):
-            if not isinstance(getattr(self, name), str):
-                raise SettingsError(f"{name} must be a text")
         if self.database is not None and (not self.database or type(self.database) is not str):
             raise SettingsError("database must be the name of one; leave it out for the server's own")
-        check_connect_ms(self.connect_ms)
         if self.password_env and self.password_file:
             raise SettingsError("password_env or password_file, not both")
         if (self.password_env or self.password_file) and not self.user:
@@ -55,10 +51,7 @@ class Server:
         chosen = {name: options[name] for name in NAMES if name in options}
         if "url" not in chosen:
             raise SettingsError(f"[{where}] url is missing; write the database's, bolt://host:7687")
-        try:
-            return cls(**chosen)  # type: ignore[arg-type]  # each value is checked in __post_init__
-        except SettingsError as error:
-            raise SettingsError(f"[{where}] {error}") from None
+        return build(cls, chosen, f"[{where}]")
 
     @property
     def shown(self) -> str:

@@ -7,12 +7,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from adapters.bolt.errors import with_fix
 from adapters.cortex.consolidate import Kept, initial, keep
-from adapters.cortex.open_store import open_graph, verify, without_store
+from adapters.cortex.open_store import STORE_OPTIONS, open_graph, verify
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View
 from adapters.cortex.prewarm import PrewarmCache
@@ -20,15 +19,12 @@ from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
 from adapters.cortex.supersede import carry_conflicts_over
 from adapters.index import vectors_of
+from adapters.options import FULL_FEATURES, read, verified
 from fusion.contract import (
-    DIMENSIONS,
-    KINDS,
-    NAME_PLACEHOLDER,
     Captured,
     Description,
     Embedder,
     Event,
-    Features,
     Forgotten,
     Hit,
     LanguageModel,
@@ -47,7 +43,7 @@ _log = logging.getLogger(__name__)
 class Cortex:
     """A backend of memories with scope, time, versions and usage; a hit that the graph found carries its path."""
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    features = FULL_FEATURES
     opening: Opening
     """what it was opened with; `migrate` opens the target store from it"""
 
@@ -72,7 +68,7 @@ class Cortex:
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = Options.of(without_store(opening))
+        options = read(Options, opening, also=STORE_OPTIONS)
         cortex = cls(await open_graph(opening, options), options, opening.model)
         cortex.opening = opening
         return cortex
@@ -81,7 +77,7 @@ class Cortex:
     def verify(cls, options: Mapping[str, object]) -> None:
         """Check the options and that the chosen store's packages are installed. Raises ``SettingsError``."""
         verify(options)
-        Options.of(without_store(Opening(NAME_PLACEHOLDER, Path(), options)))
+        verified(Options, options, also=STORE_OPTIONS)
 
     @property
     def embedder(self) -> Embedder | None:

@@ -23,6 +23,8 @@ from fusion.errors import SettingsError
 SQLITE = "sqlite"
 MIGRATE_TO = "migrate_to"
 """the settings table of the store that `fusion cortex migrate` copies to; it has the same options"""
+STORE_OPTIONS = ("store", MIGRATE_TO, *NAMES)
+"""the options of the store, in the table of the cortex"""
 STORES = (SQLITE, *DIALECTS)
 
 
@@ -37,13 +39,6 @@ async def open_graph(opening: Opening, walking: WalkOptions) -> Graph:
     if server is None:
         return await SqliteGraph.open(opening, walking)
     return BoltGraph(Bolt(server, DIALECTS[store]), walking, opening.embedder)
-
-
-def without_store(opening: Opening) -> Opening:
-    """The opening without the options of the store."""
-    return replace(
-        opening, options={k: v for k, v in opening.options.items() if k not in ("store", MIGRATE_TO, *NAMES)}
-    )
 
 
 def target_of(opening: Opening, store: str) -> Opening:

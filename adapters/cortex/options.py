@@ -1,4 +1,4 @@
-"""Options of the cortex, checked when it is opened."""
+"""Options of the cortex."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from adapters.cortex.rank import Weights
 from adapters.graph.options import WalkOptions
-from fusion.errors import SettingsError
+from adapters.options import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,11 @@ class Options(WalkOptions):
     words. Without it a cosine of .80 suffices, as in the seed, and "prefers coffee" is merged into "prefers tea".
     """
 
-    candidates: int = 50
-    by_words: float = 0.5
+    candidates: int = number(50, 1, 1000)
+    by_words: float = number(0.5, 0, 1)
     guarded: bool = True
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:
-        WalkOptions.__post_init__(self)
-        self._within("candidates", 1, 1000)
-        self._within("by_words", 0, 1)
-        if not isinstance(self.guarded, bool):
-            raise SettingsError(f"guarded = {self.guarded!r} must be true or false")
         if not isinstance(self.weights, Weights):
             object.__setattr__(self, "weights", Weights.of(self.weights))

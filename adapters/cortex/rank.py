@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import lru_cache
-from math import exp, isfinite, log, log2
+from math import exp, log, log2
 from operator import itemgetter
 
 from adapters.cortex.port import UNSTATED, Lifetime, Link, Matches, Memory
+from adapters.options import build, number
 from fusion.contract import Kind
 from fusion.errors import SettingsError
 from fusion.lib.rank_fusion import rank_fusion, ranked
@@ -49,28 +50,22 @@ class Weights:
     Other sums are refused when the store is opened. (openclaw-cortex logs a warning and uses its defaults.)
     """
 
-    similarity: float = 0.45
-    recency: float = 0.08
-    frequency: float = 0.05
-    type: float = 0.10
-    scope: float = 0.08
-    confidence: float = 0.07
-    reinforcement: float = 0.07
-    tags: float = 0.05
-    graph: float = 0.05
+    similarity: float = number(0.45, 0)
+    recency: float = number(0.08, 0)
+    frequency: float = number(0.05, 0)
+    type: float = number(0.10, 0)
+    scope: float = number(0.08, 0)
+    confidence: float = number(0.07, 0)
+    reinforcement: float = number(0.07, 0)
+    tags: float = number(0.05, 0)
+    graph: float = number(0.05, 0)
 
     @classmethod
     def of(cls, table: object) -> Weights:
         """The weights of ``[backends.NAME.weights]``. Raises ``SettingsError`` for an invalid weight."""
-        names = [field.name for field in fields(cls)]
         if not isinstance(table, Mapping):
-            raise SettingsError(f"weights must be a table of {', '.join(names)}")
-        for name, value in table.items():
-            if name not in names:
-                raise SettingsError(f"weights has no {name!r}, only: {', '.join(names)}")
-            if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value) or value < 0:
-                raise SettingsError(f"weights.{name} = {value!r} must be a number of at least 0")
-        weights = cls(**table)
+            raise SettingsError(f"weights must be a table of {', '.join(field.name for field in fields(cls))}")
+        weights = build(cls, table, "weights:")
         total = sum(asdict(weights).values())
         if abs(total - 1) > TOLERANCE + 1e-9:  # a sum of nine floats is off by less than that
             raise SettingsError(f"weights add up to {total:g}, and must to 1 ± {TOLERANCE}")

@@ -1,13 +1,10 @@
-"""Options of a store that walks a graph, checked when it is opened."""
+"""Options of a store that walks a graph."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
 
-from fusion.contract import Opening
-from fusion.errors import SettingsError
-from fusion.lib.did_you_mean import hint
+from adapters.options import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,33 +17,7 @@ class WalkOptions:
     and the graph count in the fusion: seed 000's numbers, its vector list being our hybrid one.
     """
 
-    hops: int = 2
-    fan_out: int = 64
-    similar_weight: float = 0.6
-    graph_weight: float = 0.4
-
-    def __post_init__(self) -> None:
-        self._within("hops", 1, 3)
-        self._within("fan_out", 1, 10_000)
-        self._within("similar_weight", 0, 1)
-        self._within("graph_weight", 0, 1)
-
-    @classmethod
-    def of(cls, opening: Opening) -> Self:
-        """The options of an opening. Raises ``SettingsError`` that names the option and its valid values."""
-        allowed = [field.name for field in fields(cls)]
-        for name in opening.options:
-            if name not in allowed:
-                only = f"only: {', '.join(allowed)}{hint(name, allowed)}"
-                raise SettingsError(f"[backends.{opening.name}] has no option {name!r}, {only}")
-        try:
-            return cls(**opening.options)  # type: ignore[arg-type]  # each value is checked in __post_init__
-        except SettingsError as error:
-            raise SettingsError(f"[backends.{opening.name}] {error}") from None
-
-    def _within(self, name: str, low: float, high: float) -> None:
-        value = getattr(self, name)
-        whole = isinstance(type(self).__dataclass_fields__[name].default, int)
-        fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if not fits or not low <= value <= high:
-            raise SettingsError(f"{name} = {value!r} must be a {'whole ' * whole}number from {low} to {high}")
+    hops: int = number(2, 1, 3)
+    fan_out: int = number(64, 1, 10_000)
+    similar_weight: float = number(0.6, 0, 1)
+    graph_weight: float = number(0.4, 0, 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from adapters.http.exchange import Http, checked
-from adapters.options import check_connect_ms
+from adapters.options import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,9 @@ class HttpOptions:
     """
 
     url: str = ""
-    connect_ms: int = 250
+    connect_ms: int = number(250, 1, 60_000)
 
     def __post_init__(self) -> None:
-        check_connect_ms(self.connect_ms)
         if self.url:
             checked(self.url)
 

@@ -14,17 +14,20 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from adapters.bolt.dialects import DIALECTS, Dialect, TextIndex, VectorIndex, searchable
 from adapters.bolt.driver import Bolt, Row, Run
 from adapters.bolt.errors import with_fix
+from adapters.bolt.options import NAMES
 from adapters.neo4j.cypher import CANDIDATES, Cypher
 from adapters.neo4j.entity_linking import linked, significant_words, spellings
 from adapters.neo4j.options import Options, server_of
 from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.traversal import Walk
-from fusion.contract import Description, Embedder, Hit, Opening, PartialHits, Query
+from adapters.options import read, verified
+from fusion.contract import NAME_PLACEHOLDER, Description, Embedder, Hit, Opening, PartialHits, Query
 from fusion.errors import BackendTimeout, FusionError, InvalidAnswer
 from fusion.lib.rank_fusion import rank_fusion, ranked
 
@@ -67,16 +70,15 @@ class Neo4j:
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a server that is down now may be up at the first question. Raises ``SettingsError``."""
-        where = f"backends.{opening.name}"
-        options = Options.of(opening.options, where)
-        bolt = Bolt(server_of(opening.options, where), cls.dialects[options.dialect])
+        options = read(Options, opening, also=NAMES)
+        bolt = Bolt(server_of(opening), cls.dialects[options.dialect])
         return cls(opening.name, bolt, options, opening.embedder)
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str | None:
         """Raises ``SettingsError`` for a wrong option, or where the driver is not installed."""
-        chosen = Options.of(options, "its table")
-        server = server_of(options, "its table")
+        chosen = verified(Options, options, also=NAMES)
+        server = server_of(Opening(NAME_PLACEHOLDER, Path(), options))
         return f"adapters.neo4j:Neo4j, {chosen.dialect} at {server.shown}"
 
     async def search(self, query: Query) -> Sequence[Hit]:

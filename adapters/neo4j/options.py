@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self, get_args
+from dataclasses import dataclass, field
+from typing import get_args
 
 from adapters.bolt.dialects import DIALECTS, named
-from adapters.bolt.options import NAMES, Server
-from fusion.contract import DIMENSIONS, Audience, Dimension, Features
+from adapters.bolt.options import Server
+from adapters.options import choice, features_of, number
+from fusion.contract import DIMENSIONS, Audience, Dimension, Features, Opening
 from fusion.errors import BadInput, SettingsError
-from fusion.lib.did_you_mean import hint
 
 OWNERS = ("tenant", *DIMENSIONS, "audience")
 """the dimensions of an owner that a property may give"""
@@ -23,7 +23,7 @@ LABELS = 32
 class Options:
     """The keys as the package explains them, without those of `adapters.bolt.options`."""
 
-    dialect: Literal["neo4j", "memgraph"] = "neo4j"
+    dialect: str = choice("neo4j", DIALECTS)
     entities: tuple[str, ...] = ()
     names: tuple[str, ...] = ("name",)
     aliases: tuple[str, ...] = ()
@@ -35,9 +35,9 @@ class Options:
     text_index: str = ""
     vector_index: str = ""
     vector_property: str = "embedding"
-    hops: int = 2
-    degree: int = 64
-    limit: int = 50
+    hops: int = number(2, 1, 2)
+    degree: int = number(64, 1, 1000)
+    limit: int = number(50, 1, 1000)
     id: str = ""
     at: str = ""
     valid_from: str = ""
@@ -45,10 +45,9 @@ class Options:
     scope: Mapping[str, str] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
     tenant: str = "default"
-    audience: Audience = "group"
+    audience: Audience = choice("group", get_args(Audience))  # noqa: RUF009  # it makes a field
 
     def __post_init__(self) -> None:
-        self._check_kinds()
         if not (self.entities or self.passages):
             raise SettingsError("name the labels of the graph: entities, passages, or both")
         for key in ("names", "texts", "vector_property"):
@@ -63,43 +62,17 @@ class Options:
                     named(name)
                 except BadInput as error:
                     raise SettingsError(f"{key}: {error}") from None
-        if self.dialect not in DIALECTS:
-            raise SettingsError(f"dialect = {self.dialect!r} must be one of {', '.join(DIALECTS)}")
-        for key, (least, most) in {"hops": (1, 2), "degree": (1, 1000), "limit": (1, 1000)}.items():
-            if not least <= getattr(self, key) <= most:
-                raise SettingsError(f"{key} must be from {least} to {most}")
+        for key in ("scope", "bound"):
+            if not all(isinstance(one, str) and one for pair in getattr(self, key).items() for one in pair):
+                raise SettingsError(f"{key} must be a table of texts")
         if strange := sorted(set(self.scope) - set(OWNERS)):
             raise SettingsError(f"scope has no {strange[0]!r}, only: {', '.join(OWNERS)}")
         if strange := sorted((set(self.bound) - set(DIMENSIONS)) | (set(self.bound) & set(self.scope))):
             raise SettingsError(f"bound gives texts to those of {', '.join(DIMENSIONS)} that scope has no property for")
-        if self.audience not in get_args(Audience):
-            raise SettingsError(f"audience must be one of {', '.join(get_args(Audience))}")
         if self.name_index and not self.entities:
             raise SettingsError("name_index finds entities: name their labels as well")
         if self.text_index and not self.passages:
             raise SettingsError("text_index finds passages: name their labels as well")
-
-    def _check_kinds(self) -> None:
-        for one in fields(self):
-            value, wanted = getattr(self, one.name), _WANTED.get(one.name, "text")
-            if not _FITS[wanted](value):
-                raise SettingsError(f"{one.name} must be a {wanted}")
-
-    @classmethod
-    def of(cls, options: Mapping[str, object], where: str) -> Self:
-        """Raises ``SettingsError``, which names ``where``, the key and its valid values."""
-        given: dict[str, Any] = {key: value for key, value in options.items() if key not in NAMES}
-        known = [one.name for one in fields(cls)]
-        for key, value in given.items():
-            if key not in known:
-                only = f"only: {', '.join((*NAMES, *known))}{hint(key, (*NAMES, *known))}"
-                raise SettingsError(f"[{where}] has no option {key!r}, {only}")
-            if isinstance(value, list):
-                given[key] = tuple(value)
-        try:
-            return cls(**given)
-        except SettingsError as error:
-            raise SettingsError(f"[{where}] {error}") from None
 
     def in_queries(self) -> Mapping[str, tuple[str, ...]]:
         """Every name that is used in a query, by the key that gives it."""
@@ -125,31 +98,11 @@ class Options:
         return tuple(dimension for dimension in DIMENSIONS if dimension in self.scope)
 
     def features(self) -> Features:
-        return Features(
-            filters=frozenset(self.filtered),
-            bound={dimension: self.bound[dimension] for dimension in DIMENSIONS if dimension in self.bound},
-            tenants="tenant" in self.scope,
-            tenant=self.tenant,
-            as_of=bool(self.valid_from or self.valid_to),
-        )
+        as_of = bool(self.valid_from or self.valid_to)
+        return features_of(self.filtered, self.bound, self.tenant, tenants="tenant" in self.scope, as_of=as_of)
 
 
-def server_of(options: Mapping[str, object], where: str) -> Server:
+def server_of(opening: Opening) -> Server:
     """The server of the database. Raises ``SettingsError``, also where its driver is not installed."""
     Server.verify()
-    return Server.of(options, where)
-
-
-_WANTED = {
-    **dict.fromkeys(("entities", "names", "aliases", "passages", "texts", "relationships", "facts"), "list of texts"),
-    **dict.fromkeys(("hops", "degree", "limit"), "whole number"),
-    **dict.fromkeys(("scope", "bound"), "table of texts"),
-}
-_FITS = {
-    "text": lambda value: isinstance(value, str),
-    "whole number": lambda value: type(value) is int,
-    "list of texts": lambda value: isinstance(value, tuple) and all(isinstance(one, str) and one for one in value),
-    "table of texts": lambda value: (
-        isinstance(value, Mapping) and all(isinstance(one, str) and one for pair in value.items() for one in pair)
-    ),
-}
+    return Server.of(opening.options, f"backends.{opening.name}")

@@ -1,10 +1,11 @@
-"""The options of `triples`, checked when it is opened."""
+"""The options of `triples`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from adapters.graph.options import WalkOptions
+from adapters.options import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +14,4 @@ class Options(WalkOptions):
     ``fan_out`` mentions is a hub: no walk passes through it, and one that begins there sees its newest mentions.
     ``facts`` is how many of 100 hits may be facts: they are short and repeat what passages say in full."""
 
-    facts: int = 20
-
-    def __post_init__(self) -> None:
-        WalkOptions.__post_init__(self)
-        self._within("facts", 0, 100)
+    facts: int = number(20, 0, 100)

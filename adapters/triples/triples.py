@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from json import dumps
-from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from adapters.graph.names import key
@@ -19,25 +18,13 @@ from adapters.graph.store import SCHEMA, GraphStore, held_in, neighbours
 from adapters.graph.traversal import Condition, merge, paths, rarity, visible_memories
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
+from adapters.options import FULL_FEATURES, read, verified
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
 from adapters.triples.parse import BEGINNING, about, parse
 from adapters.triples.relations import ALSO_CALLED, asked_relations, relation, types
-from fusion.contract import (
-    DIMENSIONS,
-    KINDS,
-    NAME_PLACEHOLDER,
-    Captured,
-    Description,
-    Entity,
-    Event,
-    Features,
-    Forgotten,
-    Hit,
-    Opening,
-    Query,
-)
+from fusion.contract import Captured, Description, Entity, Event, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.words import stems
 from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
@@ -88,7 +75,7 @@ TITLED_AT_ONCE = 5_000
 class Triples(GraphStore):
     """Facts have native ids ``fact:…`` and no event id; passages are events."""
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    features = FULL_FEATURES
     schema = (SCHEMA, _STEP_2, _STEP_3, _STEP_4)
     facts_are_searched: ClassVar[bool] = True
 
@@ -100,12 +87,12 @@ class Triples(GraphStore):
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> None:
         """Check the options. Raises ``SettingsError``."""
-        Options.of(Opening(NAME_PLACEHOLDER, Path(), options))
+        verified(Options, options)
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = Options.of(opening)
+        options = read(Options, opening)
         triples = cls(*await cls.open_files(opening), options)
         try:
             while await triples._database.write(_find_titles):

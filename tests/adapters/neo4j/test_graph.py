@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 
 from adapters.bolt.dialects import MEMGRAPH, NEO4J, Dialect, Schema, TextIndex, VectorIndex
 from adapters.bolt.driver import Bolt
+from adapters.bolt.options import NAMES as SERVER_OPTIONS
 from adapters.bolt.options import Server
 from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
 from adapters.neo4j.entity_linking import linked, spellings
 from adapters.neo4j.graph import fused
 from adapters.neo4j.rows import Rows, time_of
+from adapters.options import build
 from fusion.contract import Backend, Captured, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendTimeout,
@@ -836,7 +838,7 @@ def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
     if not evil and isinstance(default, str) and key != "vector_property":
         return  # an empty text leaves it out
     with pytest.raises(SettingsError, match=rf"^\[backends.x\] {key}"):
-        Options.of({"entities": ["A"], "passages": ["B"], key: value}, "backends.x")
+        build(Options, {"entities": ["A"], "passages": ["B"], key: value}, "[backends.x]")
 
 
 @pytest.mark.parametrize(
@@ -844,14 +846,14 @@ def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
     [
         ({}, "name the labels"),
         ({"entities": ["A"], "labels": ["A"]}, "has no option 'labels', only: url"),
-        ({"entities": "A"}, "entities must be a list of texts"),
-        ({"entities": ["A"], "hops": 3}, "hops must be from 1 to 2"),
-        ({"entities": ["A"], "hops": True}, "hops must be a whole number"),
-        ({"entities": ["A"], "degree": 0}, "degree must be from 1 to 1000"),
+        ({"entities": "A"}, "entities = 'A' must be a list of texts"),
+        ({"entities": ["A"], "hops": 3}, "hops = 3 must be a whole number from 1 to 2"),
+        ({"entities": ["A"], "hops": True}, "hops = True must be a whole number"),
+        ({"entities": ["A"], "degree": 0}, "degree = 0 must be a whole number from 1 to 1000"),
         ({"entities": ["A"], "dialect": "kuzu"}, "must be one of"),
         ({"entities": ["A"], "scope": {"colour": "c"}}, "scope has no 'colour'"),
         ({"entities": ["A"], "scope": {"user_id": "u"}, "bound": {"user_id": "ada"}}, "bound gives texts"),
-        ({"entities": ["A"], "audience": "all"}, "audience must be one of"),
+        ({"entities": ["A"], "audience": "all"}, "audience = 'all' must be one of private, group"),
         ({"entities": ["A"], "text_index": "t"}, "text_index finds passages"),
         ({"passages": ["A"], "name_index": "t"}, "name_index finds entities"),
         ({"entities": ["A"], "names": []}, "names: at least one"),
@@ -861,7 +863,7 @@ def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
 def test_a_wrong_option_is_named(table: Mapping[str, object], said: str) -> None:
     """The error has the table, the key, and what may stand there."""
     with pytest.raises(SettingsError, match=r"^\[backends.x\] ") as caught:
-        Options.of(table, "backends.x")
+        build(Options, table, "[backends.x]", SERVER_OPTIONS)
     assert said in str(caught.value)
 
 
