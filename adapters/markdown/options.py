@@ -1,21 +1,20 @@
-"""The options of Markdown memory, checked once."""
+"""The options of Markdown memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from math import inf
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from adapters.index.merge import TEXT_WEIGHT, VECTOR_WEIGHT
 from adapters.markdown.media import mime_of
-from adapters.markdown.ranking import MENTION_LIFT, MERGES, Ranking
+from adapters.markdown.ranking import Ranking
+from adapters.options import build, number
 from fusion.contract import DIMENSIONS, NoteFolders, Scope
 from fusion.errors import SettingsError
-from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import ALWAYS, matcher
 
+TABLE = "[backends.markdown]"
 MEDIA_MB = 14.0
 """a request may have 20 MB, and a file in it is written with four characters for three bytes"""
 
@@ -43,19 +42,28 @@ class Options:
     paths: tuple[Path, ...] = ()
     bind: Scope = field(default_factory=Scope)
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
-    ignore: tuple[str, ...] = ALWAYS
+    ignore: tuple[str, ...] = ()
     remember_turns: bool = False
     log_folder: Path | None = None
-    chunk_tokens: int = 400
-    chunk_overlap: int = 80
-    max_file_mb: float = 4.0
+    chunk_tokens: int = number(400, 16)
+    chunk_overlap: int = number(80, 0)
+    max_file_mb: float = number(4.0, 0.001)
     media: bool = False
-    media_max_mb: float = 10.0
-    scan_interval_s: float = 2.0
+    media_max_mb: float = number(10.0, 0.001, MEDIA_MB)
+    scan_interval_s: float = number(2.0, 0)
     watch: bool = True
-    debounce_s: float = 1.5
-    interval_s: float = 300.0
+    debounce_s: float = number(1.5, 0)
+    interval_s: float = number(300.0, 0)
     ranking: Ranking = field(default_factory=Ranking)
+
+    def __post_init__(self) -> None:
+        for key, patterns in (("ignore", self.ignore), ("private", self.private)):
+            try:
+                matcher(patterns)
+            except re.error as error:
+                raise SettingsError(f"{key} has a pattern that makes no sense: {error}") from error
+        if self.chunk_overlap >= self.chunk_tokens:
+            raise SettingsError("chunk_overlap must be smaller than chunk_tokens")
 
     @property
     def max_bytes(self) -> int:
@@ -73,41 +81,17 @@ class Options:
 
         Raises ``SettingsError`` for a key that does not exist or a value that makes no sense.
         """
-        known = [f.name for f in (*fields(cls), *fields(Ranking)) if f.name != "ranking"]
-        for key in given:
-            if key not in known:
-                has = f"it has {', '.join(known)}{hint(key, known)}"
-                raise SettingsError(f"[backends.markdown] has no setting {key!r}; {has}")
         if notes is not None and notes.paths and not given.get("paths"):
             given = _with_notes(given, notes)
-        options = cls(
-            paths=tuple(Path(path).expanduser() for path in _texts(given, "paths", ())),
-            bind=_scope(given.get("bind", {})),
-            private=_texts(given, "private", cls().private),
-            ignore=(*ALWAYS, *_texts(given, "ignore", ())),
-            log_folder=_folder(given, "log_folder"),
-            remember_turns=_flag(given, "remember_turns", cls().remember_turns),
-            chunk_tokens=int(_number(given, "chunk_tokens", cls().chunk_tokens, 16)),
-            chunk_overlap=int(_number(given, "chunk_overlap", cls().chunk_overlap, 0)),
-            max_file_mb=_number(given, "max_file_mb", cls().max_file_mb, 0.001),
-            media=_flag(given, "media", cls().media),
-            media_max_mb=_number(given, "media_max_mb", cls().media_max_mb, 0.001),
-            scan_interval_s=_number(given, "scan_interval_s", cls().scan_interval_s, 0),
-            watch=_flag(given, "watch", cls().watch),
-            debounce_s=_number(given, "debounce_s", cls().debounce_s, 0),
-            interval_s=_number(given, "interval_s", cls().interval_s, 0),
-            ranking=_ranking(given),
-        )
-        for key, patterns in (("ignore", options.ignore), ("private", options.private)):
-            try:
-                matcher(patterns)
-            except re.error as error:
-                raise SettingsError(f"[backends.markdown] {key} has a pattern that makes no sense: {error}") from error
-        if options.media_max_mb > MEDIA_MB:
-            raise SettingsError(f"[backends.markdown] media_max_mb must be at most {MEDIA_MB:g}")
-        if options.chunk_overlap >= options.chunk_tokens:
-            raise SettingsError("[backends.markdown] chunk_overlap must be smaller than chunk_tokens")
-        return options
+        ranking = {one.name for one in fields(Ranking)}
+        others = {
+            "bind": _scope(given.get("bind", {})),
+            "log_folder": _folder(given.get("log_folder") or None),
+            "ranking": build(Ranking, {name: given[name] for name in given if name in ranking}, TABLE),
+        }
+        options = build(cls, {**given, **others}, TABLE, ranking)
+        paths = tuple(Path(path).expanduser() for path in options.paths)
+        return replace(options, paths=paths, ignore=(*ALWAYS, *map(str, options.ignore)))
 
 
 def _with_notes(given: Mapping[str, object], notes: NoteFolders) -> dict[str, object]:
@@ -115,61 +99,20 @@ def _with_notes(given: Mapping[str, object], notes: NoteFolders) -> dict[str, ob
     bind = given.get("bind", {})
     if notes.scope.user_id and isinstance(bind, Mapping):
         bind = {"user_id": notes.scope.user_id, **bind}
-    ignore = (*notes.ignore, *_texts(given, "ignore", ()))
+    ignore = given.get("ignore", ())
+    if isinstance(ignore, list | tuple):  # else it is refused as it is written
+        ignore = (*notes.ignore, *ignore)
     return {"interval_s": notes.every_s, **given, "bind": bind, "paths": notes.paths, "ignore": ignore}
 
 
-def _ranking(given: Mapping[str, object]) -> Ranking:
-    merge = next((known for known in MERGES if known == given.get("merge", MERGES[0])), None)
-    if merge is None:
-        raise SettingsError(f"[backends.markdown] merge must be one of {', '.join(MERGES)}")
-    ranking = Ranking(
-        merge=merge,
-        vector_weight=_number(given, "vector_weight", VECTOR_WEIGHT, 0),
-        text_weight=_number(given, "text_weight", TEXT_WEIGHT, 0),
-        mention_lift=_number(given, "mention_lift", MENTION_LIFT, 0, 1),
-        half_life_days=_number(given, "half_life_days", 0, 0),
-        mmr_lambda=_number(given, "mmr_lambda", 1, 0, 1),
-        min_score=_number(given, "min_score", 0, 0, 1),
-    )
-    if ranking.vector_weight + ranking.text_weight == 0:
-        raise SettingsError("[backends.markdown] vector_weight and text_weight must not both be 0")
-    return ranking
-
-
-def _texts(given: Mapping[str, object], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    value = given.get(key, default)
-    if isinstance(value, str | Path) or not isinstance(value, Sequence):
-        raise SettingsError(f"[backends.markdown] {key} must be a list")
-    if not all(isinstance(item, str | Path) and str(item) for item in value):
-        raise SettingsError(f"[backends.markdown] {key} must be a list of texts")
-    return tuple(str(item) for item in value)
-
-
-def _folder(given: Mapping[str, object], key: str) -> Path | None:
-    value = given.get(key) or None
+def _folder(value: object) -> Path | None:
     if value is not None and not isinstance(value, str | Path):
-        raise SettingsError(f"[backends.markdown] {key} must be the path of a folder")
+        raise SettingsError(f"{TABLE} log_folder must be the path of a folder")
     return Path(value).expanduser() if value else None
-
-
-def _flag(given: Mapping[str, object], key: str, default: bool) -> bool:
-    value = given.get(key, default)
-    if not isinstance(value, bool):
-        raise SettingsError(f"[backends.markdown] {key} must be true or false")
-    return value
-
-
-def _number(given: Mapping[str, object], key: str, default: float, least: float, most: float = inf) -> float:
-    value = given.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value == inf:
-        bounds = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
-        raise SettingsError(f"[backends.markdown] {key} must be a number {bounds}")
-    return value
 
 
 def _scope(given: object) -> Scope:
     allowed = ("tenant", *DIMENSIONS, "project")
     if not isinstance(given, Mapping) or not all(k in allowed and isinstance(v, str) and v for k, v in given.items()):
-        raise SettingsError(f"[backends.markdown] bind must give texts to some of {', '.join(allowed)}")
+        raise SettingsError(f"{TABLE} bind must give texts to some of {', '.join(allowed)}")
     return Scope(**given)

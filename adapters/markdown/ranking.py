@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
-from typing import Literal
 
 from adapters.index.merge import (
     BEST_RRF,
@@ -32,10 +31,10 @@ from adapters.index.merge import (
 from adapters.markdown.decay import age_days, decay
 from adapters.markdown.mentions import AMONG, Note, led_to
 from adapters.markdown.mmr import mmr
+from adapters.options import choice, number
+from fusion.errors import SettingsError
 
-Merge = Literal["convex", "rrf", "weighted", "seed001"]
-MERGES: tuple[Merge, ...] = ("convex", "rrf", "weighted", "seed001")
-"""the first is the default"""
+MERGES = ("convex", "rrf", "weighted", "seed001")
 
 MENTION_LIFT = 0.3
 
@@ -51,13 +50,17 @@ class Ranking:
     least ``min(min_score, text_weight)``, after all others.
     """
 
-    merge: Merge = "convex"
-    vector_weight: float = VECTOR_WEIGHT
-    text_weight: float = TEXT_WEIGHT
-    mention_lift: float = MENTION_LIFT
-    half_life_days: float = 0.0
-    mmr_lambda: float = 1.0
-    min_score: float = 0.0
+    merge: str = choice("convex", MERGES)
+    vector_weight: float = number(VECTOR_WEIGHT, 0)
+    text_weight: float = number(TEXT_WEIGHT, 0)
+    mention_lift: float = number(MENTION_LIFT, 0, 1)
+    half_life_days: float = number(0.0, 0)
+    mmr_lambda: float = number(1.0, 0, 1)
+    min_score: float = number(0.0, 0, 1)
+
+    def __post_init__(self) -> None:
+        if self.vector_weight + self.text_weight == 0:
+            raise SettingsError("vector_weight and text_weight must not both be 0")
 
     @property
     def looks(self) -> int | None:

@@ -198,7 +198,7 @@ async def test_too_large_and_empty_files_are_named(vault: Path, tmp_path: Path) 
         assert any("vault/large.png: skipped: larger than 1 MB" in note and "media_max_mb" in note for note in notes)
         assert any("vault/empty.wav: skipped: it is empty" in note for note in notes)
         assert len(media_of(server)) == 3
-    with pytest.raises(SettingsError, match="at most 14"):
+    with pytest.raises(SettingsError, match=r"from 0\.001 to 14"):
         await Markdown.open(Opening("markdown", tmp_path / "store", {"media": True, "media_max_mb": 15}))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adapters.index.merge import Scored, SearchResult
 from adapters.markdown.mentions import AMONG, Note
-from adapters.markdown.ranking import MERGES, Merge, Ranking, lifted, merged, ranked
+from adapters.markdown.ranking import MERGES, Ranking, lifted, merged, ranked
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SEED = Ranking("weighted", min_score=0.35)
@@ -94,7 +94,7 @@ def test_the_floor_without_vectors_is_that_of_the_text_score() -> None:
 
 
 @pytest.mark.parametrize("merge", MERGES)
-def test_the_same_order_however_it_came(merge: Merge) -> None:
+def test_the_same_order_however_it_came(merge: str) -> None:
     """What is best in both lists is first, whichever way they are merged."""
     assert keys([("a", 9.0), ("b", 3.0)], [("a", 0.9), ("c", 0.2)], Ranking(merge))[0] == "a"
 

@@ -640,7 +640,7 @@ def test_no_statement_writes(dialect: str, indexes: bool) -> None:
     table = {**TABLE, "dialect": dialect, "scope": {"user_id": "owner"}}
     if indexes:
         table |= {"name_index": "a", "text_index": "b", "vector_index": "c"}
-    cypher = Cypher(Options.of(table, "t"), {"neo4j": NEO4J, "memgraph": MEMGRAPH}[dialect], 32)
+    cypher = Cypher(build(Options, table, "t"), {"neo4j": NEO4J, "memgraph": MEMGRAPH}[dialect], 32)
     scope = Scope(user_id="ada")
     statements = [cypher.named(scope), cypher.related(["1", "2"], scope)[0], cypher.count(), cypher.sampled()]
     for index in (cypher.names, cypher.texts, cypher.vectors):
