@@ -94,7 +94,7 @@ def test_every_dialect_is_found_by_its_name() -> None:
         ({"url": "bolt://h:99999"}, "not an address"),
         ({"url": "bolt://ada:secret@h:7687"}, "name user, password_env and database apart"),
         ({"url": "bolt://h/neo4j"}, "scheme, host and port only"),
-        ({"url": 7687}, "url must be a text"),
+        ({"url": 7687}, "url = 7687 must be a text"),
         ({"url": "bolt://h", "database": ""}, "database must be the name of one"),
         ({"url": "bolt://h", "connect_ms": 0}, "from 1 to 60000"),
         ({"url": "bolt://h", "connect_ms": True}, "from 1 to 60000"),
