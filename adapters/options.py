@@ -6,7 +6,7 @@ several options together are in its ``__post_init__``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields
 from math import inf, isfinite
 from pathlib import Path
@@ -36,9 +36,19 @@ def number(default: float, least: float, most: float = inf) -> Any:
     return field(default=default, metadata={"least": least, "most": most})
 
 
-def choice(default: str, among: Iterable[str]) -> Any:
-    """A field for one of these texts."""
+def choice(default: str | tuple[str, ...], among: Iterable[str]) -> Any:
+    """A field for one of these texts; for some of them if ``default`` is a list."""
     return field(default=default, metadata={"among": tuple(among)})
+
+
+def table(keys: Iterable[str], default: Mapping[str, str] | None = None) -> Any:
+    """A field for a table of texts with some of these keys, or with any if there are none."""
+    return field(default_factory=lambda: dict(default or {}), metadata={"keys": tuple(keys)})
+
+
+def owner() -> Any:
+    """A field for whose all memories of a backend are: some dimensions of a scope with their values."""
+    return table(DIMENSIONS)
 
 
 def build(kind: type[T], given: Mapping[str, object], where: str, also: Collection[str] = ()) -> T:
@@ -90,28 +100,27 @@ def _fits(value: object, default: object) -> bool:
 
 
 def _within(value: Any, bounds: Mapping[str, Any]) -> bool:
-    if "least" in bounds:
-        return isfinite(value) and bool(bounds["least"] <= value <= bounds["most"])
-    return value in bounds.get("among", (value,))
+    match bounds:
+        case {"least": least, "most": most}:
+            return isfinite(value) and bool(least <= value <= most)
+        case {"among": among}:
+            return {value} <= set(among) if isinstance(value, str) else set(value) <= set(among)
+        case {"keys": keys}:
+            return set(value) <= set(keys or value) and all(isinstance(one, str) for one in value.values())
+    return True
 
 
 def _wanted(kind: str, bounds: Mapping[str, Any]) -> str:
     match bounds:
         case {"among": among}:
-            return f"one of {', '.join(among)}"
+            return f"{'one' if kind == _TYPES[str] else 'a list'} of {', '.join(filter(None, among))}"
+        case {"keys": keys}:
+            return f"{kind} of texts{', for some of ' * bool(keys)}{', '.join(keys)}"
         case {"least": least, "most": most} if most == inf:
             return f"{kind} of at least {least:g}"
         case {"least": least, "most": most}:
             return f"{kind} from {least:.9g} to {most:.9g}"
     return kind
-
-
-def within(filters: Sequence[str], bound: Mapping[str, object]) -> None:
-    """Raises SettingsError where a backend filters by, or is bound to, something else than dimensions of a scope."""
-    if not set(filters) <= set(DIMENSIONS):
-        raise SettingsError(f"filters names some of {', '.join(DIMENSIONS)}")
-    if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in bound.items()):
-        raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
 
 
 def features_of(filters: Collection[str], bound: Mapping[str, str], tenant: str, **more: Any) -> Features:

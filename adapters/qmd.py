@@ -24,16 +24,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any, Self
 
 from adapters.http import Http, HttpOptions, checked
-from adapters.options import read, verified
-from fusion.contract import DIMENSIONS, Description, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
-from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
+from adapters.options import features_of, number, owner, read, verified
+from fusion.contract import Description, Hit, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.errors import BackendError, InvalidAnswer, Unauthorized
 from fusion.lib.words import STOP_WORDS, word_list
 
 START = "Fix: qmd mcp --http --daemon"
@@ -46,28 +46,17 @@ class Options(HttpOptions):
     url: str = "http://localhost:8181"
     collections: tuple[str, ...] = ()
     rerank: bool = False
-    limit: int = 30
-    min_score: float = 0.0
+    limit: int = number(30, 1, 1000)
+    min_score: float = number(0.0, 0, 1)
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
-    bound: Mapping[str, str] = field(default_factory=dict)
-    tenant: str = "default"
-
-    def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
-        if not 1 <= self.limit <= 1000 or not 0 <= self.min_score <= 1:
-            raise SettingsError("limit is from 1 to 1000, min_score from 0 to 1")
-        if not all(dimension in DIMENSIONS and isinstance(who, str) for dimension, who in self.bound.items()):
-            raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
-
-    def features(self) -> Features:
-        return Features(bound={d: self.bound[d] for d in DIMENSIONS if d in self.bound}, tenant=self.tenant)
+    bound: Mapping[str, str] = owner()
 
 
 class Qmd:
     """Asks a QMD daemon. Native ids are the documents' addresses, ``qmd://collection/path``."""
 
     def __init__(self, http: Http, options: Options) -> None:
-        self.features = options.features()
+        self.features = features_of((), options.bound, options.tenant)
         self._http, self._options = http, options
 
     @classmethod

@@ -17,43 +17,35 @@ of a hit are those of `Hit`, with ``at``, ``place`` and ``scope`` nested as in o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 from adapters.hits import hit_of, hits_of
-from adapters.http import Credential, Http, HttpOptions, checked, fix_of
-from adapters.options import features_of, read, verified, within
-from fusion.contract import DIMENSIONS, Description, Features, Hit, Opening, Query, Scope
+from adapters.http import Http, KeyedOptions, checked, fix_of
+from adapters.options import choice, features_of, owner, read, verified
+from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Options(HttpOptions):
+class Options(KeyedOptions):
     """The keys of the backend's table, as the module explains them."""
 
     backend: str = ""
-    api_key_env: str = ""
-    api_key_file: str = ""
-    filters: tuple[str, ...] = DIMENSIONS
-    bound: Mapping[str, str] = field(default_factory=dict)
-    tenant: str = "default"
+    filters: tuple[str, ...] = choice(DIMENSIONS, DIMENSIONS)
+    bound: Mapping[str, str] = owner()
 
     def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
+        KeyedOptions.__post_init__(self)
         if not self.url:
             raise SettingsError("url is missing; write the server's, http://host:port")
-        Credential(self.api_key_env, self.api_key_file)
-        within(self.filters, self.bound)
-
-    def features(self) -> Features:
-        return features_of(self.filters, self.bound, self.tenant)
 
 
 class Remote:
     """Asks ``http``'s server; its option ``backend`` is the server's name for the memory system."""
 
     def __init__(self, http: Http, options: Options) -> None:
-        self.features = options.features()
+        self.features = features_of(options.filters, options.bound, options.tenant)
         self._http, self._backend = http, options.backend or None
         self._describe_s = options.describe_s
 
@@ -66,12 +58,7 @@ class Remote:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a server that is down now may be up at the first question."""
         options = read(Options, opening)
-        key = Credential(options.api_key_env, options.api_key_file)
-
-        def headers() -> Mapping[str, str]:
-            return {"Authorization": f"Bearer {value}"} if (value := key.value()) else {}
-
-        return cls(options.http(headers), options)
+        return cls(options.http(lambda: options.key_header("Authorization", "Bearer {key}")), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         body: dict[str, object] = {"query": query.text, "limit": query.limit, "audience": query.scope.audience}

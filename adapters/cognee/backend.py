@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -32,8 +32,8 @@ import orjson
 
 from adapters.cognee.api import Api, Login
 from adapters.cognee.replies import apart, document, passages, results, triplets, woven
-from adapters.http import Credential, HttpOptions, checked
-from adapters.options import features_of, read, verified, within
+from adapters.http import Credential, KeyedOptions, checked
+from adapters.options import choice, features_of, number, owner, read, verified
 from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,
@@ -59,50 +59,37 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Options(HttpOptions):
+class Options(KeyedOptions):
     """The keys of the backend's table, as the module explains them."""
 
     url: str = "http://127.0.0.1:8000"
     user: str = ""
     password_env: str = ""
     password_file: str = ""
-    api_key_env: str = ""
-    api_key_file: str = ""
     datasets: tuple[str, ...] = ()
-    search: tuple[str, ...] = ("CHUNKS", GRAPH)
-    limit: int = 15
+    # Other types ask a language model, or give in one text what these give apart.
+    search: tuple[str, ...] = choice(("CHUNKS", GRAPH), (*PASSAGES, GRAPH, *FORMER))
+    limit: int = number(15, 1, 100)
     dataset: str = ""
-    kinds: tuple[str, ...] = tuple(kind for kind in KINDS if kind != "turn")
-    bound: Mapping[str, str] = field(default_factory=dict)
-    tenant: str = "default"
+    kinds: tuple[str, ...] = choice(tuple(kind for kind in KINDS if kind != "turn"), KINDS)
+    bound: Mapping[str, str] = owner()
 
     def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
+        KeyedOptions.__post_init__(self)
         login = self.login()
-        within((), self.bound)
         if self.user and (self.api_key_env or self.api_key_file):
             raise SettingsError("user with password_env, or api_key_env, not both")
         if bool(self.user) != bool(login.password.variable or login.password.file):
             raise SettingsError("user and password_env (or password_file) belong together")
-        if not 1 <= self.limit <= 100:
-            raise SettingsError("limit is from 1 to 100")
-        known = (*PASSAGES, GRAPH, *FORMER)
-        if not self.search or not set(self.search) <= set(known):
-            # Other types ask a language model, or give in one text what these give apart.
-            raise SettingsError(f"search names some of {', '.join(known)}")
-        if not set(self.kinds) <= set(KINDS):
-            raise SettingsError(f"kinds names some of {', '.join(KINDS)}")
+        if not self.search:
+            raise SettingsError("search names at least one type")
         if 0 < sum(map(_is_id, self.datasets)) < len(self.datasets):
             raise SettingsError("datasets are all names or all ids")
         if self.dataset and any(map(_is_id, (self.dataset, *self.datasets))):
             raise SettingsError("where dataset remembers, it and datasets are names")
 
     def login(self) -> Login:
-        return Login(
-            Credential(self.api_key_env, self.api_key_file),
-            self.user,
-            Credential(self.password_env, self.password_file, "password"),
-        )
+        return Login(self.key, self.user, Credential(self.password_env, self.password_file, "password"))
 
     def ways(self) -> tuple[str, ...]:
         """The search types to ask for, as Cognee calls them today."""

@@ -2,6 +2,6 @@
 
 from adapters.http.exchange import REPLY_BYTES, Credential, Http, checked, fix_of
 from adapters.http.memory import HttpMemory
-from adapters.http.options import HttpOptions
+from adapters.http.options import HttpOptions, KeyedOptions
 
-__all__ = ["REPLY_BYTES", "Credential", "Http", "HttpMemory", "HttpOptions", "checked", "fix_of"]
+__all__ = ["REPLY_BYTES", "Credential", "Http", "HttpMemory", "HttpOptions", "KeyedOptions", "checked", "fix_of"]

@@ -37,9 +37,9 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of
-from adapters.http.exchange import Credential, Http, checked, fix_of
-from adapters.http.options import HttpOptions
-from adapters.options import features_of, read, verified, within
+from adapters.http.exchange import Http, checked, fix_of
+from adapters.http.options import KeyedOptions
+from adapters.options import choice, features_of, number, owner, read, table, verified
 from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
@@ -50,7 +50,7 @@ NOBODY = "_nobody"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 """the name of a header (RFC 9110, 5.6.2)"""
-FIELDS = frozenset(
+FIELDS = sorted(
     "native_id event_id text score kind raw_kind speaker at precision zone recorded_at valid_from valid_to trust "
     "origin document start end unit tenant user_id agent_id run_id session_id project audience".split()
 )
@@ -59,46 +59,35 @@ TIMES = ("at", "recorded_at", "valid_from", "valid_to")
 
 
 @dataclass(frozen=True, slots=True)
-class Options(HttpOptions):
+class Options(KeyedOptions):
     """The keys of the backend's table, as the module explains them."""
 
     preset: str = ""
-    method: str = "POST"
+    method: str = choice("POST", ("GET", "POST"))
     path: str = "/search"
     body: Mapping[str, Any] = field(default_factory=lambda: {"query": "{query}", "limit": "{limit}"})
     items: tuple[str, ...] = ("results",)
-    fields: Mapping[str, str] = field(default_factory=lambda: {"native_id": "id", "text": "text", "score": "score"})
+    fields: Mapping[str, str] = table(FIELDS, {"native_id": "id", "text": "text", "score": "score"})
     header: str = "Authorization"
     authorization: str = "Bearer {key}"
-    api_key_env: str = ""
-    api_key_file: str = ""
-    filters: tuple[str, ...] = ()
-    bound: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
-    limit: int = 100
+    filters: tuple[str, ...] = choice((), DIMENSIONS)
+    bound: Mapping[str, str] = owner()
+    values: Mapping[str, str] = table(())
+    limit: int = number(100, 1)
     health: str = ""
-    tenant: str = "default"
 
     def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
-        Credential(self.api_key_env, self.api_key_file)
-        within(self.filters, self.bound)
+        KeyedOptions.__post_init__(self)
         if not self.url:
             raise SettingsError("url is missing; write the server's, http://host:port")
-        if self.method not in ("GET", "POST") or not self.path.startswith("/") or self.limit < 1:
-            raise SettingsError("method is GET or POST, path begins with /, limit is 1 or more")
+        if not self.path.startswith("/"):
+            raise SettingsError("path begins with /")
         if not TOKEN.fullmatch(self.header) or not self.authorization.isprintable():
             raise SettingsError("header is the name of an HTTP header, authorization its value in one line")
         if not self.items:
             raise SettingsError("items names at least one path; '.' is the reply itself")
-        tables: dict[str, Mapping[str, Any]] = {"fields": self.fields, "values": self.values}
-        for name, table in tables.items():
-            if wrong := [key for key, value in table.items() if not isinstance(value, str)]:
-                raise SettingsError(f"{name}.{wrong[0]} must be a text")
         if ours := sorted(self.values.keys() & OURS):
             raise SettingsError(f"values cannot say what {ours[0]} is: that comes with each question")
-        if unknown := set(self.fields) - FIELDS:
-            raise SettingsError(f"fields has no {', '.join(sorted(unknown))}, only: {', '.join(sorted(FIELDS))}")
         if not {"native_id", "text"} <= set(self.fields):
             raise SettingsError("fields must say where native_id and text are")
         known = OURS | set(self.values)
@@ -114,10 +103,10 @@ class Options(HttpOptions):
 class HttpMemory:
     """Asks one server in its own words, and reads its items in ours."""
 
-    def __init__(self, http: Http, options: Options, key: Credential, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, http: Http, options: Options, clock: Callable[[], float] | None = None) -> None:
         """``clock`` counts seconds; the running loop's where none is given."""
         self.features = features_of(options.filters, options.bound, options.tenant)
-        self._http, self._options, self._key = http, options, key
+        self._http, self._options = http, options
         self._clock = clock or asyncio.get_running_loop().time
         self._answered_at = -math.inf
 
@@ -130,12 +119,7 @@ class HttpMemory:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a server that is down now may be up at the first question."""
         options = read(Options, replace(opening, options=_with_preset(opening)))
-        key = Credential(options.api_key_env, options.api_key_file)
-
-        def headers() -> Mapping[str, str]:
-            return {options.header: options.authorization.replace("{key}", value)} if (value := key.value()) else {}
-
-        return cls(options.http(headers), options, key)
+        return cls(options.http(lambda: options.key_header(options.header, options.authorization)), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         self._answered_at = -math.inf  # until it does
@@ -155,7 +139,7 @@ class HttpMemory:
         probe = Query("memory", whose, datetime.now(UTC), 1, options.describe_s)
         whom = ""
         try:
-            self._key.value()
+            options.key.value()
             if options.health:
                 await self._http.get(options.health, options.describe_s)
             if self._clock() - self._answered_at > FRESH_S:

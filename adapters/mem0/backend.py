@@ -15,22 +15,9 @@ from adapters.mem0.embedded import EmbeddedMem0
 from adapters.mem0.options import Options
 from adapters.mem0.replies import Change
 from adapters.mem0.shared_qdrant import Plain
-from adapters.options import read, verified
+from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant.collection import note
-from fusion.contract import (
-    DIMENSIONS,
-    KINDS,
-    Captured,
-    Description,
-    Embedder,
-    Event,
-    Features,
-    Forgotten,
-    Hit,
-    Opening,
-    Query,
-    Scope,
-)
+from fusion.contract import Captured, Description, Embedder, Event, Forgotten, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, FusionError, PackageMissing, SettingsError
 from fusion.lib.words import spoken
 
@@ -47,7 +34,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
 THREADS = 8
 """that ask a server at once; a local folder has one, which is its lock"""
 
@@ -58,7 +44,8 @@ class Mem0:
     def __init__(
         self, shelf: EmbeddedMem0 | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
     ) -> None:
-        self.features = FEATURES if not options.url else replace(FEATURES, tenants=False, tenant=options.tenant)
+        shared = replace(FULL_FEATURES, tenants=False, tenant=options.tenant)
+        self.features = shared if options.url else FULL_FEATURES
         self._options = options
         self._shelf = shelf
         self._worker = worker
@@ -74,7 +61,9 @@ class Mem0:
             if find_spec(package) is None:
                 raise PackageMissing(f"the mem0 backend needs {package}: pip install '/path/to/checkout[mem0]'")
         chosen = verified(Options, options).resolved(options)
-        return f"the library, at {chosen.url}, {'with' if chosen.key() else 'without'} a key" if chosen.url else None
+        if not chosen.url:
+            return None
+        return f"the library, at {chosen.url}, {'with' if chosen.headers() else 'without'} a key"
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from adapters.http import Credential, HttpOptions
+from adapters.http import KeyedOptions
+from adapters.options import choice, features_of, number, owner
 from fusion.contract import DIMENSIONS, KINDS, Features
 from fusion.errors import SettingsError
 
@@ -16,7 +17,7 @@ OPENCLAW_PORT = 6334
 
 
 @dataclass(frozen=True, slots=True)
-class Options(HttpOptions):
+class Options(KeyedOptions):
     """The options of the library in process.
 
     collection = "memories"             # begins the names of its collections in the backend's own folder; on a server,
@@ -35,30 +36,18 @@ class Options(HttpOptions):
     """
 
     collection: str = "memories"
-    api_key_env: str = ""
-    api_key_file: str = ""
     create: bool = False
-    dimensions: int = 0
-    limit: int = 0
+    dimensions: int = number(0, 0, 65_536)
+    limit: int = number(0, 0, 1000)
     infer: bool = False
-    timeout_ms: int = 5000
-    tenant: str = "default"
-    preset: str = ""
-    port: int = 0
+    timeout_ms: int = number(5000, 1, 600_000)
+    preset: str = choice("", ("", "openclaw"))
+    port: int = number(0, 0, 65_535)
 
     def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
-        Credential(self.api_key_env, self.api_key_file)
+        KeyedOptions.__post_init__(self)
         if not re.fullmatch(r"[\w-]{1,64}", self.collection):
             raise SettingsError("collection is a name of up to 64 letters, digits, - and _")
-        if self.preset not in ("", "openclaw"):
-            raise SettingsError("preset is openclaw, or is left out")
-        if not 0 <= self.port <= 65535:
-            raise SettingsError("port is from 1 to 65535")
-        if not 0 <= self.limit <= 1000 or not 0 <= self.dimensions <= 65_536:
-            raise SettingsError("limit is from 0 to 1000, dimensions from 0 to 65536")
-        if not 1 <= self.timeout_ms <= 600_000:
-            raise SettingsError("timeout_ms is from 1 to 600000")
 
     def resolved(self, given: Mapping[str, object]) -> Options:
         """The options with the preset's values for those that the table leaves out."""
@@ -67,16 +56,12 @@ class Options(HttpOptions):
         preset: dict[str, Any] = {**OPENCLAW, "url": f"http://127.0.0.1:{self.port or OPENCLAW_PORT}"}
         return replace(self, **{name: value for name, value in preset.items() if name not in given})
 
-    def key(self) -> str:
-        return Credential(self.api_key_env, self.api_key_file).value()
-
     def headers(self) -> Mapping[str, str]:
-        key = self.key()
-        return {"api-key": key} if key else {}
+        return self.key_header("api-key")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOptions(HttpOptions):
+class ServerOptions(KeyedOptions):
     """The options of mem0's own server.
 
     url = "http://127.0.0.1:8888"
@@ -92,37 +77,16 @@ class ServerOptions(HttpOptions):
     """
 
     url: str = "http://127.0.0.1:8888"
-    api_key_env: str = ""
-    api_key_file: str = ""
-    version: str = ""
-    limit: int = 0
-    threshold: float = 0.0
+    version: str = choice("", ("", "1", "2"))
+    limit: int = number(0, 0, 1000)
+    threshold: float = number(0.0, 0, 1)
     infer: bool = False
-    timeout_ms: int = 30_000
-    bound: Mapping[str, str] = field(default_factory=dict)
-    tenant: str = "default"
-
-    def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
-        Credential(self.api_key_env, self.api_key_file)
-        if self.version not in ("", "1", "2"):
-            raise SettingsError("version is 1 or 2, or is left out")
-        if not 0 <= self.limit <= 1000 or not 0 <= self.threshold <= 1:
-            raise SettingsError("limit is from 0 to 1000, threshold from 0 to 1")
-        if not 1 <= self.timeout_ms <= 600_000:
-            raise SettingsError("timeout_ms is from 1 to 600000")
-        if not all(d in DIMENSIONS and isinstance(who, str) for d, who in self.bound.items()):
-            raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
+    timeout_ms: int = number(30_000, 1, 600_000)
+    bound: Mapping[str, str] = owner()
 
     def headers(self) -> Mapping[str, str]:
-        key = Credential(self.api_key_env, self.api_key_file).value()
-        return {"X-API-Key": key} if key else {}
+        return self.key_header("X-API-Key")
 
     def features(self) -> Features:
-        return Features(
-            filters=frozenset(d for d in DIMENSIONS if d not in self.bound),
-            bound={d: self.bound[d] for d in DIMENSIONS if d in self.bound},
-            tenant=self.tenant,
-            as_of=True,
-            kinds=frozenset(KINDS),
-        )
+        filters = set(DIMENSIONS) - set(self.bound)
+        return features_of(filters, self.bound, self.tenant, as_of=True, kinds=frozenset(KINDS))

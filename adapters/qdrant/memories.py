@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from adapters.index.backfill import Backfill
-from adapters.options import read, verified
+from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
@@ -28,12 +28,10 @@ from adapters.qdrant.query import matching, question
 from adapters.qdrant.schema import Shape, is_id
 from fusion.contract import (
     DIMENSIONS,
-    KINDS,
     Captured,
     Description,
     Embedder,
     Event,
-    Features,
     Forgotten,
     Hit,
     Opening,
@@ -68,7 +66,7 @@ UNEMBEDDED = {"must_not": [{"has_vector": DENSE}]}
 class Qdrant:
     """Remembers events in a collection of its own. The native id of a memory is its event's id."""
 
-    features = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+    features = FULL_FEATURES
 
     def __init__(self, client: Client, options: Ours, embedder: Embedder | None) -> None:
         self._client, self._options, self._embedder = client, options, embedder

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.http import Credential, HttpOptions, checked
+from adapters.http import KeyedOptions, checked
+from adapters.options import choice, features_of, number, owner, table
 from adapters.qdrant.client import Client
 from fusion.contract import DIMENSIONS, Features
 from fusion.errors import SettingsError
@@ -37,22 +38,17 @@ DISTANCES = ("Cosine", "Dot", "Euclid", "Manhattan")
 
 
 @dataclass(frozen=True, slots=True)
-class Server(HttpOptions):
+class Server(KeyedOptions):
     """The address and the settings of a server. ``consistency`` is Qdrant's own read consistency."""
 
     url: str = "http://127.0.0.1:6333"
-    api_key_env: str = ""
-    api_key_file: str = ""
     consistency: str = ""
-    merge: str = "rrf"
+    merge: str = choice("rrf", ("rrf", "dbsf"))
 
     def __post_init__(self) -> None:
-        HttpOptions.__post_init__(self)  # `super()` does not work in a dataclass with slots
-        Credential(self.api_key_env, self.api_key_file)
+        KeyedOptions.__post_init__(self)
         if not re.fullmatch(r"majority|quorum|all|[1-9]\d?|", self.consistency):
             raise SettingsError("consistency is majority, quorum, all or a number of replicas")
-        if self.merge not in ("rrf", "dbsf"):
-            raise SettingsError("merge is rrf or dbsf")
 
     def client(self, write: str = "wait=true") -> Client:
         """A client of this server; ``write`` is the query string of its writes."""
@@ -64,8 +60,7 @@ class Server(HttpOptions):
         return f"{checked(self.url)}, {'with a key' if self._headers() else 'without a key'}"
 
     def _headers(self) -> Mapping[str, str]:
-        key = Credential(self.api_key_env, self.api_key_file).value()
-        return {"api-key": key} if key else {}
+        return self.key_header("api-key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,36 +81,23 @@ class Theirs(Server):
     collection: str = ""
     vector: str = ""
     sparse: str = ""
-    distance: str = "Cosine"
-    fields: Mapping[str, str] = field(default_factory=lambda: dict(MEM0))
+    distance: str = choice("Cosine", DISTANCES)
+    fields: Mapping[str, str] = table(FIELDS, MEM0)
     filter: Mapping[str, Any] = field(default_factory=dict)
-    limit: int = 0
+    limit: int = number(0, 0, 1000)
     min_score: float = 0.0
-    bound: Mapping[str, str] = field(default_factory=dict)
-    tenant: str = "default"
+    bound: Mapping[str, str] = owner()
 
     def __post_init__(self) -> None:
         Server.__post_init__(self)
         if not self.collection:
             raise SettingsError("collection is missing; write its name")
-        if self.distance not in DISTANCES:
-            raise SettingsError(f"distance is one of {', '.join(DISTANCES)}")
-        if "text" not in self.fields or not self.fields.keys() <= set(FIELDS) or not _texts(self.fields):
-            raise SettingsError(
-                f"fields must give the payload key of text, and may give those of {', '.join(FIELDS[1:])}"
-            )
-        if not self.bound.keys() <= set(DIMENSIONS) or not _texts(self.bound):
-            raise SettingsError(f"bound gives texts to some of {', '.join(DIMENSIONS)}")
-        if not 0 <= self.limit <= 1000:
-            raise SettingsError("limit is from 0 to 1000")
+        if "text" not in self.fields or not all(self.fields.values()):
+            raise SettingsError("fields must give the payload key of text, and no empty one")
 
     def features(self) -> Features:
-        return Features(
-            filters=frozenset(d for d in DIMENSIONS if d in self.fields and d not in self.bound),
-            bound={d: self.bound[d] for d in DIMENSIONS if d in self.bound},
-            tenants="tenant" in self.fields,
-            tenant=self.tenant,
-        )
+        filters = self.fields.keys() - self.bound.keys()
+        return features_of(filters, self.bound, self.tenant, tenants="tenant" in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +113,15 @@ class Ours(Server):
     """
 
     collection: str = "memories"
-    shards: int = 1
-    replicas: int = 1
+    shards: int = number(1, 1, 256)
+    replicas: int = number(1, 1, 16)
     write_consistency: int = 1
-    ordering: str = "weak"
+    ordering: str = choice("weak", ("weak", "medium", "strong"))
     on_disk: bool = False
 
     def __post_init__(self) -> None:
         Server.__post_init__(self)
         if not re.fullmatch(r"[\w-]{1,64}", self.collection):
             raise SettingsError("collection is a name of up to 64 letters, digits, - and _")
-        if not 1 <= self.shards <= 256 or not 1 <= self.replicas <= 16:
-            raise SettingsError("shards is from 1 to 256, replicas from 1 to 16")
         if not 1 <= self.write_consistency <= self.replicas:
             raise SettingsError("write_consistency is from 1 to the number of replicas")
-        if self.ordering not in ("weak", "medium", "strong"):
-            raise SettingsError("ordering is weak, medium or strong")
-
-
-def _texts(table: Mapping[str, object]) -> bool:
-    return all(isinstance(value, str) and value for value in table.values())

@@ -77,7 +77,7 @@ def test_the_seeds_nine_weights() -> None:
         ({"graph": inf}, "must be a number"),
         ({"graph": True}, "must be a number"),
         ({"graph": "0.05"}, "must be a number"),
-        ({"semantic": 0.5}, "no 'semantic', only: similarity, recency"),
+        ({"semantic": 0.5}, "no option 'semantic', only: similarity, recency"),
         ([0.5, 0.5], "must be a table"),
     ],
 )

@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from adapters.http import HttpMemory
-from adapters.http.exchange import Credential
 from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
 from fusion.contract import Backend, Captured, Describes, Hit, Opening, PartialHits, Query, Scope
@@ -205,16 +204,19 @@ async def test_items_that_are_none_are_counted() -> None:
         ({"url": ""}, "url is missing"),
         ({"preset": "nobody"}, "no preset 'nobody', only: memory-cortex"),
         ({"fields": {"text": "t"}}, "where native_id and text are"),
-        ({"fields": {"native_id": "i", "text": "t", "colour": "c"}}, "fields has no colour"),
+        (
+            {"fields": {"native_id": "i", "text": "t", "colour": "c"}},
+            "'colour': 'c'} must be a table of texts, for some of agent_id",
+        ),
         ({"body": {"q": "{words}"}}, "{words} has no value"),
         ({"path": "/of/{user_id}"}, "{user_id} is used in path; fix it in bound or values"),
         ({"filters": ["user_id"]}, "neither path nor body passes on"),
-        ({"filters": ["colour"]}, "filters names some of"),
-        ({"method": "PUT"}, "GET or POST"),
+        ({"filters": ["colour"]}, "must be a list of user_id"),
+        ({"method": "PUT"}, "method = 'PUT' must be one of GET, POST"),
         ({"preset": ["zep"]}, "no preset ['zep'], only: memory-cortex"),
         ({"url": "file:///tmp"}, "url must start with http"),
-        ({"fields": {"native_id": "i", "text": 3}}, "fields.text must be a text"),
-        ({"values": {"bank": 3}}, "values.bank must be a text"),
+        ({"fields": {"native_id": "i", "text": 3}}, "must be a table of texts"),
+        ({"values": {"bank": 3}}, "values = {'bank': 3} must be a table of texts"),
         ({"values": {"query": "tea"}}, "values cannot say what query is"),
         ({"items": []}, "items names at least one path"),
         ({"header": "X\nY"}, "header is the name of an HTTP header"),
@@ -339,7 +341,7 @@ async def test_an_answer_stands_for_a_look_for_ten_seconds() -> None:
     now = [100.0]
     async with Chaos(behaviour=chaos.body(b'{"results": []}')) as server:
         options = Options(url=server.url, connect_ms=PATIENT_MS)
-        backend = HttpMemory(options.http(), options, Credential(), lambda: now[0])
+        backend = HttpMemory(options.http(), options, lambda: now[0])
         asked = []
         for now[0] in (100.0, 110.0, 110.1):  # searched at 100: 10 s are as long as it stands
             if now[0] == 100.0:

@@ -437,7 +437,7 @@ async def test_a_model_that_fails_fails_the_delivery(tmp_path: Path) -> None:
     ("options", "fix"),
     [
         ({"infer": True}, r"configure \[model\]"),
-        ({"preset": "claw"}, "preset is openclaw"),
+        ({"preset": "claw"}, "preset = 'claw' must be one of openclaw"),
         ({"port": 70000}, "port"),
         ({"url": "qdrant"}, "http://"),
         ({"timeout_ms": 0}, "timeout_ms"),

@@ -851,7 +851,10 @@ def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
         ({"entities": ["A"], "hops": True}, "hops = True must be a whole number"),
         ({"entities": ["A"], "degree": 0}, "degree = 0 must be a whole number from 1 to 1000"),
         ({"entities": ["A"], "dialect": "kuzu"}, "must be one of"),
-        ({"entities": ["A"], "scope": {"colour": "c"}}, "scope has no 'colour'"),
+        (
+            {"entities": ["A"], "scope": {"colour": "c"}},
+            "must be a table of texts, for some of tenant",
+        ),
         ({"entities": ["A"], "scope": {"user_id": "u"}, "bound": {"user_id": "ada"}}, "bound gives texts"),
         ({"entities": ["A"], "audience": "all"}, "audience = 'all' must be one of private, group"),
         ({"entities": ["A"], "text_index": "t"}, "text_index finds passages"),

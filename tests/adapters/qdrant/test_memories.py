@@ -250,9 +250,9 @@ async def test_consistency_and_ordering_go_along(server: Server) -> None:
     ("options", "fix"),
     [
         ({"consistency": "some"}, "majority, quorum, all"),
-        ({"merge": "sum"}, "rrf or dbsf"),
+        ({"merge": "sum"}, "one of rrf, dbsf"),
         ({"replicas": 2, "write_consistency": 3}, "number of replicas"),
-        ({"ordering": "quick"}, "weak, medium or strong"),
+        ({"ordering": "quick"}, "one of weak, medium, strong"),
         ({"collection": "../else"}, "letters, digits"),
         ({"api_key_env": "A", "api_key_file": "b"}, "not both"),
         ({"colection": "facts"}, "has no option 'colection'"),
@@ -271,7 +271,7 @@ async def test_a_wrong_option_is_named(options: dict[str, object], fix: str) -> 
     [
         ({"collection": ""}, "collection is missing"),
         ({"fields": {"user_id": "u"}}, "payload key of text"),
-        ({"fields": {"text": "t", "colour": "c"}}, "payload key of text"),
+        ({"fields": {"text": "t", "colour": "c"}}, "for some of text, user_id"),
         ({"bound": {"planet": "mars"}}, "bound"),
         ({"distance": "cosine"}, "Cosine, Dot"),
         ({"limit": 2000}, "1000"),
