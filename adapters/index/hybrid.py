@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -40,6 +41,17 @@ _FRESH_ENTRIES = 64
 # _FRESH_ENTRIES: changes of at most so many are embedded before those that wait already: a user just made them.
 # _FILL_ENTRIES: enough to sort by length, few enough to lose when the process dies; the embedder caches them.
 _SHARE_OF_VECTORS = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A text to search for; the fields are the arguments of `Index.halves`."""
+
+    text: str
+    scope: Scope
+    limit: int
+    vector: Floats | None
+    deadline_s: float | None
 
 
 class Index:
@@ -158,12 +170,7 @@ class Index:
         return rrf(*await self.halves(text, scope, limit))[:limit]
 
     async def halves(
-        self,
-        text: str,
-        scope: Scope,
-        limit: int,
-        vector: Floats | None = None,
-        deadline_s: float | None = None,
+        self, text: str, scope: Scope, limit: int, vector: Floats | None = None, deadline_s: float | None = None
     ) -> tuple[Scored, Scored]:
         """The best ``limit`` keys by words, with BM25, and by vectors, with cosine, of what ``scope`` admits.
 
@@ -171,10 +178,7 @@ class Index:
         ``StoreDamaged``. The vector search is given up after four fifths of ``deadline_s``, so that words answer in
         time however slow the embedder is.
         """
-        self._check_open()
-        if self.size > self.small:
-            return await self._in_two_threads(text, scope, limit, vector, deadline_s)
-        return await self._in_one_thread(text, scope, limit, vector, deadline_s, lambda *halves: halves)
+        return await self.made_of(text, scope, limit, lambda *halves: halves, vector, deadline_s)
 
     async def made_of(
         self,
@@ -187,36 +191,26 @@ class Index:
     ) -> Result:
         """``make`` applied to the ``halves``, in a thread: it may read files."""
         self._check_open()
-        if self.size > self.small:
-            by_words, by_vectors = await self._in_two_threads(text, scope, limit, vector, deadline_s)
-            return await self._in_thread(lambda: make(by_words, by_vectors))
-        return await self._in_one_thread(text, scope, limit, vector, deadline_s, make)
+        question = _Question(text, scope, limit, vector, deadline_s)
+        return await (self._in_two_threads if self.size > self.small else self._in_one_thread)(question, make)
 
-    async def _in_two_threads(
-        self, text: str, scope: Scope, limit: int, vector: Floats | None, deadline_s: float | None
-    ) -> tuple[Scored, Scored]:
+    async def _in_two_threads(self, question: _Question, make: Callable[[Scored, Scored], Result]) -> Result:
+        asked = question.text, question.scope, question.limit
         by_words, by_vectors = await asyncio.gather(
-            self.lexical(text, scope, limit),
-            _within(deadline_s, self.similar(text, scope, limit, vector)),
+            self.lexical(*asked),
+            _within(question.deadline_s, self.similar(*asked, question.vector)),
             return_exceptions=True,
         )
-        found = _standing(by_words, by_vectors)
+        found = _usable(by_words, by_vectors)
         self._note_what_failed(by_words, by_vectors)
-        return found
+        return await self._in_thread(lambda: make(*found))
 
-    async def _in_one_thread(
-        self,
-        text: str,
-        scope: Scope,
-        limit: int,
-        vector: Floats | None,
-        deadline_s: float | None,
-        make: Callable[[Scored, Scored], Result],
-    ) -> Result:
+    async def _in_one_thread(self, question: _Question, make: Callable[[Scored, Scored], Result]) -> Result:
         """Run both searches in one thread: faster for a small index."""
+        text, scope, limit = question.text, question.scope, question.limit
         asked: Encoded | Exception | None
         try:
-            asked = await _within(deadline_s, self._asked(text, scope, vector))
+            asked = await _within(question.deadline_s, self._asked(text, scope, question.vector))
         except Exception as error:  # noqa: BLE001 - words are searched without a vector
             asked = error
 
@@ -227,12 +221,11 @@ class Index:
                 vectors = asked or ()
             else:
                 vectors = _tried(lambda: self._files.by_vectors(asked, scope, limit))
-            return None if vectors is None else (words, vectors, make(*_standing(words, vectors)))
+            return None if vectors is None else (words, vectors, make(*_usable(words, vectors)))
 
         found = await self._in_thread(look)
         if found is None:  # the index moved to another model meanwhile
-            by_words, by_vectors = await self._in_two_threads(text, scope, limit, None, deadline_s)
-            return await self._in_thread(lambda: make(by_words, by_vectors))
+            return await self._in_two_threads(replace(question, vector=None), make)
         words, vectors, made = found
         if not isinstance(words, Exception):
             self._faults.pop("lexical", None)
@@ -511,7 +504,7 @@ class Index:
             raise StoreBusy(f"the index in {self._folder} is closed")
 
 
-def _standing(by_words: Scored | BaseException, by_vectors: Scored | BaseException) -> tuple[Scored, Scored]:
+def _usable(by_words: Scored | BaseException, by_vectors: Scored | BaseException) -> tuple[Scored, Scored]:
     """Both halves, with a failed one empty; raises its error if the other half cannot replace it."""
     if isinstance(by_words, BaseException):
         if not isinstance(by_words, StoreDamaged) or isinstance(by_vectors, BaseException) or not by_vectors:
