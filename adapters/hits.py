@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from fusion.contract import DIMENSIONS, KINDS, Hit, Moment, PartialHits, Place, Precision, Scope, Unit
 from fusion.errors import InvalidAnswer
 
+T = TypeVar("T")
 _PRECISIONS = frozenset(get_args(Precision))
 _UNITS = frozenset(get_args(Unit))
 
 
-def hits_of(items: object, limit: int, read: Callable[[Any], Hit], server: str) -> Sequence[Hit]:
-    """The first ``limit`` items, each read by ``read``; those that it cannot read are left out and counted.
+def read_each(items: Sequence[Any], read: Callable[[Any], T], fault: str) -> tuple[list[T], int]:
+    """What ``read`` makes of each item, and the number of items that it cannot read.
 
-    Raises InvalidAnswer, which names ``server``, where there is no list of items, or none of them is a hit.
+    Raises InvalidAnswer with ``fault``, in which ``{}`` is their number, if it can read none.
     """
+    found: list[T] = []
+    for item in items:
+        with suppress(KeyError, TypeError, ValueError, OverflowError, AttributeError):
+            found.append(read(item))
+    if items and not found:
+        raise InvalidAnswer(fault.format(len(items)))
+    return found, len(items) - len(found)
+
+
+def admitted(hits: Iterable[Hit], scope: Scope, dropped: int) -> Sequence[Hit]:
+    """The hits that ``scope`` admits, each once; ``dropped`` others could not be read."""
+    found: dict[str, Hit] = {}
+    for hit in hits:
+        if scope.admits(hit.scope):
+            found.setdefault(hit.native_id, hit)
+    return PartialHits(found.values(), dropped) if dropped else list(found.values())
+
+
+def hits_of(items: object, limit: int, read: Callable[[Any], Hit], server: str) -> Sequence[Hit]:
+    """The first ``limit`` items of a reply as hits. Raises InvalidAnswer, which names ``server``."""
     if not isinstance(items, list):
         raise InvalidAnswer(f"{server}: the reply has no list of hits")
-    hits: list[Hit] = []
-    asked = items[:limit]
-    for item in asked:
-        try:
-            hits.append(read(item))
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue  # counted below as missing
-    if asked and not hits:
-        raise InvalidAnswer(f"{server}: none of {len(asked)} items is a hit")
-    return PartialHits(hits, len(asked) - len(hits)) if len(hits) < len(asked) else hits
+    hits, dropped = read_each(items[:limit], read, f"{server}: none of {{}} items is a hit")
+    return PartialHits(hits, dropped) if dropped else hits
 
 
 def hit_of(item: Any, assumed: Scope = Scope()) -> Hit:  # noqa: B008  # frozen
@@ -104,7 +118,7 @@ def _moment(item: Mapping[str, Any]) -> Moment | None:
 
 
 @lru_cache(maxsize=8192)
-def _moment_of(at: str, precision: Any, zone: str | None) -> Moment:
+def _moment_of(at: str | datetime, precision: Any, zone: str | None) -> Moment:
     """Remembered, as places are: the same memories come back query after query."""
     utc = _time(at)
     if utc is None or precision not in _PRECISIONS:
@@ -112,13 +126,30 @@ def _moment_of(at: str, precision: Any, zone: str | None) -> Moment:
     return Moment(utc, precision, zone)
 
 
-def _time(value: str | None) -> datetime | None:
-    if value is None:
-        return None
-    time = datetime.fromisoformat(value)
-    if time.tzinfo is UTC:
-        return time
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+def _time(value: Any) -> datetime | None:
+    return None if value is None else time_of(value)
+
+
+def time_of(value: Any) -> datetime:
+    """A time in UTC: a time or a day, ISO 8601, or a number since 1970 in seconds, milliseconds or microseconds,
+    whichever makes it a time within a few hundred years. Raises TypeError, ValueError or OverflowError."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        size = abs(value)
+        return datetime.fromtimestamp(value / (1e6 if size > 1e14 else 1e3 if size > 1e11 else 1), UTC)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if not isinstance(value, datetime):
+        raise TypeError("a time is a text or a number")
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def time_or_none(value: Any) -> datetime | None:
+    """The time, or None for what is none."""
+    with suppress(TypeError, ValueError, OverflowError, OSError):
+        return time_of(value)
+    return None
 
 
 def _place(item: Mapping[str, Any]) -> Place | None:

@@ -25,15 +25,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any, Self
 
+from adapters.hits import admitted, read_each
 from adapters.http import Http, HttpOptions, checked
 from adapters.options import features_of, number, owner, read, verified
-from fusion.contract import Description, Hit, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.contract import Description, Hit, Opening, Place, Query, Scope
 from fusion.errors import BackendError, InvalidAnswer, Unauthorized
+from fusion.lib.moment import day_of
 from fusion.lib.words import STOP_WORDS, word_list
 
 START = "Fix: qmd mcp --http --daemon"
@@ -83,20 +84,9 @@ class Qmd:
         if not isinstance(items, list):
             raise InvalidAnswer(f"{self._http.server}: the reply has no list of results")
         whose = replace(query.scope, tenant=self.features.tenant, project=None)
-        found: dict[str, Hit] = {}
-        read = items[:limit]
-        dropped = 0
-        for item in read:
-            try:
-                hit = hit_of(item, whose, self._options)
-            except (KeyError, TypeError, ValueError):
-                dropped += 1
-                continue
-            if query.scope.admits(hit.scope):
-                found.setdefault(hit.native_id, hit)
-        if read and dropped == len(read):
-            raise InvalidAnswer(f"{self._http.server}: none of {dropped} items is a result")
-        return PartialHits(found.values(), dropped) if dropped else list(found.values())
+        fault = f"{self._http.server}: none of {{}} items is a result"
+        hits, dropped = read_each(items[:limit], lambda item: hit_of(item, whose, self._options), fault)
+        return admitted(hits, query.scope, dropped)
 
     async def describe(self) -> Description:
         """Check that it runs; QMD does not report its contents over HTTP."""
@@ -119,7 +109,6 @@ _NEGATION = re.compile(r'(?<!-)-++(?=[\w"])')
 """what its vector search refuses; some versions also within a word"""
 _NUMBERED = re.compile(r"\s*(\d+): ?")
 _HUNK = re.compile(r"@@ -(\d+),\d+ @@")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def request_of(text: str, limit: int, options: Options) -> dict[str, Any]:
@@ -152,7 +141,7 @@ def hit_of(item: Any, whose: Scope, options: Options) -> Hit:
         text=text,
         scope=replace(whose, audience="private" if private else "group"),
         score=item.get("score"),
-        at=_day(name),
+        at=day_of(name),
         place=Place(document, start, start + text.count("\n"), "line") if start else None,
     )
 
@@ -168,12 +157,3 @@ def _lines(snippet: str, line: object) -> tuple[int, str]:
     if hunk := _HUNK.match(lines[0]):
         start, lines = int(hunk[1]), lines[1:]
     return start, "\n".join(lines)
-
-
-def _day(name: str) -> Moment | None:
-    """The day of a daily log."""
-    match = _DAY.match(name)
-    try:
-        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
-    except ValueError:  # 2026-13-45 is a name, not a day
-        return None

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
-from adapters.hits import hit_of, hits_of
+from adapters.hits import hit_of, hits_of, time_or_none
 from adapters.http.exchange import Http, checked, fix_of
 from adapters.http.options import KeyedOptions
 from adapters.options import choice, features_of, number, owner, read, table, verified
@@ -230,17 +230,5 @@ def _ours(item: Any, fields: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(item, Mapping):
         raise TypeError("an item is an object")
     ours = {name: value for name, path in fields.items() if (value := _at(item, path)) is not None}
-    times = {name: time for name in TIMES if name in ours and (time := _time(ours[name])) is not None}
+    times = {name: time for name in TIMES if name in ours and (time := time_or_none(ours[name])) is not None}
     return {name: value for name, value in ours.items() if name not in TIMES} | times
-
-
-def _time(value: Any) -> str | None:
-    """ISO 8601 of a time that is that already, or seconds or milliseconds since 1970."""
-    try:
-        if isinstance(value, str):
-            datetime.fromisoformat(value)
-            return value
-        seconds = value / 1000 if abs(value) > 1e11 else value
-        return datetime.fromtimestamp(seconds, UTC).isoformat()
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None

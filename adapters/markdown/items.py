@@ -7,7 +7,6 @@ from calendar import month_name
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from adapters.markdown.catalogue import Document, Item, keyed
@@ -20,6 +19,7 @@ from fusion.contract import FILE_PREFIX, Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter
 from fusion.lib.ignore import matcher
+from fusion.lib.moment import day_of
 from fusion.lib.words import content_hash, spoken
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -57,7 +57,7 @@ def _media_document(file: Seen, content: Content, mime: str, options: Options) -
         raise Unreadable("skipped: it is empty")
     scope, native = scope_of(file.root, file.path, options), file.document + MEDIA
     text = shown(file.document, mime, len(content.data))
-    hit = Hit(native, text, scope, at=_day(PurePosixPath(file.path).stem))
+    hit = Hit(native, text, scope, at=day_of(PurePosixPath(file.path).stem))
     entry = keyed(native, scope, handle(file.document, mime, content.digest))
     return Document(file.document, [Item(hit, (entry,))], content.settled, content.digest)
 
@@ -90,9 +90,9 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         return []
     stem = PurePosixPath(file.path).stem
     matter = front_matter(text)
-    day = _day(stem)
+    day = day_of(stem)
     title = matter.get("title") or (_spelled(day) if day else "" if _DAY.match(stem) or file.root.own else stem)
-    at = day or _day(matter.get("date", "")) or _day(matter.get("created", ""))
+    at = day or day_of(matter.get("date", "")) or day_of(matter.get("created", ""))
     scope = scope_of(file.root, file.path, options)
     items: list[Item] = []
     for chunk in chunks(text, options.chunk_tokens, options.chunk_overlap):
@@ -110,15 +110,6 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
 def _spelled(day: Moment) -> str:
     """A day as people ask for it: "2026-03-05, 5 March 2026"."""
     return f"{day.utc:%Y-%m-%d}, {day.utc.day} {month_name[day.utc.month]} {day.utc.year}"
-
-
-def _day(text: str) -> Moment | None:
-    """The day that a text begins with, as ``YYYY-MM-DD``."""
-    match = _DAY.match(text)
-    try:
-        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
-    except ValueError:  # 2026-13-45 is a name, not a day
-        return None
 
 
 def reading(roots: Sequence[Root], options: Options) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from adapters.hits import read_each
 from adapters.qdrant.payload import hit_of
 from fusion.contract import Hit, Query, Scope
 from fusion.errors import InvalidAnswer
@@ -41,15 +42,9 @@ def items_of(reply: Any) -> list[Any]:
 
 def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit], int]:
     """The visible memories, best first, and the number of invalid items. Raises InvalidAnswer if all are invalid."""
-    found: list[Hit] = []
-    for item in items:
-        try:
-            found.append(hit_of_item(item, query.scope, tenant))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            continue  # counted below as missing
-    if items and not found:
-        raise InvalidAnswer(f"mem0 answered in another shape: none of {len(items)} results is a memory")
-    return [hit for hit in found if query.admits(hit)], len(items) - len(found)
+    fault = "mem0 answered in another shape: none of {} results is a memory"
+    found, dropped = read_each(items, lambda item: hit_of_item(item, query.scope, tenant), fault)
+    return [hit for hit in found if query.admits(hit)], dropped
 
 
 def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:

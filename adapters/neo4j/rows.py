@@ -7,10 +7,12 @@ values raises.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import datetime
 from typing import Any, Literal
 
+from adapters.hits import time_or_none
 from adapters.neo4j.options import Options
 from fusion.contract import DIMENSIONS, Hit, Moment, Scope
 
@@ -181,20 +183,7 @@ def _narrower(first: object, second: object) -> object:
 
 
 def time_of(value: object) -> datetime | None:
-    """A time as a graph may keep it, in UTC: the databases' own, ISO 8601, or a number since 1970 in seconds,
-    milliseconds or microseconds, whichever makes it a time within a few hundred years. None: it is none of these."""
-    try:
-        if hasattr(value, "to_native"):
-            value = value.to_native()
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            size = abs(value)
-            value = datetime.fromtimestamp(value / (1e6 if size > 1e14 else 1e3 if size > 1e11 else 1), UTC)
-        if isinstance(value, date) and not isinstance(value, datetime):
-            value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-        if isinstance(value, datetime):
-            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+    """A time of a graph, in UTC: the database's own type, or what `adapters.hits.time_of` reads; None for all else."""
+    with suppress(ValueError, OverflowError):
+        return time_or_none(value.to_native() if hasattr(value, "to_native") else value)
     return None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Self, cast
 
+from adapters.hits import admitted, hit_of, read_each
 from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
@@ -16,14 +15,10 @@ from adapters.qdrant.query import matching, question
 from adapters.qdrant.schema import Shape
 from fusion.contract import (
     DIMENSIONS,
-    KINDS,
     Description,
     Embedder,
     Hit,
-    Kind,
-    Moment,
     Opening,
-    PartialHits,
     Query,
     Scope,
 )
@@ -87,8 +82,7 @@ class Collection:
         except HttpStatus as error:
             self._known = None  # it may have been recreated with another shape
             raise await self._explained(error) from None
-        hits, dropped = self._reader.hits(points[:limit], query.scope, rising=self._is_distance(shape))
-        return PartialHits(hits, dropped) if dropped else hits
+        return self._reader.hits(points[:limit], query.scope, rising=self._is_distance(shape))
 
     async def describe(self) -> Description:
         """Count the points and report faults of the collection."""
@@ -186,72 +180,30 @@ class Reader:
 
     def __init__(self, options: Theirs) -> None:
         self._paths = {name: tuple(path.split(".")) for name, path in options.fields.items()}
-        self._text = self._paths.pop("text")
-        self._whose = {
-            name: self._paths.pop(name)
-            for name in ("tenant", *DIMENSIONS, "project", "audience")
-            if name in self._paths
-        }
         self._given = Scope(options.tenant, **cast("dict[str, Any]", dict(options.bound)))
 
-    def hits(self, points: Sequence[Any], scope: Scope, *, rising: bool = False) -> tuple[list[Hit], int]:
-        """The hits that ``scope`` may see, and how many points made no sense. Raises InvalidAnswer where none did.
+    def hits(self, points: Sequence[Any], scope: Scope, *, rising: bool = False) -> Sequence[Hit]:
+        """The hits that ``scope`` may see. Raises InvalidAnswer if no point can be read.
 
         ``rising`` says that scores are distances.
         """
-        found: dict[str, Hit] = {}
-        dropped = 0
-        for point in points:
-            try:
-                hit = self._hit(point, rising)
-            except (KeyError, TypeError, ValueError, OverflowError):
-                dropped += 1
-                continue
-            if scope.admits(hit.scope):
-                found.setdefault(hit.native_id, hit)
-        if dropped and dropped == len(points):
-            raise InvalidAnswer(f"none of {dropped} points has a text where fields.text says. Fix: correct fields")
-        return list(found.values()), dropped
+        fault = "none of {} points has a text where fields.text says. Fix: correct fields"
+        hits, dropped = read_each(points, lambda point: self._hit(point, rising), fault)
+        return admitted(hits, scope, dropped)
 
     def _hit(self, point: Any, rising: bool) -> Hit:
         payload, score = point["payload"], point.get("score")
-        text = _at(payload, self._text)
-        if not isinstance(text, str) or not text:
-            raise ValueError("a memory has a text")
         said = {name: value for name, path in self._paths.items() if (value := _at(payload, path)) is not None}
-        kind = said.get("kind", "note")
-        return Hit(
-            native_id=str(point["id"]),
-            text=text,
-            scope=self._scope(payload),
-            event_id=_text(said.get("event_id")),
-            score=-score if rising and isinstance(score, float | int) else score,
-            kind=cast("Kind", kind) if kind in _KINDS else "note",
-            raw_kind=None if kind in _KINDS else str(kind),
-            speaker=_text(said.get("speaker")),
-            at=Moment(_time(said["at"])) if "at" in said else None,
-            recorded_at=_time(said["recorded_at"]) if "recorded_at" in said else None,
-        )
-
-    def _scope(self, payload: Mapping[str, Any]) -> Scope:
-        if not self._whose:
-            return self._given
-        said = {name: value for name, path in self._whose.items() if (value := _text(_at(payload, path))) is not None}
-        if said.get("audience", "group") not in ("group", "private"):
-            raise ValueError("an audience is private or group")
-        given = self._given
-        return Scope(
-            said.get("tenant", given.tenant),
-            said.get("user_id", given.user_id),
-            said.get("agent_id", given.agent_id),
-            said.get("run_id", given.run_id),
-            said.get("session_id", given.session_id),
-            said.get("project"),
-            cast("Any", said.get("audience", "group")),
-        )
+        if not said.get("text"):
+            raise ValueError("a memory has a text")
+        for name in _AS_TEXT & said.keys():
+            said[name] = str(said[name])
+        score = -score if rising and isinstance(score, float | int) else score
+        return hit_of({**said, "native_id": str(point["id"]), "score": score}, self._given)
 
 
-_KINDS = frozenset(KINDS)
+_AS_TEXT = frozenset({"tenant", *DIMENSIONS, "project", "event_id", "speaker", "kind"})
+"""fields that may be numbers in a payload"""
 
 
 def _at(payload: Any, path: tuple[str, ...]) -> Any:
@@ -260,16 +212,3 @@ def _at(payload: Any, path: tuple[str, ...]) -> Any:
             return None
         payload = payload.get(name)
     return payload
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None if value is None else str(value)
-
-
-@lru_cache(maxsize=8192)
-def _time(value: str | float) -> datetime:
-    """An ISO 8601 time, or seconds or milliseconds since 1970. Raises TypeError or ValueError for anything else."""
-    if isinstance(value, str):
-        time = datetime.fromisoformat(value)
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)

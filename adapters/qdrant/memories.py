@@ -17,13 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from adapters.hits import read_each
 from adapters.index.backfill import Backfill
 from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
 from adapters.qdrant.options import Ours
-from adapters.qdrant.payload import NOBODY, Payload, conditions, hit_of, payload_of
+from adapters.qdrant.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.qdrant.query import matching, question
 from adapters.qdrant.schema import Shape, is_id
 from fusion.contract import (
@@ -39,7 +40,7 @@ from fusion.contract import (
     Query,
     Scope,
 )
-from fusion.errors import BackendError, FusionError, HttpStatus, InvalidAnswer
+from fusion.errors import BackendError, FusionError, HttpStatus
 from fusion.lib.words import content_hash, spoken
 
 if TYPE_CHECKING:
@@ -431,22 +432,14 @@ def _position(hit: Hit) -> tuple[int, int, str]:
 
 def hits_of_points(points: Sequence[Any]) -> tuple[list[Hit], int]:
     """Points as hits, and how many of them are none. Raises InvalidAnswer where none is."""
-    found: list[Hit] = []
-    for point in points:
-        try:
-            found.append(_hit(str(point["id"]), point["payload"], point.get("score")))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            continue  # counted below as missing
-    if points and not found:
-        raise InvalidAnswer(f"none of {len(points)} points is a memory of this gateway's")
-    return found, len(points) - len(found)
+    return read_each(points, _hit, "none of {} points is a memory of this gateway's")
 
 
-def _hit(native_id: str, payload: Payload, score: float | None) -> Hit:
-    hit = hit_of(native_id, payload)
+def _hit(point: Any) -> Hit:
+    hit = hit_of(str(point["id"]), point["payload"])
     if not hit.text or hit.event_id is None:
         raise ValueError("a memory has a text and an event")
-    hit.score = score  # the hit is new and not shared yet
+    hit.score = point.get("score")  # the hit is new and not shared yet
     return hit
 
 

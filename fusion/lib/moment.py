@@ -34,6 +34,18 @@ def moment(written: str) -> Moment:
         raise ValueError(f"{written!r} is out of range") from None
 
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def day_of(name: str) -> Moment | None:
+    """The day that a name begins with, as ``YYYY-MM-DD``."""
+    match = _DAY.match(name)
+    try:
+        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
+    except ValueError:  # 2026-13-45 is a name, not a day
+        return None
+
+
 _LENGTH = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 
 

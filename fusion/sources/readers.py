@@ -7,11 +7,10 @@ JSONL, is in memory at a time. Every memory has a natural key (source, place, re
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from fusion.ingest.claims import unread_line
 from fusion.ingest.intake import NewMemory, not_one_line
 from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
-from fusion.lib.moment import moment
+from fusion.lib.moment import day_of, moment
 from fusion.lib.words import content_hash
 from fusion.sources.files import (
     DEFAULT_LIMITS,
@@ -157,8 +156,6 @@ def _read(
 
 # Markdown --------------------------------------------------------------------------------------------------------
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-
 
 def markdown(
     file: File,
@@ -195,7 +192,7 @@ def markdown(
         return
     scope = replace(owner, audience="private") if file.path.name.lower() in PRIVATE else owner
     matter = front_matter(text)
-    at = _day(file.path.stem) or _day(matter.get("date", "")) or _day(matter.get("created", ""))
+    at = day_of(file.path.stem) or day_of(matter.get("date", "")) or day_of(matter.get("created", ""))
     # Chunked as in the Markdown backend, so that a chunk of the file and its event are the same span.
     found = [chunk for chunk in chunks(text, report=lambda share: cutting(file, share)) if chunk.text.strip()]
     if not found:
@@ -217,15 +214,6 @@ def markdown(
         )
     revisions = [content_hash(chunk.text) for chunk in found]
     on_complete(f"file:{file.path}", revisions, at_end(about, len(set(revisions))))
-
-
-def _day(text: str) -> Moment | None:
-    """The day at the beginning of a text, as ``YYYY-MM-DD``; None without one."""
-    match = _DAY.match(text)
-    try:
-        return Moment(datetime.fromisoformat(match[0]).replace(tzinfo=UTC), "day") if match else None
-    except ValueError:  # 2026-13-45 is a name, not a day
-        return None
 
 
 # JSONL -----------------------------------------------------------------------------------------------------------

@@ -290,11 +290,11 @@ async def test_a_judge_without_a_key(filled: Path) -> None:
 
 
 WRONG = {
-    "markdown": ('path = ["x"]', "has no setting 'path'"),
+    "markdown": ('path = ["x"]', "has no option 'path'"),
     "cortex": ('weights = "x"', "weights"),
     "triples": ('recipe = "hok"', "[backends.ours] has no option 'recipe'"),
     "vector_sqlite": ("text_weight = 2", "must be a number from 0 to 1"),
-    "qmd": ("limit = 0", "limit is from 1 to 1000"),
+    "qmd": ("limit = 0", "limit = 0 must be a whole number from 1 to 1000"),
     "remote": ('backend = "a"', "[backends.ours] url is missing"),
     "http": ('preset = "nobodys"', "there is no preset 'nobodys'"),
     "cognee": ("search = []", "search"),
