@@ -98,8 +98,8 @@ class RecipeName(TypedDict):
     hash: str
 
 
-class FuseReply(TypedDict):
-    """The answer to a question; ``block`` goes into the prompt as it is."""
+class _Answer(TypedDict):
+    """What an answer to a question and the answer of one arm have in common."""
 
     block: str
     memories: list[Excerpt]
@@ -111,6 +111,11 @@ class FuseReply(TypedDict):
     receipt_id: str
     took_ms: float
     abstained: str | None
+
+
+class FuseReply(_Answer):
+    """The answer to a question; ``block`` goes into the prompt as it is."""
+
     query_truncated: bool
     explain: dict[str, Any] | None
     notes: list[str]
@@ -118,25 +123,15 @@ class FuseReply(TypedDict):
     disputed: list[Dispute]
 
 
-class ComparedArm(TypedDict):
+class ComparedArm(_Answer):
     """The answer of one arm of a comparison; ``arm`` is the text of the request.
 
     ``waited_ms`` is the time of the slowest of its backends, ``took_ms`` that of its ranking and packing alone.
     """
 
     arm: str
-    block: str
     characters: int
-    memories: list[Excerpt]
-    coverage: Coverage
-    degraded: bool
-    backends: list[BackendAnswer]
-    rerank: dict[str, Any]
-    recipe: RecipeName
-    receipt_id: str
     waited_ms: float
-    took_ms: float
-    abstained: str | None
     tuned_on: bool
     """whether the arm's recipe was tuned on this very question: then its answer is no evidence for it"""
 

@@ -45,6 +45,7 @@ MAX_BATCH = 100
 MAX_REF_CHARS = 512
 
 B = TypeVar("B", bound=BaseModel)
+D = TypeVar("D")
 
 
 def _printable(text: str) -> str:
@@ -87,7 +88,7 @@ def _integer(value: object) -> object:
 
 
 def moment_of(value: object) -> object:
-    """A moment, as moment_of as it was written ("2026", "2026-01", "2026-01-31", with a time of day), or as it says."""
+    """A moment as precise as its text ("2026", "2026-01", "2026-01-31", with a time of day), or a `MomentBody`."""
     if isinstance(value, dict):
         try:
             return _MOMENT.validate_python(value).moment()
@@ -143,10 +144,19 @@ Since = Annotated[datetime, BeforeValidator(since), _TIME]
 ArmText = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_printable)]
 _ARM = "a recipe, @ and backends joined by +, all of them, or all but those behind a -"
 Refs = Annotated[tuple[Reference, ...], Field(max_length=1000, strict=False)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=64, strict=False)]
+Cursor = Annotated[str, Field(min_length=1, max_length=64)]
+PageCursor = Annotated[Cursor | None, Field(description="next_cursor of the page before; none for the first page")]
+PageSize = Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)]
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    def _as(self, kind: type[D], **more: Any) -> D:
+        """A dataclass with this body's fields of the same names, and ``more``."""
+        names = {field.name for field in fields(kind)} & type(self).model_fields.keys()  # type: ignore[arg-type]
+        return kind(**{**{name: getattr(self, name) for name in names}, **more})
 
 
 class MomentBody(_Body):
@@ -203,33 +213,15 @@ class Question(Scoped):
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:
-        return FuseRequest(
-            query=self.query,
-            scope=self.scope(tenant),
-            as_of=self.as_of,
-            known_at=self.known_at,
-            budget_chars=self.budget_chars,
-            max_results=self.max_results,
-            timeout_ms=self.timeout_ms,
-        )
+        return self._as(FuseRequest, scope=self.scope(tenant))
 
 
 class FuseBody(Question):
     """A question to all memories."""
 
-    backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="ask only these"
-    )
+    backends: Names | None = Field(default=None, description="ask only these")
     recipe: Name | None = None
     explain: bool = Field(default=False, description="the receipt's reasons with the answer")
-
-    def request(self, tenant: str) -> FuseRequest:
-        return replace(
-            super().request(tenant),
-            backends=None if self.backends is None else tuple(self.backends),
-            recipe=self.recipe,
-            explain=self.explain,
-        )
 
 
 class CompareBody(Question):
@@ -270,9 +262,7 @@ class LabelsQuery(_Body):
     """Which labels to read, oldest first."""
 
     limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(_integer)] = 100
-    cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="next_cursor of the page before; none for the first page"
-    )
+    cursor: PageCursor = None
 
 
 class MemoryBody(Scoped):
@@ -306,21 +296,7 @@ class MemoryBody(Scoped):
 
     def memory(self) -> NewMemory:
         """The memory for `fusion.ingest`, which adds the tenant."""
-        return NewMemory(
-            text=self.text,
-            scope=self.scope("default"),
-            kind=self.kind,
-            raw_kind=self.raw_kind,
-            speaker=self.speaker,
-            at=self.at,
-            place=self._place(),
-            source=self.source,
-            revision=self.revision,
-            origin=self.origin,
-            valid_from=self.valid_from,
-            valid_to=self.valid_to,
-            supersedes=self.supersedes,
-        )
+        return self._as(NewMemory, scope=self.scope("default"), place=self._place())
 
     def _place(self) -> Place | None:
         if self.document is None or self.position is None:
@@ -340,10 +316,8 @@ class MemoriesQuery(Scoped):
 
     document: Reference | None = Field(default=None, description="only those of this conversation or file")
     source: Reference | None = Field(default=None, description="only those from there")
-    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)] = 20
-    cursor: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="next_cursor of the page before; none for the first page"
-    )
+    limit: PageSize = 20
+    cursor: PageCursor = None
 
 
 class SearchBody(Scoped):
@@ -364,9 +338,6 @@ class DocumentQuery(Scoped):
     lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_integer)] = Field(
         default=PAGE_LINES, description="lines or turns at most"
     )
-
-
-Cursor = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class ForgetBody(Scoped):
@@ -395,15 +366,7 @@ class ForgetBody(Scoped):
 
     def request(self, tenant: str) -> ForgetRequest:
         criteria = Criteria(self.source, self.document, self.after, self.before, self.time == "recorded")
-        return ForgetRequest(
-            scope=self.scope(tenant),
-            refs=tuple(self.refs or ()),
-            query=self.query,
-            criteria=criteria,
-            limit=self.limit,
-            cursor=self.cursor,
-            dry_run=self.dry_run,
-        )
+        return self._as(ForgetRequest, scope=self.scope(tenant), refs=tuple(self.refs or ()), criteria=criteria)
 
 
 class UndoBody(Scoped):
@@ -417,14 +380,14 @@ class UndoBody(Scoped):
 class BatchesQuery(Scoped):
     """Which ingests to list, the latest first."""
 
-    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)] = 20
+    limit: PageSize = 20
 
 
 class ForgottenQuery(Scoped):
     """Which page of the audit of what was forgotten, newest first."""
 
-    limit: Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)] = 20
-    cursor: Cursor | None = Field(default=None, description="next_cursor of the page before; none for the first page")
+    limit: PageSize = 20
+    cursor: PageCursor = None
 
 
 class SourcesQuery(Scoped):
@@ -476,26 +439,11 @@ class FlushBody(_Body):
     force_transcript_bytes: int | None = Field(default=None, ge=0, le=2**53, description="0: its size is left out")
 
     def context(self) -> Context:
-        return Context(
-            window_tokens=self.context_window,
-            total_tokens=self.total_tokens,
-            incoming=self.message,
-            transcript_bytes=self.transcript_bytes,
-            compactions=self.compactions,
-            flushed_at=self.flushed_at,
-            overflowed=self.overflowed,
-            trigger=self.trigger,
-            workspace=self.workspace,
-            cli_backend=self.cli_backend,
-        )
+        return self._as(Context, window_tokens=self.context_window, incoming=self.message)
 
     def rules(self, configured: Rules) -> Rules:
-        given: dict[str, Any] = {
-            "reserve_floor_tokens": self.reserve_floor_tokens,
-            "soft_threshold_tokens": self.soft_threshold_tokens,
-            "force_transcript_bytes": self.force_transcript_bytes,
-        }
-        return replace(configured, **{name: value for name, value in given.items() if value is not None})
+        names = {field.name for field in fields(Rules)}
+        return replace(configured, **self.model_dump(include=names, exclude_none=True))
 
 
 class SearchToolBody(Scoped):
@@ -505,23 +453,13 @@ class SearchToolBody(Scoped):
     max_results: int = Field(default=6, alias="maxResults", ge=1, le=50, description="results at most")
     min_score: float = Field(default=0.0, alias="minScore", ge=0, le=1, description="results of at least this score")
     citations: Literal["auto", "on", "off"] | None = Field(default=None, description="instead of the setting")
-    backends: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="ask only these"
-    )
+    backends: Names | None = Field(default=None, description="ask only these")
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:
-        return FuseRequest(
-            query=self.query,
-            scope=self.scope(tenant),
-            as_of=self.as_of,
-            budget_chars=min(200_000, 4000 * self.max_results),  # one memory takes 4,000 of a block at most
-            max_results=self.max_results,
-            backends=None if self.backends is None else tuple(self.backends),
-            timeout_ms=self.timeout_ms,
-            explain=True,
-        )
+        budget_chars = min(200_000, 4000 * self.max_results)  # one memory takes 4,000 of a block at most
+        return self._as(FuseRequest, scope=self.scope(tenant), budget_chars=budget_chars, explain=True)
 
 
 class GetToolBody(Scoped):

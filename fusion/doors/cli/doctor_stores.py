@@ -33,8 +33,8 @@ _WAL = b"\2\2"
 def databases(home: Path, *, owned: bool) -> Iterator[Finding]:
     """Runs SQLite's quick check on each database of the home.
 
-    While a process ``owned`` the home, databases that a reader would block are skipped: it checked them when it opened
-    them.
+    While a process has the home open (``owned``), databases that a reader would block are skipped: that process checked
+    them when it opened them.
     """
     for file in sorted(path for path in home.rglob("*") if path.suffix in (".sqlite", ".db") and path.is_file()):
         name = file.relative_to(home).as_posix()

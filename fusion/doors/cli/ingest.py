@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,17 +191,7 @@ async def ingest(
     tally, whole = Tally(), WholeFiles()
     with bars(quiet) as shown:
         progress = await _reading(shown, paths, lambda: 0)
-        found = read(
-            paths,
-            scope,
-            limits=limits,
-            progress=progress,
-            cutting=progress.cutting,
-            on_complete=whole,
-            passed=tally.not_read,
-            split_up=tally.split_up,
-        )
-        for _ in _memories(found, tally):
+        for _ in _memories(paths, scope, progress, whole, tally, limits=limits):
             pass
     if looking is not None:
         with suppress(ServerUnreachable):
@@ -236,19 +226,8 @@ async def send(
     refused = False
     with bars(quiet) as shown:
         progress = await _reading(shown, paths, lambda: tally.added)
-        found = read(
-            paths,
-            scope,
-            limits=limits,
-            progress=progress,
-            cutting=progress.cutting,
-            bookmarks=bookmarks,
-            only=only,
-            on_complete=whole,
-            passed=tally.not_read,
-            split_up=tally.split_up,
-        )
-        for batch in batches(_memories(found, tally)):
+        memories = _memories(paths, scope, progress, whole, tally, limits=limits, bookmarks=bookmarks, only=only)
+        for batch in batches(memories):
             for memory, row in zip(batch, await _send(client, batch, tally.batch, reader), strict=True):
                 tally.take(memory, row)
                 refused = refused or row["status"] == "refused"
@@ -321,8 +300,12 @@ async def _reading(shown: Progress, paths: Sequence[Path], added: Callable[[], i
     return Reading(shown, await asyncio.to_thread(size, paths), added)
 
 
-def _memories(found: Iterable[NewMemory | Skip], tally: Tally) -> Iterator[NewMemory]:
-    for item in found:
+def _memories(
+    paths: Sequence[Path], scope: Scope, progress: Reading, whole: WholeFiles, tally: Tally, **options: Any
+) -> Iterator[NewMemory]:
+    """The memories of the files. Shows progress, and counts everything that is not read."""
+    counters: dict[str, Any] = {"passed": tally.not_read, "split_up": tally.split_up, "on_complete": whole}
+    for item in read(paths, scope, progress=progress, cutting=progress.cutting, **counters, **options):
         if isinstance(item, Skip):
             tally.skip(item.where, item.reason)
         else:

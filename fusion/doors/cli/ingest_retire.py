@@ -69,7 +69,7 @@ class WholeFiles:
         return retired
 
     async def _gone(self, client: AsyncClient, paths: Sequence[Path], owner: Mapping[str, str]) -> AsyncIterator[str]:
-        """The sources of memories owner files are gone from these folders."""
+        """The sources of memories whose files are gone from these folders."""
         for folder in {path.resolve() for path in paths}:
             prefix = f"file:{folder}{os.sep}"
             if not folder.is_dir() or not any(source.startswith(prefix) for source in self._kept):
