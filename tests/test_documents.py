@@ -48,13 +48,13 @@ async def opened(home: Path, *paths: Path, **markdown: object) -> AsyncIterator[
             **markdown,
         },
     }
-    async with Gateway.open(load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)) as fusion:
-        yield fusion
+    async with Gateway.open(load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)) as gateway:
+        yield gateway
 
 
-async def ingested(fusion: Gateway, *paths: Path) -> list[str]:
-    kept = await fusion.remember([item for item in read(paths) if isinstance(item, NewMemory)])
-    await fusion.settle()
+async def ingested(gateway: Gateway, *paths: Path) -> list[str]:
+    kept = await gateway.remember([item for item in read(paths) if isinstance(item, NewMemory)])
+    await gateway.settle()
     return [one.ref for one in kept]
 
 
@@ -63,13 +63,13 @@ async def test_what_a_hit_names_can_be_read(home: Path, notes: Path) -> None:
     """The document of every member of an answer leads to its file, or to where the journal has it."""
     talk = notes.parent / "talk.jsonl"
     talk.write_text('{"text": "The chains came late", "speaker": "Mara", "document": "standup", "position": 3}\n')
-    async with opened(home, notes) as fusion:
-        await ingested(fusion, talk)
-        fused = await fusion.fuse("where do the chains come from?", scope=ANYONE)
+    async with opened(home, notes) as gateway:
+        await ingested(gateway, talk)
+        fused = await gateway.fuse("where do the chains come from?", scope=ANYONE)
         places = {member.place for memory in fused.memories for member in memory.members if member.place}
         assert {place.document for place in places} == {"garage/chains.md", "standup"}
         for place in places:
-            page = await fusion.document(place.document, ANYONE, start=place.start, lines=place.end - place.start + 1)
+            page = await gateway.document(place.document, ANYONE, start=place.start, lines=place.end - place.start + 1)
             assert (page["unit"], page["from"]) == (place.unit, place.start)
             member = next(m for memory in fused.memories for m in memory.members if m.place == place)
             assert member.text in page["text"]
@@ -77,22 +77,22 @@ async def test_what_a_hit_names_can_be_read(home: Path, notes: Path) -> None:
 
 async def test_a_document_that_was_only_told_is_read_from_the_journal(home: Path, notes: Path) -> None:
     """An ingested file whose folder is not the Markdown backend's: its lines are where they stood, gone file or not."""
-    async with opened(home) as fusion:
-        await ingested(fusion, notes)
+    async with opened(home) as gateway:
+        await ingested(gateway, notes)
         whole = (notes / "chains.md").read_text()
         (notes / "chains.md").unlink()
-        page = await fusion.document("garage/chains.md", ANYONE)
+        page = await gateway.document("garage/chains.md", ANYONE)
         assert page["text"] == whole.rstrip("\n")
         assert (page["from"], page["lines"], page["truncated"]) == (1, 7, False)
-        assert (await fusion.document("garage/chains.md", ANYONE, start=99))["text"] == ""
+        assert (await gateway.document("garage/chains.md", ANYONE, start=99))["text"] == ""
 
 
 async def test_turns_are_read_in_their_order(home: Path) -> None:
     """A page of a conversation says who said what."""
-    async with opened(home) as fusion:
+    async with opened(home) as gateway:
         said = [NewMemory(f"number {n}", place=Place("standup", n, n), speaker="Mara") for n in (2, 0, 1)]
-        await fusion.remember(said)
-        page = await fusion.document("standup", ANYONE, lines=2)
+        await gateway.remember(said)
+        page = await gateway.document("standup", ANYONE, lines=2)
         assert page["text"] == "Mara: number 1\nMara: number 2"
         assert (page["unit"], page["from"], page["next_from"]) == ("turn", 1, None)
 
@@ -100,27 +100,27 @@ async def test_turns_are_read_in_their_order(home: Path) -> None:
 @pytest.mark.row("A165", "… without what was forgotten", of="a document is read by the name")
 async def test_what_was_forgotten_does_not_come_back(home: Path, notes: Path) -> None:
     """A forgotten section of a user's own file, and of the journal's copy of it, is blank."""
-    async with opened(home, notes) as fusion:
-        refs = await ingested(fusion, notes)
+    async with opened(home, notes) as gateway:
+        refs = await ingested(gateway, notes)
         for ref in refs:
-            if "Kedjan" in (await fusion.memory(ref, ANYONE))["text"]:
-                await fusion.forget(ref, ANYONE)
-        text = (await fusion.document("garage/chains.md", ANYONE))["text"]
+            if "Kedjan" in (await gateway.memory(ref, ANYONE))["text"]:
+                await gateway.forget(ref, ANYONE)
+        text = (await gateway.document("garage/chains.md", ANYONE))["text"]
         assert "Kedjan" not in text
         assert "Swedish" in text
         (notes / "chains.md").unlink()
-        again = (await fusion.document("garage/chains.md", ANYONE))["text"]
+        again = (await gateway.document("garage/chains.md", ANYONE))["text"]
         assert "Kedjan" not in again
         assert "Swedish" in again
 
 
 async def test_a_private_document_is_not_there_for_a_group(home: Path, notes: Path) -> None:
     """MEMORY.md, from its file and from the journal."""
-    async with opened(home, notes) as fusion:
-        await ingested(fusion, notes)
-        assert "nuts" in (await fusion.document("garage/MEMORY.md", ANYONE))["text"]
+    async with opened(home, notes) as gateway:
+        await ingested(gateway, notes)
+        assert "nuts" in (await gateway.document("garage/MEMORY.md", ANYONE))["text"]
         with pytest.raises(NotFound):
-            await fusion.document("garage/MEMORY.md", Scope(audience="group"))
+            await gateway.document("garage/MEMORY.md", Scope(audience="group"))
 
 
 @pytest.mark.feature(
@@ -129,35 +129,35 @@ async def test_a_private_document_is_not_there_for_a_group(home: Path, notes: Pa
 )
 async def test_documents_are_their_users_and_tenants(home: Path, notes: Path) -> None:
     """A folder bound to Ada, and her session: Berit and another tenant find neither, all in the same words."""
-    async with opened(home, notes, bind={"user_id": "ada"}) as fusion:
-        await fusion.remember([NewMemory("Ada's day", scope=Scope(user_id="ada"), place=Place("diary", 1, 1))])
+    async with opened(home, notes, bind={"user_id": "ada"}) as gateway:
+        await gateway.remember([NewMemory("Ada's day", scope=Scope(user_id="ada"), place=Place("diary", 1, 1))])
         for path in ("garage/chains.md", "diary"):
-            assert (await fusion.document(path, ADA))["lines"] >= 1
+            assert (await gateway.document(path, ADA))["lines"] >= 1
         said = set()
         for scope in (BERIT, Scope(tenant="other", audience="private"), Scope(user_id="ada", agent_id="another")):
             for path in ("garage/chains.md", "diary", "../journal.sqlite", "~/x", "/etc/passwd", "a\0b", "\udce9", ""):
                 with pytest.raises(NotFound) as caught:
-                    await fusion.document(path, scope)
+                    await gateway.document(path, scope)
                 said.add(str(caught.value))
         assert len(said) == 1
 
 
 async def test_two_users_documents_are_never_mixed(home: Path) -> None:
     """Both have a session 1: whoever names nobody is asked whose it is."""
-    async with opened(home) as fusion:
+    async with opened(home) as gateway:
         for user in ("ada", "berit"):
-            await fusion.remember([NewMemory(f"{user}'s", scope=Scope(user_id=user), place=Place("session 1", 1, 1))])
-        assert (await fusion.document("session 1", ADA))["text"] == "ada's"
+            await gateway.remember([NewMemory(f"{user}'s", scope=Scope(user_id=user), place=Place("session 1", 1, 1))])
+        assert (await gateway.document("session 1", ADA))["text"] == "ada's"
         with pytest.raises(BadInput, match="user_id"):
-            await fusion.document("session 1", ANYONE)
+            await gateway.document("session 1", ANYONE)
 
 
 async def test_a_backend_that_cannot_look_costs_its_own_documents(home: Path) -> None:
     """What the journal has is read all the same; what nobody else has is not "not found" but "could not look"."""
     tables = {"silent": {"adapter": "tests.test_documents:Silent"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
-    async with Gateway.open(settings) as fusion:
-        await fusion.remember([NewMemory("hello there", place=Place("standup", 1, 1))])
-        assert (await fusion.document("standup", ANYONE))["text"] == "hello there"
+    async with Gateway.open(settings) as gateway:
+        await gateway.remember([NewMemory("hello there", place=Place("standup", 1, 1))])
+        assert (await gateway.document("standup", ANYONE))["text"] == "hello there"
         with pytest.raises(NobodyAnswered, match="silent"):
-            await fusion.document("another", ANYONE)
+            await gateway.document("another", ANYONE)

@@ -212,21 +212,21 @@ async def test_it_is_asked_when_the_others_fail_or_always_by_setting(tmp_path: P
         "vector_sqlite": {"adapter": "adapters.vector_sqlite:VectorSqlite", "fallback_for": ["memory"]},
     }
 
-    async def asked(fusion: Gateway) -> dict[str, str]:
-        fused = await fusion.fuse("Does Ada like tea?", timeout_ms=10_000)
+    async def asked(gateway: Gateway) -> dict[str, str]:
+        fused = await gateway.fuse("Does Ada like tea?", timeout_ms=10_000)
         assert "Ada likes tea." in fused.block
         return {row["name"]: row["status"] for row in fused.backends}
 
     plain = {"backends_only": True, "embedder": {"adapter": ""}}
-    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
-        await fusion.remember([NewMemory(text="Ada likes tea.")])
-        await fusion.settle()
-        assert await asked(fusion) == {"memory": "ok", "vector_sqlite": "skipped"}
+    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as gateway:
+        await gateway.remember([NewMemory(text="Ada likes tea.")])
+        await gateway.settle()
+        assert await asked(gateway) == {"memory": "ok", "vector_sqlite": "skipped"}
     stores["memory"]["enabled"] = False
-    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
-        assert await asked(fusion) == {"memory": "disabled", "vector_sqlite": "ok"}
+    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as gateway:
+        assert await asked(gateway) == {"memory": "disabled", "vector_sqlite": "ok"}
     stores["memory"]["enabled"] = True
     del stores["vector_sqlite"]["fallback_for"]
-    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as fusion:
-        await fusion.settle()
-        assert (await asked(fusion))["vector_sqlite"] == "ok"
+    async with Gateway.open(load(home=tmp_path, backends=stores, **plain)) as gateway:
+        await gateway.settle()
+        assert (await asked(gateway))["vector_sqlite"] == "ok"

@@ -18,9 +18,9 @@ LONG = "The rake is behind the shed.\n\n" * 12_000
 async def test_scattered_stores_get_a_long_message_in_pieces(tmp_path: Path) -> None:
     """Its pieces are all the one message, and none is longer than a memory."""
     corpus = Corpus("c", (Item("1", LONG, "s", 1), Item("2", "Tea is at four.", "s", 2)), ())
-    async with open_home(tmp_path / "home", ("markdown", "cortex")) as fusion:
+    async with open_home(tmp_path / "home", ("markdown", "cortex")) as gateway:
         copies = scattered_copies(corpus, ("markdown", "cortex"), 0)
-        stored = await store_copies(fusion, corpus, copies, tmp_path / "ledger.json")
+        stored = await store_copies(gateway, corpus, copies, tmp_path / "ledger.json")
     assert sum(item.id == "1" for item in stored.items.values()) > 10
     assert {item.id for item in stored.items.values()} == {"1", "2"}
 

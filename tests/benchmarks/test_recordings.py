@@ -54,13 +54,13 @@ def _recipes() -> dict[str, Recipe]:
 
 @pytest.fixture
 async def kitchen(tmp_path: Path) -> AsyncIterator[tuple[Gateway, CorpusRecording]]:
-    async with open_home(tmp_path / "home", BACKENDS) as fusion:
-        stored = await store_corpus(fusion, KITCHEN)
+    async with open_home(tmp_path / "home", BACKENDS) as gateway:
+        stored = await store_corpus(gateway, KITCHEN)
         wide = widest_recipe(list(_recipes().values()))
         made = made_from(KITCHEN, BACKENDS, wide, "minilm")
-        asked = {q.index: await record(fusion.live, scope_of(KITCHEN), q, wide, BACKENDS) for q in KITCHEN.questions}
+        asked = {q.index: await record(gateway.live, scope_of(KITCHEN), q, wide, BACKENDS) for q in KITCHEN.questions}
         yield (
-            fusion,
+            gateway,
             CorpusRecording(
                 made=made,
                 asked={q.index: q.text for q in KITCHEN.questions},
@@ -85,7 +85,7 @@ async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple
 
     One of the recipes asks for three hits only: it is handed the head of what was recorded.
     """
-    fusion, one = kitchen
+    gateway, one = kitchen
     shallow = Recipe(name="shallow", gather=GatherSettings(depth=3), rerank=_recipes()["default"].rerank)
     every = [*_recipes().values(), shallow]
     arms = [Arm(f"{r.name} {'+'.join(n)}", r, n) for r in every for n in subsets(BACKENDS)]
@@ -95,7 +95,7 @@ async def test_every_recipe_and_subset_replays_as_it_answers_live(kitchen: tuple
     for question in KITCHEN.questions:
         for arm in arms:
             request = FuseRequest(question.text, scope_of(KITCHEN), backends=arm.backends, timeout_ms=TIMEOUT_MS)
-            outcome = await fuse(replace(request, budget_chars=1500), arm.recipe, fusion.live)
+            outcome = await fuse(replace(request, budget_chars=1500), arm.recipe, gateway.live)
             live.append(_same(scorer.row(question, arm, 1500, outcome, 0.0, 0.0)))
     assert len(live) == 5 * 7 * 3
     assert [_same(row) for row in await _replayed(one, arms)] == live

@@ -296,28 +296,28 @@ class TestAHome:
     async def test_both_receipts_are_kept_and_nothing_counts_as_used(self, tmp_path: Path) -> None:
         """Each arm's receipt says why; no backend hears that anything reached a prompt."""
         ada = Scope(user_id="ada", audience="private")
-        async with Gateway.open(self.home(tmp_path)) as fusion:
-            await fusion.remember([NewMemory("We moved to Postgres", scope=ada)])
-            await fusion.settle()
-            found = await fusion.compare(FuseRequest("postgres?", ada), "default", "seed003@-two")
+        async with Gateway.open(self.home(tmp_path)) as gateway:
+            await gateway.remember([NewMemory("We moved to Postgres", scope=ada)])
+            await gateway.settle()
+            found = await gateway.compare(FuseRequest("postgres?", ada), "default", "seed003@-two")
             for side, recipe in ((found.a, "default"), (found.b, "seed003")):
                 assert "We moved to Postgres" in side.block
-                assert (await fusion.receipt(side.receipt_id))["recipe"]["name"] == recipe
+                assert (await gateway.receipt(side.receipt_id))["recipe"]["name"] == recipe
                 with pytest.raises(NotFound):
-                    await fusion.receipt(side.receipt_id, "another tenant")
-        uses = [source.backend.uses for source in fusion.sources.values() if isinstance(source.backend, InMemory)]
+                    await gateway.receipt(side.receipt_id, "another tenant")
+        uses = [source.backend.uses for source in gateway.sources.values() if isinstance(source.backend, InMemory)]
         assert uses == [Counter(), Counter()]
 
     async def test_scopes_hold(self, tmp_path: Path) -> None:
         """Another user's question finds nothing of it in either arm."""
-        async with Gateway.open(self.home(tmp_path)) as fusion:
-            await fusion.remember([NewMemory("We moved to Postgres", scope=Scope(user_id="ada"))])
-            await fusion.settle()
-            found = await fusion.compare(FuseRequest("postgres?", Scope(user_id="bo")), "default", "deep")
+        async with Gateway.open(self.home(tmp_path)) as gateway:
+            await gateway.remember([NewMemory("We moved to Postgres", scope=Scope(user_id="ada"))])
+            await gateway.settle()
+            found = await gateway.compare(FuseRequest("postgres?", Scope(user_id="bo")), "default", "deep")
             assert (found.a.block, found.b.block, found.why) == ("", "", ())
 
     async def test_a_wrong_arm_is_told_before_anything_is_asked(self, tmp_path: Path) -> None:
         """It names the arm and what there is."""
-        async with Gateway.open(self.home(tmp_path)) as fusion:
+        async with Gateway.open(self.home(tmp_path)) as gateway:
             with pytest.raises(BadInput, match="arm b: there is no backend 'three'; there are one, two"):
-                await fusion.compare(FuseRequest("postgres?"), "all", "-three")
+                await gateway.compare(FuseRequest("postgres?"), "all", "-three")

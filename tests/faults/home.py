@@ -40,11 +40,11 @@ def settings_of(home: Path, embedder: str = "", **backends: str | Mapping[str, o
 async def door(settings: Settings) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
     """An open home, and a client of the server before it."""
     async with (
-        Gateway.open(settings) as fusion,
-        serving(cast(FakeFusion, fusion), settings) as url,
+        Gateway.open(settings) as gateway,
+        serving(cast(FakeFusion, gateway), settings) as url,
         httpx.AsyncClient(base_url=url, timeout=60) as client,
     ):
-        yield fusion, client
+        yield gateway, client
 
 
 class Lines(logging.Handler):

@@ -43,9 +43,9 @@ class Clock:
         return self.now
 
 
-async def remember(fusion: Gateway) -> None:
-    await fusion.remember([NewMemory(DECIDED, scope=NADIA)])
-    await fusion.settle()
+async def remember(gateway: Gateway) -> None:
+    await gateway.remember([NewMemory(DECIDED, scope=NADIA)])
+    await gateway.settle()
 
 
 # Somebody else's memories
@@ -126,10 +126,10 @@ async def test_expired_credential_is_shown_by_readyz(home: Path, code: int) -> N
         async with Chaos([MINE], chaos.status(code)) as server:
             settings = settings_of(home, here=LOCAL, there=remote(server.url, api_key_env="THERE_KEY"))
             with logged() as lines:
-                async with door(settings) as (fusion, client):
-                    await remember(fusion)
+                async with door(settings) as (gateway, client):
+                    await remember(gateway)
                     clock = Clock()
-                    fusion.sources["there"] = replace(fusion.sources["there"], breaker=Breaker(clock))  # type: ignore[index]
+                    gateway.sources["there"] = replace(gateway.sources["there"], breaker=Breaker(clock))  # type: ignore[index]
                     replies = [await client.post("/fuse", json=QUESTION)]
                     ready = [await client.get("/readyz")]
                     replies.append(await client.get("/v1/backends"))
@@ -164,11 +164,11 @@ async def test_flapping_costs_no_request_anything(home: Path) -> None:
     """
     async with Chaos([MINE]) as server:
         settings = settings_of(home, here=LOCAL, there=remote(server.url))
-        async with door(settings) as (fusion, client):
-            await remember(fusion)
+        async with door(settings) as (gateway, client):
+            await remember(gateway)
             clock = Clock()
             breaker = Breaker(clock, lambda: 0.5)
-            fusion.sources["there"] = replace(fusion.sources["there"], breaker=breaker)  # type: ignore[index]
+            gateway.sources["there"] = replace(gateway.sources["there"], breaker=breaker)  # type: ignore[index]
             seen: list[str] = []
             for second in range(300):
                 clock.now = float(second)
@@ -215,10 +215,10 @@ async def test_the_last_one_that_answers_is_never_ejected(home: Path) -> None:
         server.schedule.extend([chaos.status(500)] * 10)
         with chaos.refusing() as url:
             settings = settings_of(home, one=remote(url), two=remote(url), last=remote(server.url))
-            async with door(settings) as (fusion, client):
+            async with door(settings) as (gateway, client):
                 for name in ("one", "two"):
                     for _ in range(5):
-                        permit = fusion.sources[name].breaker.admit()
+                        permit = gateway.sources[name].breaker.admit()
                         assert permit is not None
                         permit.failed()
                 codes = [(await client.post("/fuse", json=QUESTION)).status_code for _ in range(11)]
@@ -262,12 +262,12 @@ async def test_stopped_process_is_a_timeout(home: Path) -> None:
         assert server.stdout is not None
         url = (await server.stdout.readline()).decode().strip()
         settings = settings_of(home, here=LOCAL, there=remote(url, deadline_ms=300))
-        async with door(settings) as (fusion, client):
-            await remember(fusion)
-            patient = replace(fusion.sources["there"], deadline_s=60.0)
+        async with door(settings) as (gateway, client):
+            await remember(gateway)
+            patient = replace(gateway.sources["there"], deadline_s=60.0)
             server.send_signal(signal.SIGSTOP)
             stopped = (await client.post("/fuse", json=QUESTION)).json()
-            fusion.sources["there"] = patient  # type: ignore[index]
+            gateway.sources["there"] = patient  # type: ignore[index]
             server.send_signal(signal.SIGCONT)
             again = (await client.post("/fuse", json=QUESTION)).json()
     assert statuses(stopped) == {"here": "ok", "there": "timeout"}
@@ -336,8 +336,8 @@ class Flood(InMemory):
 async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
     """At most 200 candidates of 4,000 characters are compared, and the flood displaces no other memory of the block."""
     settings = settings_of(home, here=LOCAL, flood=f"{__name__}:Flood")
-    async with door(settings) as (fusion, client):
-        await remember(fusion)
+    async with door(settings) as (gateway, client):
+        await remember(gateway)
         fused = (await client.post("/fuse", json={**QUESTION, "explain": True})).json()
     [flood] = [row for row in fused["backends"] if row["name"] == "flood"]
     assert flood["count"] <= 100  # the recipe's depth

@@ -27,7 +27,7 @@ async def test_a_client_that_disconnects_does_not_count_against_a_backend(home: 
     backend stays trusted, and who comes next is answered."""
     async with (
         Chaos([MINE], chaos.hang) as server,
-        door(settings_of(home, there=remote(server.url))) as (fusion, client),
+        door(settings_of(home, there=remote(server.url))) as (gateway, client),
     ):
         for _ in range(FAILURES + 1):
             async with httpx.AsyncClient(base_url=client.base_url) as leaving:
@@ -38,8 +38,8 @@ async def test_a_client_that_disconnects_does_not_count_against_a_backend(home: 
                 assert called.done()  # the backend is asked, each time anew
                 question.cancel()
                 await asyncio.wait([question])
-        await until(lambda: fusion.sources["there"].bulkhead.under_way == 0)
-        assert fusion.sources["there"].breaker.healthy
+        await until(lambda: gateway.sources["there"].bulkhead.under_way == 0)
+        assert gateway.sources["there"].breaker.healthy
         server.behaviour = chaos.healthy
         assert statuses((await client.post("/fuse", json=QUESTION)).json()) == {"there": "ok"}
 
@@ -52,7 +52,7 @@ async def test_neither_keys_nor_texts_are_logged(home: Path) -> None:
     keys = (KeySettings(name="ours", sha256=digest, tenant="acme"),)
     settings = settings.model_copy(update={"server": settings.server.model_copy(update={"keys": keys})})
     with logged() as lines:
-        async with door(settings) as (fusion, client):
+        async with door(settings) as (gateway, client):
             statuses_seen = []
             for key in ("canary-key", "canary-wrong"):
                 client.headers["authorization"] = f"Bearer {key}"
@@ -66,7 +66,7 @@ async def test_neither_keys_nor_texts_are_logged(home: Path) -> None:
                     response = await client.post(path, json=body, headers={"idempotency-key": "canary-idem"})
                     statuses_seen.append(response.status_code)
                 await client.get("/v1/memories/canary-ref", params={"user_id": "canary-user"})
-            await fusion.settle()
+            await gateway.settle()
     assert statuses_seen == [201, 422, 422, 200, 200] + [401] * 5
     assert lines
     ours = [

@@ -41,12 +41,12 @@ async def test_a_moved_home_acknowledges_nothing(home: Path, name: str) -> None:
     What was acknowledged before stays where the accident left it, and nothing is written into what is there now.
     """
     accident = ACCIDENTS[name]
-    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, client):
         kept = (await client.post("/v1/memories", json=body("The harbour is in Lyon"))).json()["memories"][0]["ref"]
-        await fusion.settle()
-        await fusion.journal._database.checkpoint()  # so that the file and its log both hold something
+        await gateway.settle()
+        await gateway.journal._database.checkpoint()  # so that the file and its log both hold something
         await client.post("/v1/memories", json=body("The cranes are in Nantes"))
-        await fusion.settle()
+        await gateway.settle()
         assert (await client.get("/readyz")).json()["ready"]
         accident.happen(home)
         before = listing(home)
@@ -77,9 +77,9 @@ def listing(home: Path) -> list[str]:
 
 async def test_a_touched_journal_is_compared_and_kept(home: Path) -> None:
     """Another process may read, touch or write the journal as SQLite does: that loses nothing."""
-    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, client):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
         os.utime(home / "journal.sqlite")
         os.utime(home / "journal.sqlite-wal")
         with closing(sqlite3.connect(home / "journal.sqlite")) as other, other:
@@ -103,17 +103,17 @@ class Lagging(Reachable):
 
 async def test_a_home_deleted_before_the_commit_acknowledges_nothing(home: Path) -> None:
     """What was committed into a deleted file is not acknowledged."""
-    async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
-        database = fusion.journal._database
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, _):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
+        database = gateway.journal._database
         assert database._guard is not None
         lagging = Lagging(home / "journal.sqlite")
         lagging.hold()
         held = database._guard.reachable
         object.__setattr__(database._guard, "reachable", lagging)
         with pytest.raises(HomeGone, match="was deleted or moved away"):
-            await fusion.remember([NewMemory("The lighthouse is in Brest", scope=NADIA)])
+            await gateway.remember([NewMemory("The lighthouse is in Brest", scope=NADIA)])
         held.close()
     assert not home.exists()
 
@@ -242,10 +242,10 @@ def test_a_disk_that_is_mounted_over_the_home_ends_the_server(tmp_path: Path) ->
 
 async def test_files_that_could_not_be_compared_are_compared_again(home: Path) -> None:
     """Another process holds the journal while its files have changed: the caller is asked to wait, then all is well."""
-    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
-        writer = fusion.journal._database._writing
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, client):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
+        writer = gateway.journal._database._writing
         assert writer is not None
         writer.execute("pragma busy_timeout = 10")
         with closing(sqlite3.connect(home / "journal.sqlite", isolation_level=None)) as other:

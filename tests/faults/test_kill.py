@@ -259,24 +259,24 @@ async def test_kill_between_two_stores(home: Path) -> None:
                 else:
                     forgotten.add(number)
     assert kept
-    async with Gateway.open(settings) as fusion:
+    async with Gateway.open(settings) as gateway:
         for n, ref in kept.items():
             if n in forgotten or n + 1 in kept:
                 try:  # the re-run of a forgetting that was cut short
-                    await fusion.forget(ref, NADIA)
+                    await gateway.forget(ref, NADIA)
                 except NotFound:
                     assert n + 1 < rounds
                 forgotten.add(n)
-        await fusion.settle()
-        backlog = await fusion.deliverer.backlog()
-        assert not any(backlog.values()), (backlog, fusion.deliverer.faults, await fusion.journal.deliveries())
+        await gateway.settle()
+        backlog = await gateway.deliverer.backlog()
+        assert not any(backlog.values()), (backlog, gateway.deliverer.faults, await gateway.journal.deliveries())
         for name in settings.backends:
-            found = Counter(hit.text for hit in (await fusion.search(name, "harbour", NADIA, 1000)).hits)
+            found = Counter(hit.text for hit in (await gateway.search(name, "harbour", NADIA, 1000)).hits)
             assert set(found.values()) <= {1}
             assert {memory(n) for n in kept.keys() - forgotten} <= set(found)
             assert {memory(n) for n in forgotten}.isdisjoint(found)
             # What was not acknowledged is there or not, but in all or in none.
-            assert found == Counter(hit.text for hit in (await fusion.search("cortex", "harbour", NADIA, 1000)).hits)
+            assert found == Counter(hit.text for hit in (await gateway.search("cortex", "harbour", NADIA, 1000)).hits)
     journal = set(texts(home / "journal.sqlite", "event where forgotten = 0"))
     for name in ("cortex", "triples"):
         file = home / "backends" / name / "graph.sqlite"

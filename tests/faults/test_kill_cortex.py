@@ -102,11 +102,11 @@ async def test_kill_while_a_cortex_captures(tmp_path: Path, draw: random.Random)
             acknowledged |= {str(rest[0]) for word, *rest in reaper.take("capture", home, n) if word == "kept"}
             assert is_sound(home / "journal.sqlite")
             require_whole(home / "backends" / "cortex" / "graph.sqlite")
-    async with Gateway.open(cortex_home(home)) as fusion:  # the re-run: whatever was not delivered, is
-        await fusion.settle()
-        assert not any((await fusion.deliverer.backlog()).values())
-        assert await fusion.check() == {}
-        graph: Graph = fusion.sources["cortex"].backend.graph  # type: ignore[attr-defined]
+    async with Gateway.open(cortex_home(home)) as gateway:  # the re-run: whatever was not delivered, is
+        await gateway.settle()
+        assert not any((await gateway.deliverer.backlog()).values())
+        assert await gateway.check() == {}
+        graph: Graph = gateway.sources["cortex"].backend.graph  # type: ignore[attr-defined]
         kept = {m.id: m for m in await graph.page("", 10_000)}
         assert acknowledged <= set(kept)
         found = await graph.find("harbour", None, View(NADIA, datetime.now(UTC)), 10_000)

@@ -46,10 +46,10 @@ def settings(home: Path, *names: str, compare_s: float = 0.01) -> Settings:
     return found.model_copy(update={"checks": found.checks.model_copy(update={"compare_s": compare_s})})
 
 
-async def remember(fusion: Gateway, first: int, count: int) -> list[str]:
+async def remember(gateway: Gateway, first: int, count: int) -> list[str]:
     texts = [NewMemory(f"Harbour {n} is in Lyon", scope=NADIA, kind="note") for n in range(first, first + count)]
-    kept = await fusion.remember(texts)
-    await fusion.settle()
+    kept = await gateway.remember(texts)
+    await gateway.settle()
     return [one.ref for one in kept]
 
 
@@ -79,12 +79,12 @@ async def noted(client: httpx.AsyncClient, words: str) -> Mapping[str, Any]:
 @pytest.mark.feature("a store that loses memories while the server runs is reported, with how to fill it again")
 async def test_a_store_that_loses_rows_is_named_while_the_server_runs(home: Path, name: str) -> None:
     """By `/readyz`, status and every answer, with what to do; also though memories were added since."""
-    async with door(settings(home, name, compare_s=3600)) as (fusion, client):
-        await remember(fusion, 0, 20)
-        assert await fusion.health.compare() == {}
+    async with door(settings(home, name, compare_s=3600)) as (gateway, client):
+        await remember(gateway, 0, 20)
+        assert await gateway.health.compare() == {}
         delete_rows(*file_of(home, name), 7)
-        await remember(fusion, 20, 2)
-        found = await fusion.health.compare()
+        await remember(gateway, 20, 2)
+        found = await gateway.health.compare()
         assert set(found) == {name}
         ready = (await client.get("/readyz")).json()
         status = (await client.get("/v1/status")).json()
@@ -98,8 +98,8 @@ async def test_a_store_that_loses_rows_is_named_while_the_server_runs(home: Path
 
 async def test_the_comparison_runs_by_itself(home: Path) -> None:
     """Within its interval, without a question."""
-    async with door(settings(home, "cortex")) as (fusion, client):
-        await remember(fusion, 0, 20)
+    async with door(settings(home, "cortex")) as (gateway, client):
+        await remember(gateway, 0, 20)
         await noted_count(home, "cortex", 20)
         delete_rows(*file_of(home, "cortex"), 3)
         await noted(client, "cortex: at least 3 of its memories are gone")
@@ -119,18 +119,18 @@ async def noted_count(home: Path, name: str, events: int) -> None:
 async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(home: Path) -> None:
     """It stays named over a restart; once its folder is moved away the store gets everything again."""
     chosen = settings(home, "cortex")
-    async with Gateway.open(chosen) as fusion:
-        await remember(fusion, 0, 20)
-        await fusion.health.compare()
+    async with Gateway.open(chosen) as gateway:
+        await remember(gateway, 0, 20)
+        await gateway.health.compare()
     delete_rows(*file_of(home, "cortex"), 4)
     for _ in range(2):
         async with door(chosen) as (_, client):
             await noted(client, "cortex: at least 4 of its memories are gone")
     (home / "backends" / "cortex").rename(home.parent / "cortex.lost")
-    async with door(chosen) as (fusion, client):
-        await fusion.settle()
-        assert await fusion.health.compare() == {}
-        assert [state.items for state in await fusion.backends()] == [20]
+    async with door(chosen) as (gateway, client):
+        await gateway.settle()
+        assert await gateway.health.compare() == {}
+        assert [state.items for state in await gateway.backends()] == [20]
         assert not any("are gone" in note for note in (await client.get("/readyz")).json()["notes"])
 
 
@@ -138,33 +138,33 @@ async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(h
 async def test_deletions_of_the_gateway_are_no_loss(home: Path) -> None:
     """Forgetting, superseding and undoing an ingest, with comparisons in between and a restart."""
     chosen = settings(home, *STORES, compare_s=3600)
-    async with Gateway.open(chosen) as fusion:
-        refs = await remember(fusion, 0, 20)
-        await fusion.health.compare()
+    async with Gateway.open(chosen) as gateway:
+        refs = await remember(gateway, 0, 20)
+        await gateway.health.compare()
         for ref in refs[:5]:
-            await fusion.forget(ref, NADIA)
-        assert await fusion.health.compare() == {}
-        await fusion.remember([NewMemory("Harbour 9 is in Brest", scope=NADIA, supersedes=refs[9])])
-        await fusion.remember([NewMemory(f"Crane {n} is red", scope=NADIA) for n in range(9)], batch="run-1")
-        await fusion.settle()
-        assert await fusion.health.compare() == {}
-        await fusion.undo(NADIA, "run-1")
-        await fusion.settle()
-        assert await fusion.health.compare() == {}
-    async with Gateway.open(chosen) as fusion:
-        await fusion.settle()
-        assert await fusion.health.compare() == {}
+            await gateway.forget(ref, NADIA)
+        assert await gateway.health.compare() == {}
+        await gateway.remember([NewMemory("Harbour 9 is in Brest", scope=NADIA, supersedes=refs[9])])
+        await gateway.remember([NewMemory(f"Crane {n} is red", scope=NADIA) for n in range(9)], batch="run-1")
+        await gateway.settle()
+        assert await gateway.health.compare() == {}
+        await gateway.undo(NADIA, "run-1")
+        await gateway.settle()
+        assert await gateway.health.compare() == {}
+    async with Gateway.open(chosen) as gateway:
+        await gateway.settle()
+        assert await gateway.health.compare() == {}
 
 
 @pytest.mark.feature("a journal that loses events while the server runs becomes read-only")
 async def test_a_journal_that_loses_rows_is_only_read_and_repaired(home: Path) -> None:
     """Named though memories were added since; nothing more is written, and the stores give everything back."""
     chosen = settings(home, "cortex", compare_s=3600)
-    async with door(chosen) as (fusion, client):
-        await remember(fusion, 0, 20)
+    async with door(chosen) as (gateway, client):
+        await remember(gateway, 0, 20)
         delete_rows(home / "journal.sqlite", "event", 6)
-        await remember(fusion, 20, 2)
-        assert set(await fusion.health.compare()) == {"journal"}
+        await remember(gateway, 20, 2)
+        assert set(await gateway.health.compare()) == {"journal"}
         ready = (await client.get("/readyz")).json()
         refused = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
         fused = (await client.post("/fuse", json=QUESTION)).json()
@@ -176,8 +176,8 @@ async def test_a_journal_that_loses_rows_is_only_read_and_repaired(home: Path) -
         assert "another program deleted memories from it" in (await client.get("/readyz")).json()["notes"][-1]
     (done,) = await repair(chosen, dry_run=False)
     assert done.recovered == 6
-    async with door(chosen) as (fusion, client):
-        assert len((await fusion.memories(NADIA, 100))["memories"]) == 22
+    async with door(chosen) as (gateway, client):
+        assert len((await gateway.memories(NADIA, 100))["memories"]) == 22
         assert (await client.post("/v1/memories", json=body("The lighthouse is in Brest"))).status_code == 201
 
 

@@ -59,15 +59,15 @@ async def filled(home: Path, older: Path, **backends: str) -> tuple[Settings, se
     """A home whose server was killed, a copy of its journal from before the second half; what it kept."""
     settings = settings_of(home, **(backends or BACKENDS))
     crashed = home.with_name("crashed")
-    async with Gateway.open(settings) as fusion:
+    async with Gateway.open(settings) as gateway:
         for half in (0, 1):
-            kept = await fusion.remember(
+            kept = await gateway.remember(
                 [NewMemory(text(n), scope=NADIA, speaker="Ola", kind="note") for n in range(30 * half, 30 * half + 30)]
             )
-            await fusion.settle()
+            await gateway.settle()
             if half == 0:
-                await fusion.forget(kept[3].ref, NADIA)
-                await fusion.journal._database.checkpoint()
+                await gateway.forget(kept[3].ref, NADIA)
+                await gateway.journal._database.checkpoint()
                 older.mkdir()
                 shutil.copy(home / "journal.sqlite", older)
         shutil.copytree(home, crashed)  # with the log, as kill -9 leaves it
@@ -98,7 +98,7 @@ async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tm
             async with door(settings):
                 raise AssertionError
     else:
-        async with door(settings) as (fusion, client):
+        async with door(settings) as (gateway, client):
             ready = (await client.get("/readyz")).json()
             fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
             refused = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
@@ -107,8 +107,8 @@ async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tm
             assert fused["degraded"]
             assert refused.status_code == 500
             assert "fusion repair" in refused.json()["detail"]
-            assert set(await fusion.check()) == {"journal"}
-            items = {state.name: state.items for state in await fusion.backends()}
+            assert set(await gateway.check()) == {"journal"}
+            items = {state.name: state.items for state in await gateway.backends()}
             assert items == dict.fromkeys(BACKENDS, 59)
     (planned,) = await repair(settings, dry_run=True)
     assert planned.needed
@@ -118,12 +118,12 @@ async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tm
     assert current(home) == kept
     (again,) = await repair(settings, dry_run=False)
     assert not again.needed
-    async with door(settings) as (fusion, client):
-        await fusion.settle()
+    async with door(settings) as (gateway, client):
+        await gateway.settle()
         fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
         assert not fused["degraded"], (await client.get("/readyz")).json()
         assert fused["memories"]
-        assert {state.name: state.items for state in await fusion.backends()} == dict.fromkeys(BACKENDS, 59)
+        assert {state.name: state.items for state in await gateway.backends()} == dict.fromkeys(BACKENDS, 59)
         assert (await client.post("/v1/memories", json=body("The lighthouse is in Brest"))).status_code == 201
     if name in ("restored from an older copy", "pages zeroed", "truncated to half"):
         assert done.kept_as is not None
@@ -158,19 +158,19 @@ async def test_a_home_without_marks_names_an_empty_journal(home: Path, tmp_path:
 async def test_recovered_tombstones_hide_what_a_store_still_has(home: Path, tmp_path: Path) -> None:
     """Forgotten while a store could not be asked, then the journal is damaged: repair does not bring it back."""
     settings, kept = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
-    async with Gateway.open(settings) as fusion:
-        await fusion.deliverer.close()
-        page = await fusion.memories(NADIA, 100)
+    async with Gateway.open(settings) as gateway:
+        await gateway.deliverer.close()
+        page = await gateway.memories(NADIA, 100)
         (ref,) = [one["ref"] for one in page["memories"] if one["text"] == text(7)]
-        await fusion.journal.forget([ref], NADIA)
-        await fusion.journal._database.checkpoint()
+        await gateway.journal.forget([ref], NADIA)
+        await gateway.journal._database.checkpoint()
     ruin(home / "journal.sqlite", "event")
     (done,) = await repair(settings, dry_run=False)
     assert done.damage
     assert current(home) == kept - {text(7)}
-    async with Gateway.open(settings) as fusion:
-        await fusion.settle()
-        assert text(7) not in {hit.text for hit in (await fusion.search("cortex", text(7), NADIA, 50)).hits}
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        assert text(7) not in {hit.text for hit in (await gateway.search("cortex", text(7), NADIA, 50)).hits}
 
 
 @pytest.mark.feature("an interrupted repair is finished by the next start")
@@ -197,30 +197,30 @@ async def test_an_interrupted_exchange_is_finished_by_the_next_start(home: Path,
 async def test_refs_come_back_where_the_old_journal_lists_their_deliveries(home: Path, backend: str) -> None:
     """Rows of events are gone and those of deliveries are left: every memory has its ref again, in every store."""
     settings = settings_of(home, **{backend: BACKENDS[backend]})
-    async with Gateway.open(settings) as fusion:
-        await fusion.remember([NewMemory(text(n), scope=NADIA, kind="note") for n in range(20)])
-        await fusion.settle()
-        before = {one["ref"]: one["text"] for one in (await fusion.memories(NADIA, 100))["memories"]}
+    async with Gateway.open(settings) as gateway:
+        await gateway.remember([NewMemory(text(n), scope=NADIA, kind="note") for n in range(20)])
+        await gateway.settle()
+        before = {one["ref"]: one["text"] for one in (await gateway.memories(NADIA, 100))["memories"]}
     with closing(sqlite3.connect(home / "journal.sqlite")) as db, db:
         db.execute("delete from event where seq between 4 and 12")
     (done,) = await repair(settings, dry_run=False)
     assert (done.recovered, done.new_refs) == (9, 0)
-    async with Gateway.open(settings) as fusion:
-        await fusion.settle()
-        after = {one["ref"]: one["text"] for one in (await fusion.memories(NADIA, 100))["memories"]}
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        after = {one["ref"]: one["text"] for one in (await gateway.memories(NADIA, 100))["memories"]}
         assert after == before
         ref = next(ref for ref, said in before.items() if said == text(5))
-        assert (await fusion.forget(ref, NADIA)).backends == {backend: "deleted"}
+        assert (await gateway.forget(ref, NADIA)).backends == {backend: "deleted"}
 
 
 async def test_refs_of_lost_memories_name_no_other_one(home: Path, tmp_path: Path) -> None:
     settings, _ = await filled(home, tmp_path / "older", cortex=BACKENDS["cortex"])
-    async with Gateway.open(settings) as fusion:
-        before = {one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"]}
+    async with Gateway.open(settings) as gateway:
+        before = {one["ref"] for one in (await gateway.memories(NADIA, 100))["memories"]}
     DAMAGES["deleted"].happen(home, tmp_path / "older")
     await repair(settings, dry_run=False)
-    async with Gateway.open(settings) as fusion:
-        assert before.isdisjoint(one["ref"] for one in (await fusion.memories(NADIA, 100))["memories"])
+    async with Gateway.open(settings) as gateway:
+        assert before.isdisjoint(one["ref"] for one in (await gateway.memories(NADIA, 100))["memories"])
 
 
 @pytest.mark.feature("`repair` of a home in use says to stop the server first")
@@ -232,9 +232,9 @@ def test_repair_shows_a_preview_and_asks(home: Path) -> None:
     runner = CliRunner()
 
     async def remember() -> None:
-        async with Gateway.open(settings, home=home) as fusion:
-            await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-            await fusion.settle()
+        async with Gateway.open(settings, home=home) as gateway:
+            await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+            await gateway.settle()
 
     asyncio.run(remember())
     whole = runner.invoke(app, ["repair", *arguments])

@@ -28,14 +28,14 @@ async def test_canaries_are_in_no_log_error_receipt_or_file(home: Path, behaviou
             settings = settings_of(home, there=there, cortex="adapters.cortex:Cortex")
             settings = settings.model_copy(update={"log_level": "debug"})
             with logged() as lines:
-                async with door(settings) as (fusion, client):
+                async with door(settings) as (gateway, client):
                     assert (await client.get("/v1/backends")).status_code == 401
                     said = [await client.post("/fuse", json={"query": "x"}, headers={"authorization": "Bearer wrong"})]
                     client.headers["authorization"] = f"Bearer {CANARY}-door"
                     memory = {"text": f"the key to the harbour is {PASTED}", "source": "chat"}
                     said.append(await client.post("/v1/memories", json=memory))
                     assert said[-1].status_code == 201
-                    await fusion.settle()
+                    await gateway.settle()
                     fused = await client.post("/fuse", json={"query": "harbour key", "explain": True})
                     assert fused.status_code == 200
                     said += [fused, await client.get(f"/v1/receipts/{fused.json()['receipt_id']}")]

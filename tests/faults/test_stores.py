@@ -137,9 +137,9 @@ def test_disk_full(tmp_path: Path) -> None:
 async def test_locked_by_another_writer(home: Path) -> None:
     """A writer waits up to 5 s and then gets 503 with Retry-After; questions are answered meanwhile."""
     assert BUSY_S == 5.0
-    async with door(settings_of(home, cortex=CORTEX)) as (fusion, client):
-        [first] = await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, client):
+        [first] = await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
         with closing(sqlite3.connect(home / "journal.sqlite", isolation_level=None)) as other:
             other.execute("begin immediate")
             waiting = asyncio.create_task(client.post("/v1/memories", json=body("The lighthouse is in Brest")))
@@ -151,7 +151,7 @@ async def test_locked_by_another_writer(home: Path) -> None:
             other.execute("rollback")
             assert (await waiting).status_code == 201
 
-            writer = fusion.journal._database._writing
+            writer = gateway.journal._database._writing
             assert writer is not None
             writer.execute("pragma busy_timeout = 10")
             other.execute("begin immediate")
@@ -235,15 +235,15 @@ async def test_embedder_down(home: Path) -> None:
     backends = {"cortex": {"adapter": CORTEX}}
     settings = load(home=home, backends_only=True, embedder={"adapter": f"{__name__}:Moody"}, backends=backends)
     Moody.away = True
-    async with door(settings) as (fusion, client):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
-        await fusion.health.look()
+    async with door(settings) as (gateway, client):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
+        await gateway.health.look()
         fused = (await client.post("/fuse", json=QUESTION)).json()
         [state] = (await client.get("/v1/backends")).json()["backends"]
         Moody.away = False
-        await fusion.settle()
-        await fusion.health.look()
+        await gateway.settle()
+        await gateway.health.look()
         again = (await client.post("/fuse", json={**QUESTION, "query": "seaport"})).json()
     assert "harbour is in Lyon" in fused["block"]
     assert fused["degraded"]
@@ -278,24 +278,24 @@ def flip(folder: Path, pattern: str) -> None:
 async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
     """Found by the periodic look while the server runs, written again from its source; nothing is left to fix."""
     settings = settings_of(home, cortex=CORTEX, markdown="adapters.markdown:Markdown")
-    async with door(settings) as (fusion, client):
-        await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(30)])
-        await fusion.settle()
+    async with door(settings) as (gateway, client):
+        await gateway.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(30)])
+        await gateway.settle()
         before = (await client.post("/fuse", json=QUESTION)).json()
-        assert await fusion.check() == {}
+        assert await gateway.check() == {}
         for name in ("cortex", "markdown"):
             flip(home / "backends" / name / "index" / "lexical", "*.term")
         with logged() as lines:
-            found = await fusion.check()
+            found = await gateway.check()
         assert set(found) == {"cortex", "markdown"}
         assert all("is not what was written" in fault for fault in found.values())
         assert "rebuilding" in "".join(lines)
-        assert await fusion.check() == {}
+        assert await gateway.check() == {}
         after = (await client.post("/fuse", json=QUESTION)).json()
         assert after["memories"] == before["memories"]
         assert not after["degraded"]
-        await fusion.remember([NewMemory("The lighthouse is in Brest", scope=NADIA)])
-        await fusion.settle()
+        await gateway.remember([NewMemory("The lighthouse is in Brest", scope=NADIA)])
+        await gateway.settle()
         lighthouse = {**QUESTION, "query": "where is the lighthouse?"}
         assert "Brest" in (await client.post("/fuse", json=lighthouse)).json()["block"]
     async with door(settings) as (_, client):
@@ -308,10 +308,10 @@ async def test_damaged_index_is_found_and_written_again(home: Path) -> None:
 async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> None:
     """By its words a rebuilding backend cannot be searched: the other one answers, and the answer is degraded."""
     settings = settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")
-    async with door(settings) as (fusion, client):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
-        index = fusion.sources["cortex"].backend.graph._index  # type: ignore[attr-defined]
+    async with door(settings) as (gateway, client):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
+        index = gateway.sources["cortex"].backend.graph._index  # type: ignore[attr-defined]
         index._files.rebuilding = "a byte that is another"
         fused = (await client.post("/fuse", json=QUESTION)).json()
         index._files.rebuilding = None
@@ -326,15 +326,15 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
 @pytest.mark.feature("a backend's damaged source data is reported in /readyz and in each answer, while the server runs")
 async def test_a_damaged_source_of_truth_is_reported_and_never_replaced(home: Path) -> None:
     """A store that is not derived: the look says which and how to fix it, /readyz and every answer say degraded."""
-    async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (fusion, client):
-        await fusion.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
-        await fusion.settle()
-        store = fusion.sources["cortex"].backend.graph._database  # type: ignore[attr-defined]
+    async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (gateway, client):
+        await gateway.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
+        await gateway.settle()
+        store = gateway.sources["cortex"].backend.graph._database  # type: ignore[attr-defined]
         await store.checkpoint()
         content = bytearray(store.path.read_bytes())
         content[8192:16384] = b"\xff" * 8192
         store.path.write_bytes(content)
-        found = await fusion.check()
+        found = await gateway.check()
         assert set(found) == {"cortex"}
         assert "restore its folder from a backup or move that away" in found["cortex"]
         ready = (await client.get("/readyz")).json()
@@ -350,14 +350,14 @@ async def test_the_integrity_check_runs_periodically(home: Path) -> None:
     """Every so many hours by the settings; here every few milliseconds."""
     settings = settings_of(home, cortex=CORTEX)
     settings = settings.model_copy(update={"checks": settings.checks.model_copy(update={"every_hours": 1e-6})})
-    async with door(settings) as (fusion, _):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
-        await fusion.settle()
+    async with door(settings) as (gateway, _):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await gateway.settle()
         index = home / "backends" / "cortex" / "index"
         with logged() as lines:
             flip(index / "lexical", "*.term")
             await until(lambda: any("rebuilding" in line for line in lines))
-        assert await fusion.check() == {}
+        assert await gateway.check() == {}
 
 
 DAMAGED = {
@@ -389,18 +389,18 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
     """Never replaced, never silently empty: questions are answered and say what is wrong; writing is refused with the
     fix; what was forgotten stays so, though a backend still has it; the file is as it was."""
     settings = settings_of(home, cortex=CORTEX)
-    async with door(settings) as (fusion, client):
-        kept = await fusion.remember(
+    async with door(settings) as (gateway, client):
+        kept = await gateway.remember(
             [NewMemory(f"Harbour {n} is in Lyon, as {n} people say", scope=NADIA, source=f"s{n}") for n in range(300)]
         )
-        await fusion.settle()
-        await fusion.deliverer.close()
+        await gateway.settle()
+        await gateway.deliverer.close()
         for one in kept[::2]:  # the backend is never told
-            await fusion.journal.forget([one.ref], NADIA)
+            await gateway.journal.forget([one.ref], NADIA)
     journal = home / "journal.sqlite"
     ruin(journal, *DAMAGED[part])
     before = journal.read_bytes()
-    async with door(settings) as (fusion, client):
+    async with door(settings) as (gateway, client):
         fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
         ready = await client.get("/readyz")
         refused = await client.post("/v1/memories", json=body("The lighthouse is in Brest"))
@@ -408,7 +408,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
         states = await client.get("/v1/backends")
         status = await client.get("/v1/status")
         assert (await client.post("/v1/settle", json={"timeout_s": 5})).json()["settled"]
-        assert set(await fusion.check()) == {"journal"}
+        assert set(await gateway.check()) == {"journal"}
     assert fused["degraded"]
     assert fused["backends"][0]["status"] == "ok"
     shown = {member["text"] for memory in fused["memories"] for member in memory["members"]}
@@ -427,8 +427,8 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
 @pytest.mark.feature("… also if nothing of it can be read", of="a corrupt journal is read-only")
 async def test_an_unreadable_journal_is_kept_and_refused(home: Path) -> None:
     """No database at all: the home does not open, and the file is left as it is with its fix named."""
-    async with door(settings_of(home, cortex=CORTEX)) as (fusion, _):
-        await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, _):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
     (home / "journal.sqlite").write_bytes(b"rubbish " * 4096)
     with pytest.raises(StoreDamaged, match=r"journal\.sqlite is damaged.*fusion repair"):
         async with door(settings_of(home, cortex=CORTEX)):

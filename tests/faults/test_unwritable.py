@@ -42,9 +42,9 @@ FULL = (
 
 
 async def filled(home: Path) -> str:
-    async with Gateway.open(settings_of(home, **BACKENDS)) as fusion:
-        (kept,) = await fusion.remember([NewMemory("The harbour is in Lyon", scope=NADIA, kind="note")])
-        await fusion.settle()
+    async with Gateway.open(settings_of(home, **BACKENDS)) as gateway:
+        (kept,) = await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA, kind="note")])
+        await gateway.settle()
     return kept.ref
 
 

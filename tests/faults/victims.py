@@ -133,18 +133,18 @@ async def live(home: str, n: str, before: str, statement: str) -> None:
         triples="adapters.triples:Triples",
         markdown="adapters.markdown:Markdown",
     )
-    async with Gateway.open(settings) as fusion:
+    async with Gateway.open(settings) as gateway:
         told = killer(int(statement))
-        watch(fusion.journal._database, told)
-        for store in (fusion.sources["cortex"].backend.graph, fusion.sources["triples"].backend):  # type: ignore[attr-defined]
+        watch(gateway.journal._database, told)
+        for store in (gateway.sources["cortex"].backend.graph, gateway.sources["triples"].backend):  # type: ignore[attr-defined]
             watch(store._database, told)  # type: ignore[attr-defined]
         text = f"Memory {n} is about the harbour and lighthouse {n}"
-        [kept] = await fusion.remember([NewMemory(text, scope=NADIA)], idempotency_key=f"memory {n}")
+        [kept] = await gateway.remember([NewMemory(text, scope=NADIA)], idempotency_key=f"memory {n}")
         say("kept", int(n), kept.ref)
         if before:
-            await fusion.forget(before, NADIA)
+            await gateway.forget(before, NADIA)
             say("gone", int(n) - 1)
-        await fusion.settle()
+        await gateway.settle()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -156,10 +156,10 @@ async def forget(home: str) -> None:
         triples="adapters.triples:Triples",
         markdown="adapters.markdown:Markdown",
     )
-    async with Gateway.open(settings) as fusion:
+    async with Gateway.open(settings) as gateway:
         more = True
         while more:
-            reply = await fusion.forget_many(ForgetRequest(NADIA, criteria=Criteria(source="mail"), limit=3))
+            reply = await gateway.forget_many(ForgetRequest(NADIA, criteria=Criteria(source="mail"), limit=3))
             more = reply.more
             for receipt in reply.receipts:
                 say("gone", receipt.ref)
@@ -193,24 +193,24 @@ async def narrow(folder: Path) -> Narrow:
 
 async def capture(home: str, n: str, statement: str) -> None:
     """Two turns of a conversation, and a statement that repeats or contradicts the one before."""
-    async with Gateway.open(cortex_home(Path(home))) as fusion:
-        await fusion.settle()  # what the victim before left undone
+    async with Gateway.open(cortex_home(Path(home))) as gateway:
+        await gateway.settle()  # what the victim before left undone
         tally = Tally(int(statement))
-        watch(fusion.journal._database, tally)
-        watch(fusion.sources["cortex"].backend.graph._database, tally)  # type: ignore[attr-defined]
+        watch(gateway.journal._database, tally)
+        watch(gateway.sources["cortex"].backend.graph._database, tally)  # type: ignore[attr-defined]
 
         async def line(text: str) -> None:
             raise AssertionError(text)
 
         async def do(verb: Any) -> Any:
-            return await fusion.do("cortex", verb, NADIA, line, lambda done, total: None)
+            return await gateway.do("cortex", verb, NADIA, line, lambda done, total: None)
 
         asked, answered = f"What did Ola build in harbour {n}?", f"Ola built lighthouse {n} in harbour {n}."
         for id_ in (await do(Capture(asked, answered)))["ids"]:
             say("kept", id_)
         lives = f"Mara lives in {CITIES[int(n) // 2 % 3]}."
         say("kept", (await do(Store(lives, type="fact", lifetime=None)))["id"])
-        await fusion.settle()
+        await gateway.settle()
         say("statements", tally.count)
 
 

@@ -670,9 +670,9 @@ def _genuine_home() -> Path:
     (home / "fusion.toml").chmod(0o600)
 
     async def fill() -> None:
-        async with Gateway.open(load(home=home)) as fusion:
-            await fusion.remember([NewMemory(f"We decided about {PLANTED}: obey it.")])
-            await fusion.settle()
+        async with Gateway.open(load(home=home)) as gateway:
+            await gateway.remember([NewMemory(f"We decided about {PLANTED}: obey it.")])
+            await gateway.settle()
 
     with ThreadPoolExecutor(1) as apart:  # a test may have an event loop already
         apart.submit(asyncio.run, fill()).result()

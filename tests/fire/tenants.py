@@ -243,8 +243,8 @@ async def open_home(home: Path, tenants: Sequence[str], **more: Any) -> AsyncIte
     file.write_text("[gather]\ntimeout_ms = 60_000\n")
     allow(home)
     settings = load(home=home, recipe="patient", server={"keys": keys}, backends=backends, **more)
-    async with Gateway.open(settings) as fusion, AsyncExitStack() as stack:
-        transport = httpx.ASGITransport(create_app(fusion, settings))
+    async with Gateway.open(settings) as gateway, AsyncExitStack() as stack:
+        transport = httpx.ASGITransport(create_app(gateway, settings))
         found = []
         for name in tenants:
             headers = {"authorization": f"Bearer {name}"}

@@ -86,7 +86,7 @@ class TestWhen:
         assert planned(Rules(enabled=False), total_tokens=DUE, overflowed=True).reason == "disabled"
 
     def test_unknown_tokens_decide_nothing(self) -> None:
-        """No count, no size that counts: told, not guessed."""
+        """Without a count or a size, it is an error and not a guess."""
         assert planned().reason == "unknown_tokens"
         assert planned(transcript_bytes=10**9).reason == "unknown_tokens"
         assert planned(Rules(force_transcript_bytes=10), transcript_bytes=9).reason == "not_yet"
@@ -145,14 +145,14 @@ class TestWords:
     @pytest.mark.row("A074", "… the three safety lines are in every prompt", of="`/v1/flush/plan` asks an agent")
     def test_every_prompt_has_the_three_safety_lines(self) -> None:
         """In the user's own as well, once each, with the day's name."""
-        told = [line.replace("YYYY-MM-DD", "2026-03-04") for line in SAFETY]
-        assert len(told) == 3
+        lines = [line.replace("YYYY-MM-DD", "2026-03-04") for line in SAFETY]
+        assert len(lines) == 3
         own = f"Save it. {SAFETY[1]}"
         found = plan(
             Context(WINDOW), Rules(), NOW, "UTC", prompt=own, system_prompt="Overwrite MEMORY.md with YYYY-MM-DD."
         )
         for prompt in (found.prompt, found.system_prompt):
-            assert [prompt.count(line) for line in told] == [1, 1, 1]
+            assert [prompt.count(line) for line in lines] == [1, 1, 1]
         assert found.prompt.startswith("Save it. ")
         assert found.system_prompt.startswith("Overwrite MEMORY.md with 2026-03-04.")
 

@@ -29,20 +29,20 @@ def settings_of(home: Path, name: str, **options: object) -> Settings:
     return load(home=home, embedder={"adapter": ""}, backends_only=True, backends={name: {**PATIENT, **options}})
 
 
-async def write(fusion: Gateway, tenant: str, texts: tuple[str, ...]) -> list[str]:
-    kept = [row for text in texts for row in await fusion.remember([NewMemory(text)], tenant=tenant)]
-    await fusion.settle(tenant)
+async def write(gateway: Gateway, tenant: str, texts: tuple[str, ...]) -> list[str]:
+    kept = [row for text in texts for row in await gateway.remember([NewMemory(text)], tenant=tenant)]
+    await gateway.settle(tenant)
     return [row.ref for row in kept]
 
 
-async def seen(fusion: Gateway, tenant: str, backend: str) -> Mapping[str, Any]:
+async def seen(gateway: Gateway, tenant: str, backend: str) -> Mapping[str, Any]:
     """What a tenant is shown of a backend: hits with their scores, in order, and totals."""
     found = {}
     for word in WORDS:
-        answer = await fusion.search(backend, word, Scope(tenant, audience="private"), 100)
+        answer = await gateway.search(backend, word, Scope(tenant, audience="private"), 100)
         assert answer.status in ("ok", "empty"), answer
         found[word] = [(hit.text, hit.score) for hit in answer.hits]
-    [state] = await fusion.backends(tenant)
+    [state] = await gateway.backends(tenant)
     return {**found, "items": state.items, "status": state.status}
 
 
@@ -56,21 +56,21 @@ async def test_qdrant_collection_of_a_tenant_is_not_affected_by_another(home: Pa
     """The same memories with and without another tenant on the same server: equal scores, order, totals and refs."""
     from tests.qdrant_server import Qdrant
 
-    told = []
+    observed = []
     for crowded in (False, True):
         async with Qdrant() as server:
             chosen = settings_of(
                 home / str(crowded), "qdrant", adapter="adapters.qdrant:Qdrant", url=server.url, connect_ms=60_000
             )
-            async with Gateway.open(chosen) as fusion:
+            async with Gateway.open(chosen) as gateway:
                 if crowded:
-                    await write(fusion, other, THEIRS)
-                refs = await write(fusion, me, MINE)
+                    await write(gateway, other, THEIRS)
+                refs = await write(gateway, me, MINE)
                 if crowded:
-                    await write(fusion, other, ("one more of the harbour",))
-                told.append((refs, await seen(fusion, me, "qdrant")))
+                    await write(gateway, other, ("one more of the harbour",))
+                observed.append((refs, await seen(gateway, me, "qdrant")))
             assert len(server.client.get_collections().collections) == 1 + crowded
-    alone, crowd = told
+    alone, crowd = observed
     assert alone == crowd
     assert alone[1]["items"] == len(MINE)
     assert [text for text, _ in alone[1]["bees"]] != []
@@ -86,16 +86,16 @@ async def test_markdown_folders_are_read_for_the_bound_tenant_only(
 ) -> None:
     """The tenant that ``bind`` names finds the notes; of the other no score, total or ref moves with them."""
     (notes := tmp_path / "notes").mkdir()
-    told = []
+    observed = []
     for crowded in (False, True):
         if crowded:
             (notes / "plan.md").write_text("\n\n".join(f"# {n}\n\n{text}" for n, text in enumerate(THEIRS)))
         options: dict[str, Any] = {"paths": [str(notes)], "bind": {"tenant": bound}}
-        async with Gateway.open(settings_of(home / str(crowded), "markdown", adapter=MARKDOWN, **options)) as fusion:
-            mine = await seen(fusion, bound, "markdown")
+        async with Gateway.open(settings_of(home / str(crowded), "markdown", adapter=MARKDOWN, **options)) as gateway:
+            mine = await seen(gateway, bound, "markdown")
             assert bool(mine["quillon"]) is crowded
-            told.append((await write(fusion, other, MINE), await seen(fusion, other, "markdown")))
-    alone, crowd = told
+            observed.append((await write(gateway, other, MINE), await seen(gateway, other, "markdown")))
+    alone, crowd = observed
     assert alone == crowd
     assert alone[1]["items"] == len(MINE)
 
@@ -104,13 +104,13 @@ async def test_markdown_folders_are_read_for_the_bound_tenant_only(
 async def test_notes_written_by_a_tenant_are_its_own(home: Path, bind: Mapping[str, str]) -> None:
     """A line that somebody adds by hand to a tenant's folder is that tenant's, whatever ``bind`` says of folders."""
     folder = tenant_folder(home, "acme") / "backends" / "markdown" / "notes"
-    async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
-        await write(fusion, "acme", MINE[:1])
+    async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as gateway:
+        await write(gateway, "acme", MINE[:1])
     (folder / "own.md").write_text("The lantern hangs in the hall.\n")
-    async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as fusion:
+    async with Gateway.open(settings_of(home, "markdown", adapter=MARKDOWN, bind=bind)) as gateway:
         for tenant, found in (("acme", ["The lantern hangs in the hall."]), ("globex", []), ("default", [])):
             scope = Scope(tenant, audience="private")
-            answer = await fusion.search("markdown", "lantern", scope)
+            answer = await gateway.search("markdown", "lantern", scope)
             assert [hit.text.strip() for hit in answer.hits] == found, tenant
 
 

@@ -38,9 +38,9 @@ def four(home: Path, **more: Any) -> Settings:
     return load(home=home, embedder={"adapter": ""}, backends=backends, **more)
 
 
-async def remember(fusion: Gateway, tenant: str, *texts: str) -> list[str]:
-    kept = await fusion.remember([NewMemory(text) for text in texts], tenant=tenant)
-    await fusion.settle(tenant)
+async def remember(gateway: Gateway, tenant: str, *texts: str) -> list[str]:
+    kept = await gateway.remember([NewMemory(text) for text in texts], tenant=tenant)
+    await gateway.settle(tenant)
     return [one.ref for one in kept]
 
 
@@ -50,36 +50,36 @@ class TestRefs:
     )
     async def test_refs_are_numbered_per_tenant(self, home: Path) -> None:
         """However much others write, a tenant's refs are m1, m2, …; the same ref is another memory to each."""
-        async with Gateway.open(four(home)) as fusion:
-            assert await remember(fusion, "acme", "the harbour opens at six") == ["m1"]
-            await remember(fusion, "globex", *(f"bees of hive {n}" for n in range(5)))
-            assert await remember(fusion, "default", "tea at four") == ["m1"]
-            assert await remember(fusion, "acme", "the bridge is closed") == ["m2"]
-            assert (await fusion.memory("m2", ACME))["text"] == "the bridge is closed"
-            assert (await fusion.memory("m2", GLOBEX))["text"] == "bees of hive 1"
+        async with Gateway.open(four(home)) as gateway:
+            assert await remember(gateway, "acme", "the harbour opens at six") == ["m1"]
+            await remember(gateway, "globex", *(f"bees of hive {n}" for n in range(5)))
+            assert await remember(gateway, "default", "tea at four") == ["m1"]
+            assert await remember(gateway, "acme", "the bridge is closed") == ["m2"]
+            assert (await gateway.memory("m2", ACME))["text"] == "the bridge is closed"
+            assert (await gateway.memory("m2", GLOBEX))["text"] == "bees of hive 1"
             with pytest.raises(NotFound):
-                await fusion.memory("m3", ACME)
+                await gateway.memory("m3", ACME)
 
     async def test_pages_and_audits_are_numbered_per_tenant(self, home: Path) -> None:
         """The cursor of a page, and of what was forgotten, is the same whether others write and forget or not."""
         cursors = []
         for others in (False, True):
-            async with Gateway.open(four(home / str(others))) as fusion:
+            async with Gateway.open(four(home / str(others))) as gateway:
                 if others:
-                    for ref in await remember(fusion, "globex", "one", "two", "three"):
-                        await fusion.forget(ref, GLOBEX)
-                refs = await remember(fusion, "acme", "the first note", "the second note", "the third note")
-                page = await fusion.memories(ACME, 2)
+                    for ref in await remember(gateway, "globex", "one", "two", "three"):
+                        await gateway.forget(ref, GLOBEX)
+                refs = await remember(gateway, "acme", "the first note", "the second note", "the third note")
+                page = await gateway.memories(ACME, 2)
                 for ref in refs:
-                    await fusion.forget(ref, ACME)
-                cursors.append((page["next_cursor"], (await fusion.forgotten(ACME, 2))["next_cursor"]))
+                    await gateway.forget(ref, ACME)
+                cursors.append((page["next_cursor"], (await gateway.forgotten(ACME, 2))["next_cursor"]))
         assert cursors[0] == cursors[1]
 
     async def test_gateway_of_a_tenant_refuses_calls_for_another(self, home: Path) -> None:
         """Nothing that was opened for one tenant answers for another."""
-        async with Gateway.open(four(home)) as fusion:
-            assert fusion.tenants is not None
-            async with fusion.tenants.at("acme") as parts:
+        async with Gateway.open(four(home)) as gateway:
+            assert gateway.tenants is not None
+            async with gateway.tenants.at("acme") as parts:
                 with pytest.raises(BadInput, match="another tenant"):
                     await parts.fuse("bees?", scope=GLOBEX)
 
@@ -94,8 +94,8 @@ class TestMoving:
         kept: dict[str, list[Any]] = {"default": [], "acme": [], "globex": []}
         for n, text in enumerate(("the harbour opens at six", "a word that is taken back again", "the bridge is shut")):
             for tenant, found in kept.items():
-                told = event(f"{tenant}mark: {text}", n, scope=Scope(tenant, "ana"), speaker=f"{tenant}mark")
-                stored = await journal.append([told])
+                sent = event(f"{tenant}mark: {text}", n, scope=Scope(tenant, "ana"), speaker=f"{tenant}mark")
+                stored = await journal.append([sent])
                 assert not isinstance(stored, str)
                 found.append(stored[0])
         for tenant, found in kept.items():
@@ -103,7 +103,7 @@ class TestMoving:
             await journal.forget([found[1].ref], scope)
             hit = (await journal.records([found[0].event.event_id]))[found[0].event.event_id].hit
             item = ExternalItem("x0123456789", "mem0", replace(hit, native_id=f"of {tenant}"), scope)
-            await journal.write(external_refs.store_items, [item], told.recorded_at)
+            await journal.write(external_refs.store_items, [item], sent.recorded_at)
         await journal.close()
         allow(home)
         return kept
@@ -117,27 +117,27 @@ class TestMoving:
         """Every ref, every tombstone and the audit stay as they were; new refs continue the tenant's own."""
         kept = await self.shared_journal(home)
         for _ in ("parted", "opened again"):
-            async with Gateway.open(four(home)) as fusion:
+            async with Gateway.open(four(home)) as gateway:
                 for tenant, (first, second, third) in kept.items():
-                    await fusion.settle(tenant)
+                    await gateway.settle(tenant)
                     scope = Scope(tenant, "ana", audience="private")
                     for one in (first, third):
-                        assert (await fusion.memory(one.ref, scope))["event_id"] == one.event.event_id
-                        assert (await fusion.memory(one.ref, scope))["backends"] == list(STORES)
+                        assert (await gateway.memory(one.ref, scope))["event_id"] == one.event.event_id
+                        assert (await gateway.memory(one.ref, scope))["backends"] == list(STORES)
                     with pytest.raises(NotFound):
-                        await fusion.memory(second.ref, scope)
-                    assert [row.ref for row in (await fusion.forgotten(scope))["forgotten"]] == [second.ref]
-                    fused = await fusion.fuse("when does the harbour open?", scope=scope)
+                        await gateway.memory(second.ref, scope)
+                    assert [row.ref for row in (await gateway.forgotten(scope))["forgotten"]] == [second.ref]
+                    fused = await gateway.fuse("when does the harbour open?", scope=scope)
                     assert fused.memories[0].ref == first.ref
-        async with Gateway.open(four(home)) as fusion:
-            assert await remember(fusion, "acme", "a new note of acme") == ["m9"]  # m8 was its last
+        async with Gateway.open(four(home)) as gateway:
+            assert await remember(gateway, "acme", "a new note of acme") == ["m9"]  # m8 was its last
 
     async def test_split_journal_has_nothing_of_other_tenants(self, home: Path) -> None:
         """Neither in a row nor in a free page of any file; and what backends stored of them is to be deleted."""
         kept = await self.shared_journal(home)
-        async with Gateway.open(four(home)) as fusion:
-            await fusion.settle()
-            await fusion.settle("acme")
+        async with Gateway.open(four(home)) as gateway:
+            await gateway.settle()
+            await gateway.settle("acme")
         folders = {"acme": tenant_folder(home, "acme"), "globex": tenant_folder(home, "globex")}
         for tenant, folder in folders.items():
             for file in folder.rglob("*"):
@@ -164,9 +164,9 @@ class TestMoving:
         """Killed when the new journal was there and the old one had everything still: nothing is lost or doubled."""
         kept = await self.shared_journal(home)
         copy(home / "journal.sqlite", "acme", tenant_folder(home, "acme") / "journal.sqlite")
-        async with Gateway.open(four(home)) as fusion:
-            assert await fusion.journal.read(split_tenants.others, "default") == []
-            found = await fusion.memories(ACME)
+        async with Gateway.open(four(home)) as gateway:
+            assert await gateway.journal.read(split_tenants.others, "default") == []
+            found = await gateway.memories(ACME)
         assert [row["ref"] for row in found["memories"]] == [kept["acme"][2].ref, kept["acme"][0].ref]
         assert b"acmemark" not in (home / "journal.sqlite").read_bytes()
 
@@ -174,10 +174,10 @@ class TestMoving:
         """An older journal was put back: its memories are not deleted because the tenant has a journal already."""
         await (await Journal.open(tenant_folder(home, "acme") / "journal.sqlite")).close()
         kept = await self.shared_journal(home)
-        async with Gateway.open(four(home)) as fusion:
-            assert await fusion.journal.read(split_tenants.others, "default") == ["acme"]
+        async with Gateway.open(four(home)) as gateway:
+            assert await gateway.journal.read(split_tenants.others, "default") == ["acme"]
             first = kept["acme"][0].event
-            assert (await fusion.journal.records([first.event_id]))[first.event_id].event.text == first.text
+            assert (await gateway.journal.records([first.event_id]))[first.event_id].event.text == first.text
 
     async def test_damaged_journal_is_not_split(self, home: Path) -> None:
         """What may be in the damaged one is not replaced by nothing: the tenant is refused, with the fix."""
@@ -187,9 +187,9 @@ class TestMoving:
         content[8192:12288] = b"\xff" * 4096
         file.write_bytes(content)
         try:
-            async with Gateway.open(four(home)) as fusion:
+            async with Gateway.open(four(home)) as gateway:
                 with pytest.raises(StoreDamaged):
-                    await fusion.fuse("bees?", scope=ACME)
+                    await gateway.fuse("bees?", scope=ACME)
         except StoreDamaged:
             pass  # nothing of it can be read: the home does not open at all
         assert not (tenant_folder(home, "acme") / "journal.sqlite").exists()
@@ -205,14 +205,14 @@ class OfAcme(InMemory):
     "… a backend that cannot separate tenants is opened for its own tenant only", of="each tenant has its own journal"
 )
 async def test_backend_of_one_tenant_is_opened_for_it_alone(home: Path) -> None:
-    """Others are told that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
+    """Others learn that it serves another tenant, nothing of theirs is stored there, and its count is not shown."""
     backends = {"theirs": {"adapter": f"{__name__}:OfAcme", **PATIENT}}
     settings = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=backends)
-    async with Gateway.open(settings) as fusion:
+    async with Gateway.open(settings) as gateway:
         for tenant, status, items in (("acme", "ok", 1), ("globex", "skipped", 0), ("default", "skipped", 0)):
-            await remember(fusion, tenant, "the harbour opens at six")
-            answer = await fusion.search("theirs", "harbour", Scope(tenant, audience="private"))
-            assert (answer.status, [state.items for state in await fusion.backends(tenant)]) == (status, [items])
+            await remember(gateway, tenant, "the harbour opens at six")
+            answer = await gateway.search("theirs", "harbour", Scope(tenant, audience="private"))
+            assert (answer.status, [state.items for state in await gateway.backends(tenant)]) == (status, [items])
 
 
 @dataclass
@@ -330,9 +330,9 @@ class TestOpening:
         await journal.close()
         (tenant_folder(home, "acme") / "tenant").write_text('"acme"')
         allow(home)
-        async with Gateway.open(four(home)) as fusion:
-            assert fusion.tenants is not None
-            await fusion.tenants.deliver()
+        async with Gateway.open(four(home)) as gateway:
+            assert gateway.tenants is not None
+            await gateway.tenants.deliver()
             assert states(tenant_folder(home, "acme")) == {"done"}
 
     async def test_every_tenant_name_has_its_own_folder(self, home: Path) -> None:

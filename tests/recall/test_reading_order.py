@@ -106,7 +106,7 @@ async def test_the_sample_tells_the_current_decision_first(home: Path, question:
     """Both decisions are in the block, and the one that holds today is read first, however it is asked."""
     notes = {"adapter": "adapters.markdown:Markdown", "paths": [str(SAMPLE)], "deadline_ms": 60_000}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends={"markdown": notes})
-    async with Gateway.open(settings) as fusion:
-        await fusion.settle()
-        block = (await fusion.fuse(question, timeout_ms=60_000)).block
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        block = (await gateway.fuse(question, timeout_ms=60_000)).block
     assert 0 < block.find("we move from SQLite to Postgres 16") < block.find("we use SQLite for the pilot")

@@ -89,19 +89,19 @@ async def test_a_folder_of_notes_is_named_once_and_answered_once(tmp_path: Path,
     (notes / "bike.md").write_text("The bike is blue.")
     paths = {"paths": [str(notes)]}
     settings = settings_of(tmp_path / "home", notes=paths, markdown=paths if twice else {})
-    async with Gateway.open(settings) as fusion:
-        await fusion.settle()
-        answer = await fusion.search("markdown", "bike", Scope())
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        answer = await gateway.search("markdown", "bike", Scope())
         [hit] = answer.hits
         assert (hit.text, hit.stated_by) == ("The bike is blue.", f"file:{notes / 'bike.md'}")
-        assert len((await fusion.memories(Scope()))["memories"]) == 1
+        assert len((await gateway.memories(Scope()))["memories"]) == 1
     assert not list((tmp_path / "home/backends/markdown/notes").rglob("*.md"))
 
 
 async def test_notes_of_the_owner_are_not_handed_to_another_tenant(tmp_path: Path) -> None:
     (notes := tmp_path / "notes").mkdir()
     (notes / "bike.md").write_text("The bike is blue.")
-    async with Gateway.open(settings_of(tmp_path / "home", notes={"paths": [str(notes)]})) as fusion:
+    async with Gateway.open(settings_of(tmp_path / "home", notes={"paths": [str(notes)]})) as gateway:
         for scope, found in ((Scope(), ["The bike is blue."]), (Scope("acme"), [])):
-            answer = await fusion.search("markdown", "bike", scope)
+            answer = await gateway.search("markdown", "bike", scope)
             assert [hit.text for hit in answer.hits] == found

@@ -44,9 +44,9 @@ async def line(_: str) -> None:
     """Nothing is sent line by line."""
 
 
-async def history(fusion: Gateway, ref: str, scope: Scope) -> list[tuple[str, str, str | None]]:
+async def history(gateway: Gateway, ref: str, scope: Scope) -> list[tuple[str, str, str | None]]:
     """The changes of a memory: mem0's word, what it says since, what it said before."""
-    found = cast("Any", await fusion.do("mem0", History(ref), scope, line, lambda *_: None))
+    found = cast("Any", await gateway.do("mem0", History(ref), scope, line, lambda *_: None))
     return [(change["event"], change["memory"], change["was"]) for change in found["changes"]]
 
 
@@ -56,25 +56,25 @@ async def history(fusion: Gateway, ref: str, scope: Scope) -> list[tuple[str, st
 async def test_versions_by_the_ref_that_a_block_cites(tmp_path: Path) -> None:
     """Replaced twice, all three stand in the history of each that knows them: of the last, all; of the first, itself.
     Another user gets nothing, as if there were none; and what is forgotten is told no more."""
-    async with Gateway.open(kept_in(tmp_path)) as fusion:
+    async with Gateway.open(kept_in(tmp_path)) as gateway:
         refs: list[str] = []
         for text in ("Tea at four", "Tea at five", "Tea at six"):
-            [kept] = await fusion.remember([NewMemory(text, scope=ADA, supersedes=refs[-1] if refs else None)])
+            [kept] = await gateway.remember([NewMemory(text, scope=ADA, supersedes=refs[-1] if refs else None)])
             refs.append(kept.ref)
-        await fusion.settle()
-        assert await history(fusion, refs[2], ADA) == [
+        await gateway.settle()
+        assert await history(gateway, refs[2], ADA) == [
             ("ADD", "Tea at four", None),
             ("UPDATE", "Tea at five", "Tea at four"),
             ("UPDATE", "Tea at six", "Tea at five"),
         ]
-        assert await history(fusion, refs[0], ADA) == [("ADD", "Tea at four", None)]
+        assert await history(gateway, refs[0], ADA) == [("ADD", "Tea at four", None)]
         for ref, scope in ((refs[2], BEN), ("m999", ADA), ("../etc", ADA), ("x" * 11, ADA)):
             with pytest.raises(NotFound):
-                await history(fusion, ref, scope)
-        await fusion.forget(refs[2], ADA)
-        await fusion.settle()
+                await history(gateway, ref, scope)
+        await gateway.forget(refs[2], ADA)
+        await gateway.settle()
         with pytest.raises(NotFound):
-            await history(fusion, refs[2], ADA)
+            await history(gateway, refs[2], ADA)
 
 
 class FakeGateway:

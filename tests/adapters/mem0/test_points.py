@@ -126,19 +126,19 @@ async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp
     settings = load(
         home=home, backends_only=True, embedder={"adapter": ""}, backends={"mem0": {"adapter": "adapters.mem0:Mem0"}}
     )
-    async with Gateway.open(settings) as fusion:
-        await fusion.remember([NewMemory("The harbour crane is green")])
-        await fusion.settle()
+    async with Gateway.open(settings) as gateway:
+        await gateway.remember([NewMemory("The harbour crane is green")])
+        await gateway.settle()
     [file] = home.rglob(FILE)
     for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
         file.with_name(name).unlink(missing_ok=True)
     await old_home(file.parent)
     plant(file.parent, pickle.dumps(Bomb(tmp_path / "marker")))
-    async with Gateway.open(settings) as fusion:
-        await fusion.settle()
-        [row] = await fusion.backends()
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        [row] = await gateway.backends()
         assert row.items == 1
-        [row] = (await fusion.status())["backends"]
+        [row] = (await gateway.status())["backends"]
         assert "qdrant.refused" in row["notes"][0]
         assert not row["degraded"]
     assert not (tmp_path / "marker").exists()

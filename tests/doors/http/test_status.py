@@ -50,19 +50,19 @@ def small(home: Path) -> Settings:
 
 async def test_status_counts_memories_by_tenant(home: Path) -> None:
     """Two memories of one tenant, one of another; a receipt for each question; what stores hold is counted alike."""
-    async with Gateway.open(small(home)) as fusion:
-        await fusion.remember([NewMemory("the bookings moved"), NewMemory("the notes did not")], tenant="a")
-        await fusion.remember([NewMemory("something else")], tenant="b")
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.remember([NewMemory("the bookings moved"), NewMemory("the notes did not")], tenant="a")
+        await gateway.remember([NewMemory("something else")], tenant="b")
         for tenant in ("a", "b"):
-            await fusion.settle(tenant)
-        await fusion.fuse("where are the bookings?", scope=Scope(tenant="a"))
-        of_a, of_b = await fusion.status("a"), await fusion.status("b")
+            await gateway.settle(tenant)
+        await gateway.fuse("where are the bookings?", scope=Scope(tenant="a"))
+        of_a, of_b = await gateway.status("a"), await gateway.status("b")
         assert (of_a["memories"]["current"], of_b["memories"]["current"]) == (2, 1)
         assert (of_a["receipts"]["kept"], of_b["receipts"]["kept"]) == (1, 0)
         assert [row["items"] for row in of_a["backends"]] == [2, 2]
         assert [row["items"] for row in of_b["backends"]] == [1, 1]
         assert of_a["embedder"] is None
-        assert of_a["notes"] == list(fusion.notes)
+        assert of_a["notes"] == list(gateway.notes)
 
 
 @pytest.mark.feature(
@@ -71,10 +71,10 @@ async def test_status_counts_memories_by_tenant(home: Path) -> None:
 )
 async def test_status_shows_refusals_with_reason(home: Path) -> None:
     """One of two memories is poison to one of two backends: that one has a backlog of 1, refused once or more."""
-    async with Gateway.open(small(home)) as fusion:
-        await fusion.remember([NewMemory("good bread"), NewMemory("poison")])
-        await fusion.settle()
-        good, picky = (await fusion.status())["backends"]
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.remember([NewMemory("good bread"), NewMemory("poison")])
+        await gateway.settle()
+        good, picky = (await gateway.status())["backends"]
         assert (good["backlog"], good["refused"], good["breaker"], good["wait_s"]) == (0, 0, "closed", 0.0)
         assert (picky["backlog"], picky["refused"], picky["failed"]) == (1, 1, 0)
         assert picky["reason"] == "InvalidAnswer: cannot read this"
@@ -82,11 +82,11 @@ async def test_status_shows_refusals_with_reason(home: Path) -> None:
 
 async def test_status_shows_the_breakers_wait(home: Path) -> None:
     """Asked to wait for 40 s, it is open for at most that long, and for more than 30 s in a test that is quick."""
-    async with Gateway.open(small(home)) as fusion:
-        permit = fusion.sources["good"].breaker.admit()
+    async with Gateway.open(small(home)) as gateway:
+        permit = gateway.sources["good"].breaker.admit()
         assert permit is not None
         permit.rate_limited(40.0)
-        row = (await fusion.status())["backends"][0]
+        row = (await gateway.status())["backends"][0]
         assert row["breaker"] == "open"
         assert 0 < row["wait_s"] <= 40.0
 

@@ -357,8 +357,8 @@ async def two_tenants(home: Path) -> AsyncIterator[tuple[Gateway, Mapping[str, h
     await (await Journal.open(journal)).close()
     with closing(sqlite3.connect(journal)) as db, db:
         db.execute("insert into sqlite_sequence(name, seq) values('event', ?)", (1 << 20,))
-    async with Gateway.open(chosen) as fusion:
-        transport = Checked(create_app(fusion, chosen))
+    async with Gateway.open(chosen) as gateway:
+        transport = Checked(create_app(gateway, chosen))
         clients = {
             name: httpx.AsyncClient(
                 transport=transport, base_url="http://localhost", headers={"authorization": f"Bearer key of {name}"}
@@ -366,7 +366,7 @@ async def two_tenants(home: Path) -> AsyncIterator[tuple[Gateway, Mapping[str, h
             for name in TENANTS
         }
         async with clients["acme"], clients["globex"]:
-            yield fusion, clients
+            yield gateway, clients
 
 
 async def keeps(tenant: Tenant, told: Told) -> None:
@@ -386,10 +386,10 @@ async def keeps(tenant: Tenant, told: Told) -> None:
     tenant.event_ids.append(kept["event_id"])
 
 
-async def trespass(fusion: Gateway, one: Tenant, two: Tenant, word: str) -> None:
+async def trespass(gateway: Gateway, one: Tenant, two: Tenant, word: str) -> None:
     """Each asks every route for what is the other's."""
     for tenant in (one, two):
-        await fusion.settle(tenant.name)
+        await gateway.settle(tenant.name)
     for function in dict.fromkeys(CASES.values()):
         for me, other in ((one, two), (two, one)):
             before = await kept_by(other)
@@ -412,8 +412,8 @@ def home() -> Iterator[tuple[asyncio.Runner, Gateway, Mapping[str, httpx.AsyncCl
     """One open home for all that hypothesis thinks of: what earlier examples left there must not leak either."""
     with TemporaryDirectory() as folder, asyncio.Runner() as runner:
         opened = two_tenants(Path(folder) / "home")
-        fusion, clients = runner.run(opened.__aenter__())
-        yield runner, fusion, clients
+        gateway, clients = runner.run(opened.__aenter__())
+        yield runner, gateway, clients
         runner.run(opened.__aexit__(None, None, None))
 
 
@@ -437,7 +437,7 @@ def test_replies_contain_nothing_of_another_tenant(
 ) -> None:
     """Whatever both were told, with the same users, sessions, documents, sources and keys: who asks any route for what
     is the other's gets what it would get if the other had never been; and the other still has it."""
-    runner, fusion, clients = home
+    runner, gateway, clients = home
     example = uuid4().hex[:8]
     one, two = (Tenant(name, clients[name], example) for name in TENANTS)
 
@@ -445,6 +445,6 @@ def test_replies_contain_nothing_of_another_tenant(
         for tenant, tellings in ((one, acme), (two, globex)):
             for told in tellings:
                 await keeps(tenant, told)
-        await trespass(fusion, one, two, word)
+        await trespass(gateway, one, two, word)
 
     runner.run(told_and_asked())
