@@ -284,7 +284,7 @@ async def test_each_fault_has_its_status_and_costs_nothing_else(home: Path, syst
 
 
 @pytest.mark.feature(
-    "… a hang, also after the headers, or a trickle is cut by one deadline", of="every adapter over HTTP"
+    "… one deadline cuts a reply that hangs, hangs after its headers, or trickles", of="every adapter over HTTP"
 )
 async def test_an_endless_reply_is_cut(home: Path, system: System) -> None:
     """Silent, silent after its headers, or a byte now and then: the whole exchange has one deadline."""
