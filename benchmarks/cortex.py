@@ -34,7 +34,7 @@ from benchmarks.synthetic_text import sentence, word
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Entity, Event, Extraction, Fact, Moment, Opening, Place, Query, Scope
 from fusion.gateway.gc_tuning import settled_heap
-from fusion.ingest.capture import capture
+from fusion.ingest.extract import extract
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -238,7 +238,7 @@ async def _conversation(cortex: Cortex, corpus: Corpus) -> dict[str, str]:
             place=Place(item.document, item.position, item.end or item.position, item.unit),
         )
         ids[event.event_id] = item.id
-        batch.append(Captured(event, capture(event)))
+        batch.append(Captured(event, extract(event)))
     for start in range(0, len(batch), BATCH):
         await cortex.remember(batch[start : start + BATCH])
     await cortex.settle()

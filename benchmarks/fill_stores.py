@@ -25,7 +25,7 @@ from fusion import Gateway
 from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
 from fusion.errors import BadInput
 from fusion.gateway.gc_tuning import settled_heap
-from fusion.ingest.capture import capture
+from fusion.ingest.extract import extract
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.recall.filter import external_ref
 from fusion.settings import load as load_settings
@@ -226,7 +226,7 @@ async def store_copies(
             )
             for copy, part in mine
         ]
-        batch = [Captured(event, capture(event)) for event in events]
+        batch = [Captured(event, extract(event)) for event in events]
         for (copy, _), natives in zip(mine, await source.backend.remember(batch), strict=True):
             stored |= {external_ref(source.name, native): copy.turn for native in natives}
     await wait_until_stored(fusion, len(corpus.memories), advance)

@@ -32,7 +32,7 @@ from benchmarks.scored_rows import Row
 from fusion.compare.verdict import paired
 from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
 from fusion.gateway.gc_tuning import settled_heap
-from fusion.ingest.capture import capture
+from fusion.ingest.extract import extract
 
 A_NOTE = 5
 """relations in one memory, and sentences"""
@@ -169,7 +169,7 @@ async def sentences_per_s(memories: int) -> int:
             with bar("sentences", memories) as advance:
                 for start in range(0, memories, BATCH):
                     events = [_event(start + i, text) for i, text in enumerate(texts[start : start + BATCH])]
-                    await triples.remember([Captured(event, capture(event)) for event in events])
+                    await triples.remember([Captured(event, extract(event)) for event in events])
                     advance(len(events))
             return round(memories * A_NOTE / (time.process_time() - started))
         finally:

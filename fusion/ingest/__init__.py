@@ -6,7 +6,7 @@ How `remember` goes end to end:
 2. `Journal.append` stores the events with one delivery per backend in one transaction. Duplicates, superseded events
    and forgotten ones are found there. The caller is acknowledged now; all that follows runs in the background.
 3. `deliver.Deliverer` has one task per backend. It reads due deliveries, adds the rules' extraction of each event
-   (`capture`: kind, entities, facts, times), calls the backend, and marks what it acknowledged. The rest is retried.
+   (`extract`: kind, entities, facts, times), calls the backend, and marks what it acknowledged. The rest is retried.
 4. `distil.Distiller`, if a language model is configured, turns exchanges of a conversation into memories
    (`distil_prompt`), which are events of their own and go through the same journal to the same backends.
 

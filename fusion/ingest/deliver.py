@@ -16,7 +16,7 @@ from typing import Literal
 
 from fusion.contract import Backend, Captured, Event, Extraction, Forgets, ForgetsMany, Forgotten, Hit, Query, Remembers
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
-from fusion.ingest.capture import capture
+from fusion.ingest.extract import extract
 from fusion.ingest.verify import Ask, Verifier
 from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, distil_queue
@@ -53,7 +53,7 @@ class Deliverer:
         journal: Journal,
         stores: Mapping[str, Backend],
         *,
-        extract: Callable[[Event], Extraction] = capture,
+        extract: Callable[[Event], Extraction] = extract,
         ask: Ask | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from fusion.contract import Entity, Episode, Event, Extraction, Fact, Kind, Moment
 from fusion.errors import InvalidAnswer
-from fusion.ingest.capture import MAX_ENTITIES, MAX_FACTS, capture
+from fusion.ingest.extract import MAX_ENTITIES, MAX_FACTS, extract
 from fusion.lib.budget import clip
 from fusion.lib.clean import clean
 from fusion.lib.moment import end_of, moment
@@ -106,7 +106,7 @@ def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
     if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
         return None
     # For what the model leaves out or gets wrong, use the rules' extraction of its sentence.
-    ruled = capture(replace(turns[sources[-1]], text=text, kind="note", speaker=None))
+    ruled = extract(replace(turns[sources[-1]], text=text, kind="note", speaker=None))
     kind = entry.get("kind")
     entities = tuple(_entities(entry.get("entities"))) or ruled.entities
     episode = _episode(entry, entities)

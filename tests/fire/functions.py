@@ -22,7 +22,7 @@ from adapters.triples.parse import parse as parse_triples
 from fusion.contract import Event, Scope
 from fusion.doors import terminal
 from fusion.errors import FusionError
-from fusion.ingest import capture
+from fusion.ingest import extract
 from fusion.lib import (
     bm25,
     budget,
@@ -87,7 +87,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "prompt.parsed": _quiet(prompt.parsed),
     "contradict.read": _quiet(lambda text: contradict.read(text, ())),
     "budget.clip": lambda text: budget.clip(text, 500),
-    "capture": lambda text: capture.capture(_event(text)),
+    "extract": lambda text: extract.extract(_event(text)),
     "statements": statements.statements,
     "statements.says_something": statements.says_something,
     "word_forms.canonical": word_forms.canonical.__wrapped__,

@@ -14,7 +14,7 @@ from tests.fire.functions import FUNCTIONS, texts
 FOUND, DYNAMIC = pumps.patterns()
 
 BUILT = {
-    "fusion.ingest.capture": "a keyword of ours between two word boundaries",
+    "fusion.ingest.extract": "a keyword of ours between two word boundaries",
     "fusion.lib.ignore": "the user's own patterns for files",
     "fusion.lib.redact": "each kind is checked in tests/fire/test_secrets.py",
     "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",

@@ -97,8 +97,8 @@ async def test_events_that_a_store_declines_are_not_delivered(journal):
         assert await deliverer.backlog() == {}
 
 
-@pytest.mark.row("A028", "capture runs once for each event, for all stores")
-async def test_capture_runs_once_per_event_for_all_stores(journal):
+@pytest.mark.row("A028", "the rules extract once from each event, for all stores")
+async def test_the_rules_extract_once_per_event_for_all_stores(journal):
     """Three stores, one look at each event; all get what it found."""
     looks: Counter[str] = Counter()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusion.ingest import capture, deliver, distil, distil_prompt, facts, forget, intake, verify
+from fusion.ingest import deliver, distil, distil_prompt, extract, facts, forget, intake, verify
 from fusion.journal import cache, external_refs, idempotency, rows, tombstones
 from fusion.store import private_files, sqlite, writable
 
@@ -12,8 +12,8 @@ from fusion.store import private_files, sqlite, writable
 @pytest.mark.parametrize(
     ("name", "found", "expected"),
     [
-        ("characters of a text that the rules read", capture.MAX_CAPTURE_CHARS, 20_000),
-        ("characters of a sentence before a time", capture.SENTENCE_CHARS, 300),
+        ("characters of a text that the rules read", extract.MAX_EXTRACTED_CHARS, 20_000),
+        ("characters of a sentence before a time", extract.SENTENCE_CHARS, 300),
         ("words of a part of a fact", facts.MAX_PART_WORDS, 6),
         ("events of a delivery", deliver.BATCH_EVENTS, 200),
         ("seconds for a delivery", deliver.DELIVERY_TIMEOUT_S, 300),

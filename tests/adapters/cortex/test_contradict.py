@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from adapters.cortex.contradict import CANDIDATES, Claim, Contradiction, contradicted, contradiction, read
 from fusion.contract import Event, Fact
 from fusion.errors import BackendUnreachable, InvalidAnswer, RateLimited
-from fusion.ingest.capture import capture
+from fusion.ingest.extract import extract
 from tests.fakes import FakeModel
 
 NOON = datetime(2026, 3, 11, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ NOON = datetime(2026, 3, 11, 12, tzinfo=UTC)
 def claim(name: str, text: str, speaker: str = "Ana", day: int = 0) -> Claim:
     """What capture makes of a sentence that Ana says, ``day`` days after the first."""
     at = NOON + timedelta(days=day)
-    found = capture(Event(name, text, at, speaker=speaker))
+    found = extract(Event(name, text, at, speaker=speaker))
     return Claim(name, f"{speaker}: {text}", found.facts, at)
 
 

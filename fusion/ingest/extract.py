@@ -15,19 +15,19 @@ from fusion.ingest.entities import MAX_ENTITIES, entities
 from fusion.ingest.facts import MAX_FACTS, MAX_PART_WORDS, facts
 from fusion.lib.times import Window, windows
 
-MAX_CAPTURE_CHARS = 20_000
+MAX_EXTRACTED_CHARS = 20_000
 """maximum of a text that is read; of a longer one, an export, the beginning is enough"""
 
 MAX_TIMES = 8
 SENTENCE_CHARS = 300
 """maximum of a sentence before a time in which names are looked for"""
 
-__all__ = ["KEYWORDS", "MAX_PART_WORDS", "MAX_ENTITIES", "MAX_FACTS", "MAX_TIMES", "capture", "classify"]
+__all__ = ["KEYWORDS", "MAX_PART_WORDS", "MAX_ENTITIES", "MAX_FACTS", "MAX_TIMES", "classify", "extract"]
 
 
-def capture(event: Event) -> Extraction:
+def extract(event: Event) -> Extraction:
     """The extraction of one event. A "note" is classified; any other kind is kept."""
-    text = event.text[:MAX_CAPTURE_CHARS]
+    text = event.text[:MAX_EXTRACTED_CHARS]
     prose = _prose(text)
     stated = facts(prose, event.speaker)
     names = entities(text, prose, event.speaker, stated)

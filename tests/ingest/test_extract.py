@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fusion.contract import KINDS, Entity, Episode, Event, Extraction, Fact, Kind, Moment, Precision
-from fusion.ingest.capture import KEYWORDS, MAX_ENTITIES, MAX_FACTS, MAX_PART_WORDS, MAX_TIMES, capture
+from fusion.ingest.extract import KEYWORDS, MAX_ENTITIES, MAX_FACTS, MAX_PART_WORDS, MAX_TIMES, extract
 
 WEDNESDAY = datetime(2026, 3, 11, 10, 30, 20, tzinfo=UTC)
 
@@ -20,15 +20,15 @@ def event(text: str, speaker: str | None = None, kind: Kind = "note", at: Moment
 
 
 def names(text: str, speaker: str | None = None) -> list[str]:
-    return [entity.name for entity in capture(event(text, speaker)).entities]
+    return [entity.name for entity in extract(event(text, speaker)).entities]
 
 
 def stated(text: str, speaker: str | None = None) -> list[tuple[str, str, str]]:
-    return [(fact.subject, fact.predicate, fact.object) for fact in capture(event(text, speaker)).facts]
+    return [(fact.subject, fact.predicate, fact.object) for fact in extract(event(text, speaker)).facts]
 
 
 def named_times(text: str, at: Moment | None = None) -> list[tuple[str, Precision]]:
-    return [(f"{m.utc:%Y-%m-%dT%H:%M:%S}", m.precision) for m in capture(event(text, at=at)).times]
+    return [(f"{m.utc:%Y-%m-%dT%H:%M:%S}", m.precision) for m in extract(event(text, at=at)).times]
 
 
 # Kind
@@ -38,8 +38,8 @@ def named_times(text: str, at: Moment | None = None) -> list[tuple[str, Precisio
 @pytest.mark.parametrize(("kind", "keyword"), [(kind, word) for kind, words in KEYWORDS.items() for word in words])
 def test_classify_knows_each_keyword_of_the_seed_in_any_case(kind: Kind, keyword: str):
     """A keyword alone decides the kind, written small or large."""
-    assert capture(event(f"xyz {keyword} xyz")).kind == kind
-    assert capture(event(f"xyz {keyword.upper()} xyz")).kind == kind
+    assert extract(event(f"xyz {keyword} xyz")).kind == kind
+    assert extract(event(f"xyz {keyword.upper()} xyz")).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_classify_knows_each_keyword_of_the_seed_in_any_case(kind: Kind, keyword
 )
 def test_classify_takes_the_kind_with_the_most_keywords(text: str, kind: Kind):
     """Whole words are counted; of equals the first of rule, procedure, preference, episode; without any, a fact."""
-    assert capture(event(text)).kind == kind
+    assert extract(event(text)).kind == kind
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "note"])
-def test_capture_keeps_a_chosen_kind(kind: Kind):
+def test_extract_keeps_a_chosen_kind(kind: Kind):
     """Only "note", which says nothing, is classified; a turn stays a turn."""
-    assert capture(event("You must never do this", kind=kind)).kind == kind
+    assert extract(event("You must never do this", kind=kind)).kind == kind
 
 
 # Entities
@@ -98,7 +98,7 @@ def test_names_are_entities(text: str, expected: list[str]):
 
 def test_the_speaker_is_the_first_entity_and_a_person():
     """Who speaks is always known; a handle is a person too; other types are not guessed."""
-    assert capture(event("hello @ana, in Rome", "Marta")).entities == (
+    assert extract(event("hello @ana, in Rome", "Marta")).entities == (
         Entity("Marta", "person"),
         Entity("ana", "person"),
         Entity("Rome", "concept"),
@@ -275,11 +275,11 @@ def test_relative_times_count_from_the_event_and_not_from_its_recording():
 def test_days_begin_in_the_zone_in_which_they_were_said():
     """10 March 20:00 UTC is the 11th in Tokyo (UTC+9): yesterday, the 10th, began there at 15:00 UTC on the 9th."""
     said = Moment(datetime(2026, 3, 10, 20, tzinfo=UTC), zone="Asia/Tokyo")
-    assert capture(event("yesterday", at=said)).times == (
+    assert extract(event("yesterday", at=said)).times == (
         Moment(datetime(2026, 3, 9, 15, tzinfo=UTC), "day", "Asia/Tokyo"),
     )
     unknown = replace(said, zone="Mars/Olympus")
-    assert capture(event("yesterday", at=unknown)).times[0].utc == datetime(2026, 3, 9, tzinfo=UTC)
+    assert extract(event("yesterday", at=unknown)).times[0].utc == datetime(2026, 3, 9, tzinfo=UTC)
 
 
 def test_times_are_not_more_precise_than_their_event():
@@ -301,7 +301,7 @@ def test_times_are_unique_and_at_most_eight():
 @pytest.mark.row("A039", "an episode has a window of time and participants")
 def test_an_episode_has_a_window_and_its_participants():
     """Said on 2026-03-11: yesterday is the whole of the 10th; its sentence names Tom and speaks of the speaker."""
-    found = capture(event("Kim is here. We deployed Atlas with Tom yesterday. Lisa slept.", "Marta"))
+    found = extract(event("Kim is here. We deployed Atlas with Tom yesterday. Lisa slept.", "Marta"))
     assert found.episodes == (
         Episode(datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 11, tzinfo=UTC), ("Marta", "Atlas", "Tom")),
     )
@@ -309,7 +309,7 @@ def test_an_episode_has_a_window_and_its_participants():
 
 def test_an_episode_of_others_is_not_the_speakers():
     """A speaker who only reports an episode is not a participant."""
-    (episode,) = capture(event("In 2024 Kim met Tom.", "Marta")).episodes
+    (episode,) = extract(event("In 2024 Kim met Tom.", "Marta")).episodes
     assert episode.entities == ("Kim", "Tom")
 
 
@@ -319,7 +319,7 @@ def test_an_episode_of_others_is_not_the_speakers():
 @pytest.mark.row("A040", "people, projects and tools are distinguished if the text says which they are")
 def test_entity_types_follow_from_facts_and_address():
     """Who is spoken to, or does what only people do, is a person; what is used a tool; "Project X" a project."""
-    found = capture(event("Hey Kim! Tom likes Project Atlas, and the team uses Redis in Rome.", "Marta"))
+    found = extract(event("Hey Kim! Tom likes Project Atlas, and the team uses Redis in Rome.", "Marta"))
     types = {entity.name: entity.type for entity in found.entities}
     assert types == {
         "Marta": "person",
@@ -357,14 +357,14 @@ PIECES = st.sampled_from(
 )
 @example("yesterday", None, datetime.min.replace(tzinfo=UTC), "day", "America/Los_Angeles")
 @example("tomorrow, next month, next year", None, datetime.max.replace(tzinfo=UTC), "day", "Asia/Tokyo")
-def test_capture_never_raises_and_keeps_its_bounds(
+def test_extract_never_raises_and_keeps_its_bounds(
     text: str, speaker: str | None, at: datetime, precision: Precision, zone: str | None
 ):
     """Whatever a text, its speaker, its time and its zone are: a whole answer, the same each time, within bounds."""
     said = event(text, speaker, at=Moment(at, precision, zone))
-    found = capture(said)
+    found = extract(said)
     assert isinstance(found, Extraction)
-    assert found == capture(said)
+    assert found == extract(said)
     assert found.kind in KINDS
     assert len(found.entities) <= MAX_ENTITIES
     assert len(found.facts) <= MAX_FACTS
@@ -403,4 +403,4 @@ def test_capture_never_raises_and_keeps_its_bounds(
 @pytest.mark.timeout(10)
 def test_long_texts_are_read_to_a_bound(piece: str):
     """Hostile texts cost no more than their length: a quadratic rule would take minutes here, not milliseconds."""
-    assert isinstance(capture(event(piece * 50_000)), Extraction)
+    assert isinstance(extract(event(piece * 50_000)), Extraction)
