@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,18 +32,8 @@ Precision = Literal["second", "minute", "hour", "day", "month", "year"]
 Unit = Literal["turn", "line"]
 Dimension = Literal["user_id", "agent_id", "run_id", "session_id"]
 
-KINDS: tuple[Kind, ...] = (
-    "rule",
-    "procedure",
-    "fact",
-    "episode",
-    "preference",
-    "decision",
-    "plan",
-    "note",
-    "turn",
-)
-DIMENSIONS: tuple[Dimension, ...] = ("user_id", "agent_id", "run_id", "session_id")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +222,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The structure that capture extracted from one event; it is made once and sent to every backend.
+    """The structure that the rules or a model extracted from one event; it is made once and sent to every backend.
 
     ``confidence``, 0 to 1, is the probability that the event's text is true: 1 for a quoted text, less for a text that
     a model wrote.

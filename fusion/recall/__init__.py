@@ -1,6 +1,6 @@
 """The read path: from a question to one block and a receipt. `engine.fuse` runs the steps in this order.
 
-1. `gather` searches all backends at once (`io` supplies every input, live or from a recording).
+1. `gather` searches all backends at once (`io` supplies every input, live or from a recording); `sanitise` cleans hits.
 2. `filter` drops hits that the caller may not see.
 3. `dedup` merges hits into candidates (`near_duplicates`, `candidate_pairs`, `paraphrase`, `word_forms`, `synonyms`).
 4. `rrf` fuses the backends' ranks; `expand` adds neighbours. The result is the pool.

@@ -22,7 +22,7 @@ from fusion.contract import Features, Hit, Place, Query, Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.breaker import Breaker
-from fusion.recall.gather import TEXT_CHARS
+from fusion.recall.filter import TEXT_CHARS
 from tests import chaos
 from tests.chaos import Behaviour, Chaos
 from tests.faults.home import door, logged, remote, settings_of, statuses

@@ -21,7 +21,8 @@ from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, PartialH
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
 from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
-from fusion.recall.gather import CANCEL_GRACE_S, TEXT_CHARS, Answer, Bulkhead, Source, gather, unable
+from fusion.recall.filter import TEXT_CHARS
+from fusion.recall.gather import CANCEL_GRACE_S, Answer, Bulkhead, Source, gather, unable
 from tests.backend_contract import NOW, make_query
 from tests.virtual_time import VirtualTime, run
 
