@@ -53,103 +53,84 @@ class _Form(NamedTuple):
     expression: re.Pattern[str]
 
 
+def _form(kind: str, hints: str, expression: str) -> _Form:
+    return _Form(kind, tuple(hints.split()), re.compile(expression))
+
+
 _FORMS = (
-    _Form(
+    _form(
         "url",
-        ("://",),
-        re.compile(
-            r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'<>]{0,100}:(?P<value>[^\s/\"'<>]{1,200})@(?=[\w.\[%-])",
-            re.IGNORECASE,
-        ),
+        "://",
+        r"(?i)(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"'<>]{0,100}:(?P<value>[^\s/\"'<>]{1,200})@(?=[\w.\[%-])",
     ),
-    _Form("url", ("://",), re.compile(r"://(?P<value>(?=[A-Za-z_-]{0,80}\d)[\w-]{20,100})@(?=[\w.-])")),
-    _Form(
+    _form(
+        "url",
+        "://",
+        r"://(?P<value>(?=[A-Za-z_-]{0,80}\d)[\w-]{20,100})@(?=[\w.-])",
+    ),
+    _form(
         "webhook",
-        ("hook",),
-        re.compile(
-            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<value>[\w/+-]{20,200})"
-            r"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/(?P<value2>\d{10,24}/[\w-]{20,120})"
-            r"|webhook\.office\.com/webhookb2/(?P<value3>[\w@/-]{30,300})"
-            r"|hooks\.zapier\.com/hooks/catch/(?P<value4>\d{3,12}/\w{4,40})",
-            re.IGNORECASE,
-        ),
+        "hook",
+        r"(?i)hooks\.slack\.com/(?:services|workflows|triggers)/(?P<value>[\w/+-]{20,200})"
+        r"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/(?P<value2>\d{10,24}/[\w-]{20,120})"
+        r"|webhook\.office\.com/webhookb2/(?P<value3>[\w@/-]{30,300})"
+        r"|hooks\.zapier\.com/hooks/catch/(?P<value4>\d{3,12}/\w{4,40})",
     ),
-    _Form(
+    _form(
         "signature",
-        ("sig", "key=", "token=", "code="),
-        re.compile(
-            r"[?&;](?:sig|signature|x-amz-signature|x-goog-signature|key|api_?key|token|access_token|code)="
-            r"(?P<value>(?=[A-Za-z._~%+/=-]{0,100}\d)[\w.~%+/=-]{16,600})",
-            re.IGNORECASE,
-        ),
+        "sig key= token= code=",
+        r"(?i)[?&;](?:sig|signature|x-amz-signature|x-goog-signature|key|api_?key|token|access_token|code)="
+        r"(?P<value>(?=[A-Za-z._~%+/=-]{0,100}\d)[\w.~%+/=-]{16,600})",
     ),
-    _Form(
+    _form(
         "bearer",
-        ("authorization", "bearer"),
-        re.compile(
-            r"\b(?:proxy-)?authorization\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?(?:[a-z][a-z0-9-]{1,20}[ \t]{1,4})?+"
-            r"(?P<value>[\w.~+/=:-]{8,4000})"
-            r"|\bbearer[ \t]{1,4}(?P<value2>(?=[A-Za-z._~+/=-]{0,400}\d)[\w.~+/=-]{18,4000})",
-            re.IGNORECASE,
-        ),
+        "authorization bearer",
+        r"(?i)\b(?:proxy-)?authorization\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?"
+        r"(?:[a-z][a-z0-9-]{1,20}[ \t]{1,4})?+"
+        r"(?P<value>[\w.~+/=:-]{8,4000})"
+        r"|\bbearer[ \t]{1,4}(?P<value2>(?=[A-Za-z._~+/=-]{0,400}\d)[\w.~+/=-]{18,4000})",
     ),
-    _Form(
+    _form(
         "cookie",
-        ("cookie",),
-        re.compile(
-            r"\b(?:set-)?cookie\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?"
-            r"(?P<value>[\w.-]{1,80}=[^\s\"']{4,200}(?:;[ ]?[\w.-]{1,80}(?:=[^\s\"';]{0,400})?){0,40})",
-            re.IGNORECASE,
-        ),
+        "cookie",
+        r"(?i)\b(?:set-)?cookie\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?"
+        r"(?P<value>[\w.-]{1,80}=[^\s\"']{4,200}(?:;[ ]?[\w.-]{1,80}(?:=[^\s\"';]{0,400})?){0,40})",
     ),
-    _Form(
+    _form(
         "session",
-        ("sess", ".sid="),
-        re.compile(
-            r"(?<![\w.])(?:phpsessid|jsessionid|asp\.net_sessionid|connect\.sid|sessionid|_session|session)="
-            r"(?P<value>(?=[A-Za-z%._-]{0,60}\d)[\w%.+/=-]{16,400})",
-            re.IGNORECASE,
-        ),
+        "sess .sid=",
+        r"(?i)(?<![\w.])(?:phpsessid|jsessionid|asp\.net_sessionid|connect\.sid|sessionid|_session|session)="
+        r"(?P<value>(?=[A-Za-z%._-]{0,60}\d)[\w%.+/=-]{16,400})",
     ),
-    _Form(
+    _form(
         "netrc",
-        ("login",),
-        re.compile(
-            r"\b(?:machine[ \t]{1,4}[\w.:-]{1,100}|default)\s{1,8}login[ \t]{1,4}[^\s:]{1,100}\s{1,8}password[ \t]{1,4}"
-            r"(?P<value>[^\s,;]{4,200})"
-        ),
+        "login",
+        r"\b(?:machine[ \t]{1,4}[\w.:-]{1,100}|default)\s{1,8}login[ \t]{1,4}[^\s:]{1,100}\s{1,8}password[ \t]{1,4}"
+        r"(?P<value>[^\s,;]{4,200})",
     ),
-    _Form(
+    _form(
         "command",
-        ("mysql", "mariadb", "sshpass", "curl", "--user", "wget", "http"),
-        re.compile(
-            r"\b(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,200}?[ \t]-p(?P<value>[^\s\"'-][^\s\"']{3,100})"
-            r"|\bsshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?(?P<value2>[^\s\"']{4,100})"
-            r"|\bcurl\b[^\n|;]{0,200}?[ \t](?:-u|--user)[ =\t][\"']?[^\s:\"']{1,100}:(?P<value3>[^\s\"']{4,200})"
-        ),
+        "mysql mariadb sshpass curl --user wget http",
+        r"\b(?:mysql\w{0,10}|mariadb)\b[^\n|;]{0,200}?[ \t]-p(?P<value>[^\s\"'-][^\s\"']{3,100})"
+        r"|\bsshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?(?P<value2>[^\s\"']{4,100})"
+        r"|\bcurl\b[^\n|;]{0,200}?[ \t](?:-u|--user)[ =\t][\"']?[^\s:\"']{1,100}:(?P<value3>[^\s\"']{4,200})",
     ),
-    _Form(
+    _form(
         "docker",
-        ('"auth"', "_auth"),
-        re.compile(r"(?:\"auth\"\s{0,4}:\s{0,4}\"|\b_auth[ ]?=[ ]?)(?P<value>[A-Za-z0-9+/]{12,400}={0,2})"),
+        '"auth" _auth',
+        r"(?:\"auth\"\s{0,4}:\s{0,4}\"|\b_auth[ ]?=[ ]?)(?P<value>[A-Za-z0-9+/]{12,400}={0,2})",
     ),
-    _Form(
+    _form(
         "element",
-        ("</",),
-        re.compile(
-            r"<(?:\w{1,40}[:.-])?(?:password|passwd|pwd|secret|(?:api|access|secret|auth)[_-]?(?:key|token)|token)>"
-            r"(?P<value>[^<>\s]{4,400})</",
-            re.IGNORECASE,
-        ),
+        "</",
+        r"(?i)<(?:\w{1,40}[:.-])?(?:password|passwd|pwd|secret|(?:api|access|secret|auth)[_-]?(?:key|token)|token)>"
+        r"(?P<value>[^<>\s]{4,400})</",
     ),
-    _Form(
+    _form(
         "mnemonic",
-        ("phrase", "mnemonic", "words"),
-        re.compile(
-            r"\b(?:(?:seed|recovery|mnemonic|backup|secret)[ _-]?(?:phrase|words)|mnemonic)[\"']?"
-            r"[ \t]{0,4}(?:[:=]|is)[ \t]{0,4}[\"']?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})\b",
-            re.IGNORECASE,
-        ),
+        "phrase mnemonic words",
+        r"(?i)\b(?:(?:seed|recovery|mnemonic|backup|secret)[ _-]?(?:phrase|words)|mnemonic)[\"']?"
+        r"[ \t]{0,4}(?:[:=]|is)[ \t]{0,4}[\"']?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})\b",
     ),
 )
 
