@@ -7,7 +7,6 @@ is read from its beginning, which costs time but is idempotent: memories have na
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from hashlib import blake2b
@@ -17,7 +16,7 @@ from typing import Any
 import orjson
 
 from fusion.contract import DIMENSIONS, Scope
-from fusion.store.private_files import read_regular
+from fusion.store.private_files import read_regular, write_atomically
 
 FILE = "ingest.json"
 JOURNAL = "journal.sqlite"
@@ -84,7 +83,7 @@ class ReadOffsets:
         self._new.clear()
         kept = dict(list(self._marks.items())[-MAX_BOOKMARKS:])
         with suppress(OSError):
-            self._write(orjson.dumps({"journal": self._identity(), "marks": kept}))
+            write_atomically(self._file, orjson.dumps({"journal": self._identity(), "marks": kept}))
 
     def drop(self) -> None:
         """Drops the bookmarks since the last commit."""
@@ -109,17 +108,6 @@ class ReadOffsets:
         """
         about = self._journal.stat()
         return about.st_dev, about.st_ino, about.st_size
-
-    def _write(self, data: bytes) -> None:
-        """Writes the file atomically, readable by its owner only."""
-        descriptor, name = tempfile.mkstemp(dir=self._file.parent, prefix=".ingest-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(name).replace(self._file)
-        except BaseException:
-            Path(name).unlink()
-            raise
 
 
 def forget_all(home: Path) -> None:

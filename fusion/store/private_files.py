@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fusion.errors import SettingsError
@@ -70,14 +70,19 @@ def write_state(name: str, content: bytes) -> None:
         raise _unusable(folder / name, error) from None
 
 
-def write_atomically(file: Path, content: bytes) -> None:
-    """Replace a file atomically by one of mode 0600. A link in its place is replaced, not followed."""
+def write_atomically(file: Path, content: bytes, *, check: Callable[[Path], object] | None = None) -> None:
+    """Replace a file atomically by one of mode 0600. A link in its place is replaced, not followed.
+
+    ``check`` reads the new file before that; if it raises, the earlier file stays.
+    """
     import tempfile  # late: hooks import this module and write nothing
 
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}-")  # 0600
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}-", suffix=file.suffix)  # 0600
     try:
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
+        if check is not None:
+            check(Path(temporary))
         Path(temporary).replace(file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

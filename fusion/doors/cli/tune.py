@@ -6,8 +6,6 @@ A data set needs stores of its own, which the benchmarks fill. They import this 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -30,6 +28,7 @@ from fusion.errors import BadInput, NotFound
 from fusion.lib.gbdt import MAX_BYTES
 from fusion.recipe import Recipe
 from fusion.settings import Settings, read_recipe, recipes, shipped_recipes
+from fusion.store.private_files import write_atomically
 
 BUDGETS = (6000, 3000, 1500)
 """characters of the answers that a referee sees"""
@@ -183,16 +182,7 @@ def _verdict(made: Tuned | Trained) -> list[str]:
 def _write(file: Path, text: str, *, check: bool = False) -> None:
     """Writes the whole file or nothing, readable by its owner only."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".tune-", suffix=file.suffix)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        if check:
-            read_recipe(Path(name))
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomically(file, text.encode(), check=read_recipe if check else None)
 
 
 def _difference(pair: Mapping[str, Any]) -> str:
