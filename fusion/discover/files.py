@@ -151,15 +151,16 @@ class _Search:
                 elif left and not NEVER_READ(entry.name, True) and _check_entry(entry.is_dir):
                     waiting.append((path, left - 1))
 
-    def count(self, kind: Kind, where: Path, paths: Sequence[Path], form: Form) -> Find | None:
-        """A find with the number and size of its files; None without any."""
+    def find(self, kind: Kind, where: Path, paths: Sequence[Path], form: Form) -> Iterator[Find]:
+        """A find with the number and size of its files; nothing without any."""
         count = size = 0
         before, self.exhausted = self.exhausted, False
         for path in paths:
             for file in [path] if path.is_file() else self.files(path, form):
                 count, size = count + 1, size + _bytes(file)
         complete, self.exhausted = not self.exhausted, self.exhausted or before
-        return Find(kind, where, tuple(paths), count, size, complete) if count else None
+        if count:
+            yield Find(kind, where, tuple(paths), count, size, complete)
 
 
 # The places ------------------------------------------------------------------------------------------------------
@@ -170,8 +171,7 @@ def _openclaw(search: _Search, user: Path) -> Iterator[Find]:
     state = user / ".openclaw"
     workspaces = [folder for folder in search.folders(state) if folder.name.startswith("workspace")]
     for folder in [*workspaces, user / "clawd"]:
-        if found := search.count("workspace", folder, [folder], "markdown"):
-            yield found
+        yield from search.find("workspace", folder, [folder], "markdown")
     paths: list[Path] = []
     for agent in search.folders(state / "agents"):
         sessions = agent / "sessions"
@@ -180,25 +180,23 @@ def _openclaw(search: _Search, user: Path) -> Iterator[Find]:
         database = agent / "agent" / DATABASE
         if head(database, 16) == _SQLITE:
             paths.append(database)
-    if paths and (found := search.count("openclaw", state / "agents", paths, "lines")):
-        yield found
+    if paths:
+        yield from search.find("openclaw", state / "agents", paths, "lines")
 
 
 def _claude_code(search: _Search, user: Path) -> Iterator[Find]:
     """The sessions of Claude Code."""
     projects = user / ".claude" / "projects"
     if "claude-code" in _kinds_of(search.files(projects, "lines", 1)):
-        found = search.count("claude-code", projects, [projects], "lines")
-        if found:
-            yield found
+        yield from search.find("claude-code", projects, [projects], "lines")
 
 
 def _obsidian(search: _Search, user: Path) -> Iterator[Find]:
     """The vaults on Obsidian's own list, and those in the upper levels of the home folder."""
     listed = [Path(path) for name in _OBSIDIAN for path in _vaults_of(user / name)]
     for folder in dict.fromkeys([*listed, *_vaults_below(search, user, VAULT_DEPTH)]):
-        if _is_vault(folder) and (found := search.count("vault", folder, [folder], "markdown")):
-            yield found
+        if _is_vault(folder):
+            yield from search.find("vault", folder, [folder], "markdown")
 
 
 def _vaults_of(file: Path) -> list[str]:
@@ -222,16 +220,15 @@ def _vaults_below(search: _Search, folder: Path, depth: int) -> Iterator[Path]:
 def _notes(search: _Search, user: Path, cwd: Path) -> Iterator[Find]:
     """Folders named "notes", the folders of Documents, and the current folder."""
     for folder in search.folders(user):
-        if folder.name.lower() == "notes" and (found := search.count("notes", folder, [folder], "markdown")):
-            yield found
+        if folder.name.lower() == "notes":
+            yield from search.find("notes", folder, [folder], "markdown")
     yield from _parts(search, user / "Documents", checkouts=False)
     if cwd == user or user.is_relative_to(cwd):
         return
     if _is_checkout(cwd) and not _is_workspace(cwd):
         parts = [folder for folder in search.folders(cwd) if folder.name in _PROJECT_FOLDERS]
         for folder in parts:
-            if found := search.count("notes", folder, [folder], "markdown"):
-                yield found
+            yield from search.find("notes", folder, [folder], "markdown")
     else:
         yield from _in_named_folder(search, user, cwd)
 
@@ -244,8 +241,7 @@ def _in_named_folder(search: _Search, user: Path, folder: Path) -> Iterator[Find
     """
     if _is_workspace(folder) or _is_vault(folder):
         kind: Kind = "workspace" if _is_workspace(folder) else "vault"
-        if found := search.count(kind, folder, [folder], "markdown"):
-            yield found
+        yield from search.find(kind, folder, [folder], "markdown")
     else:
         parts = list(_parts(search, folder, checkouts=True))
         if [one.where for one in parts] == [folder] and not user.is_relative_to(folder):
@@ -256,8 +252,7 @@ def _in_named_folder(search: _Search, user: Path, folder: Path) -> Iterator[Find
         if kind_of := _kind_of(file):
             by_kind.setdefault((kind_of, file.parent), []).append(file)
     for (kind, parent), files in by_kind.items():
-        if found := search.count(kind, files[0] if len(files) == 1 else parent, files, "lines"):
-            yield found
+        yield from search.find(kind, files[0] if len(files) == 1 else parent, files, "lines")
 
 
 def _parts(search: _Search, folder: Path, *, checkouts: bool) -> Iterator[Find]:
@@ -266,9 +261,7 @@ def _parts(search: _Search, folder: Path, *, checkouts: bool) -> Iterator[Find]:
     Without ``checkouts``, a Git checkout is left out, although its documentation may be Markdown.
     """
     if loose := list(search.files(folder, "markdown", 0)):
-        found = search.count("notes", folder, loose, "markdown")
-        if found:
-            yield found
+        yield from search.find("notes", folder, loose, "markdown")
     for part in search.folders(folder):
         if _is_vault(part) or _is_workspace(part):
             kind: Kind = "vault" if _is_vault(part) else "workspace"
@@ -276,8 +269,7 @@ def _parts(search: _Search, folder: Path, *, checkouts: bool) -> Iterator[Find]:
             kind = "notes"
         else:
             continue
-        if found := search.count(kind, part, [part], "markdown"):
-            yield found
+        yield from search.find(kind, part, [part], "markdown")
 
 
 def _is_vault(folder: Path) -> bool:

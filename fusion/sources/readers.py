@@ -92,18 +92,28 @@ def read(
     ``on_complete`` is called for each Markdown file that was read to its end; ``passed`` counts the files of kinds that
     are not read. A memory that is too long is split, and ``split_up`` is called with the whole of it.
     """
-    found = _read(
-        paths,
-        scope or Scope(),
-        limits,
-        progress=progress,
-        cutting=cutting,
-        bookmarks=bookmarks,
-        only=only,
-        on_complete=on_complete,
-        passed=passed,
-    )
-    return in_pieces(found, split_up)
+    owner = scope or Scope()
+
+    def memories_of(file: File) -> Iterator[NewMemory | Skip]:
+        if too_large := limits.too_large(file):
+            yield Skip(sized(file), too_large)
+            progress(file.bytes)
+        elif file.form == "markdown":
+            yield from markdown(file, owner, on_complete, limits=limits, progress=progress, cutting=cutting)
+        elif file.form == "database":
+            yield from database(file.path, owner, bookmarks)
+            progress(file.bytes)
+        elif session := session_of(file.path, owner):
+            yield from transcript(file.path, session, bookmarks, progress)
+        else:
+            yield from _jsonl(file, owner, progress, bookmarks)
+
+    for found in files(paths, passed):
+        if isinstance(found, File):
+            if only is None or found.path in only:
+                yield from in_pieces(memories_of(found), split_up)
+        elif only is None:
+            yield found
 
 
 def read_session(
@@ -120,38 +130,6 @@ def read_session(
         yield from in_pieces(transcript(path, session, bookmarks, progress))
     else:
         yield Skip(str(path), "not a transcript of a known agent")
-
-
-def _read(
-    paths: Sequence[Path],
-    owner: Scope,
-    limits: Limits,
-    *,
-    progress: Progress,
-    cutting: Cutting,
-    bookmarks: ReadOffsets | None,
-    only: Collection[Path] | None,
-    on_complete: OnComplete,
-    passed: Counter[str] | None,
-) -> Iterator[NewMemory | Skip]:
-    for file in files(paths, passed):
-        if isinstance(file, Skip):
-            if only is None:
-                yield file
-        elif only is not None and file.path not in only:
-            continue
-        elif too_large := limits.too_large(file):
-            yield Skip(sized(file), too_large)
-            progress(file.bytes)
-        elif file.form == "markdown":
-            yield from markdown(file, owner, on_complete, limits=limits, progress=progress, cutting=cutting)
-        elif file.form == "database":
-            yield from database(file.path, owner, bookmarks)
-            progress(file.bytes)
-        elif session := session_of(file.path, owner):
-            yield from transcript(file.path, session, bookmarks, progress)
-        else:
-            yield from _jsonl(file, owner, progress, bookmarks)
 
 
 # Markdown --------------------------------------------------------------------------------------------------------
