@@ -579,8 +579,8 @@ class BackendContract(ABC):
     async def test_close_is_idempotent(self, backend: Backend) -> None:
         """``close`` may be called twice, also after work."""
         await self.ask(backend, "anything")
-        await backend.close()
-        await backend.close()
+        assert await asyncio.gather(backend.close(), return_exceptions=True) == [None]
+        assert await asyncio.gather(backend.close(), return_exceptions=True) == [None]
 
 
 class RemoteBackendContract(BackendContract):

@@ -55,7 +55,9 @@ class RealDatabase(ABC):
 
     async def test_the_schema_can_be_defined_twice(self, bolt: Bolt) -> None:
         """Every start of a gateway does."""
+        indexes = await bolt.indexes(LONG)
         await bolt.define(SCHEMA, LONG)
+        assert await bolt.indexes(LONG) == indexes
 
     async def test_an_id_is_there_once(self, bolt: Bolt) -> None:
         """A second node of one id is refused, and merging finds the first."""

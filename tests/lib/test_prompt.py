@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -68,9 +69,10 @@ def test_what_is_not_json_is_an_invalid_answer(answer: str):
 def test_parsing_raises_nothing_else(answer: str):
     """Whatever a model writes: a value, or InvalidAnswer."""
     try:
-        parsed(answer)
+        value = parsed(answer)
     except InvalidAnswer:
         return
+    assert json.loads(json.dumps(value)) == value
 
 
 def test_a_fence_that_is_never_closed_is_read_in_linear_time():

@@ -391,3 +391,4 @@ def test_a_socket_in_a_home_is_no_trap(home: Path) -> None:
     with socket.socket(socket.AF_UNIX) as door, chdir(home):
         door.bind("s")
         HomeLock.take(home).release()
+        assert (home / "s").is_socket()

@@ -114,6 +114,7 @@ async def test_a_file_that_is_replaced_is_still_followed(home: Path, tmp_path: P
             (tmp_path / "note.tmp").write_text(texts[-1])
             (tmp_path / "note.tmp").rename(note)
             await running.until_kept(*texts)
+    assert [item.text for item, _, _ in running.fusion.kept] == ["one", "two", "three"]
 
 
 @pytest.mark.feature("… it retires deleted text at once", of="`fusion ingest --watch` stores")
@@ -144,6 +145,7 @@ async def test_ingest_watch_follows_a_folder_that_replaces_another(home: Path, t
             pass
         (folder / "two.md").write_text("two")
         await running.until_kept("one", "two")
+    assert [item.text for item, _, _ in running.fusion.kept] == ["one", "two"]
 
 
 async def test_half_a_line_waits_for_its_end(home: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_a_client_that_hangs_up_cancels_the_fan_out() -> None:
         writer.write(request(QUESTION))
         await fusion.asked.wait()
         await close(writer)
-        await asyncio.wait_for(fusion.cancelled.wait(), 60)
+        assert await asyncio.wait_for(fusion.cancelled.wait(), 60)
 
 
 async def test_a_client_that_stays_gets_its_answer() -> None:
