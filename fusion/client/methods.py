@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from fusion.client import calls
 from fusion.client.calls import Call
 
-if TYPE_CHECKING:
-    from fusion.client.aio import AsyncClient
-    from fusion.client.sync import Client
-
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Blocking(Protocol):
+    """A client that returns the result of a request."""
+
+    def send(self, call: Call[T]) -> T: ...
+
+
+class Asynchronous(Protocol):
+    """A client that returns a coroutine with the result of a request."""
+
+    async def send(self, call: Call[T]) -> T: ...
 
 
 class Method(Generic[P, T]):
@@ -26,10 +34,10 @@ class Method(Generic[P, T]):
     @overload
     def __get__(self, client: None, kind: type) -> Callable[P, Call[T]]: ...
     @overload
-    def __get__(self, client: Client, kind: type) -> Callable[P, T]: ...
+    def __get__(self, client: Blocking, kind: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: AsyncClient, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, client: Client | AsyncClient | None, kind: type) -> Callable[P, Any]:
+    def __get__(self, client: Asynchronous, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Blocking | Asynchronous | None, kind: type) -> Callable[P, Any]:
         if client is None:
             return self._build
 
