@@ -152,7 +152,8 @@ class Event:
 
     ``event_id`` is a UUIDv7. ``source`` names the origin; ``source``, ``place`` and ``revision`` together are the
     natural key: the same key is the same event. ``stated`` has further fields (name, value) from the caller for
-    backends that support them: the cortex reads lifetime, confidence and tag.
+    backends that support them: the cortex reads lifetime, confidence and tag. ``file`` is the file of JSONL that it was
+    read from; only the journal stores it, and backends are not sent it.
     """
 
     event_id: str
@@ -173,6 +174,7 @@ class Event:
     supersedes: str | None = None
     derived_from: tuple[str, ...] = ()
     stated: tuple[tuple[str, str], ...] = ()
+    file: str | None = None
 
     @property
     def began(self) -> datetime:
@@ -183,13 +185,16 @@ class Event:
     def stated_by(self) -> str | None:
         """The source that vouches for ``place``: the file for lines of it, else the kind of source ("jsonl", "web").
 
-        Places of one document are combined only if the same source vouches for them. Output of tools and untrusted
-        memories count as sources of their own.
+        Places of one document are combined only if the same source vouches for them. Each claimed source counts as one
+        of its own, and so do output of tools and untrusted memories.
         """
-        kind, colon, _ = (self.source or "").partition(":")
+        source = self.source or ""
+        kind, colon, _ = source.partition(":")
         if kind == "file" and colon and self.place is not None and self.place.unit == "line":
             return self.source
         doubtful = " (untrusted)" if self.trust == "untrusted" or self.origin == "tool" else ""
+        if source.startswith(CLAIMED_PREFIX):
+            return source + doubtful
         return (kind if colon else "") + doubtful or None
 
 

@@ -463,6 +463,8 @@ class RememberOutcome(TypedDict):
     """the ref of the memory that it replaces"""
     said: int
     """how often a user or agent remembered it, this time included"""
+    claimed: NotRequired[bool]
+    """whether it is kept apart, because its caller may not name the source that it named"""
 
 
 class RememberReply(TypedDict):

@@ -44,6 +44,7 @@ def wire_form(memory: NewMemory) -> dict[str, Any]:
         "valid_from": memory.valid_from,
         "valid_to": memory.valid_to,
         "supersedes": memory.supersedes,
+        "read_from": memory.file,
         **_where(memory.place),
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.functional_validators import AfterValidator, BeforeValidator
-from pydantic.json_schema import WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
@@ -284,6 +284,8 @@ class MemoryBody(Scoped):
     valid_from: Since | None = None
     valid_to: Since | None = None
     supersedes: Reference | None = Field(default=None, description="the ref of the memory that this one replaces")
+    read_from: SkipJsonSchema[Reference | None] = None
+    """the path of the file that it was read from; never opened, and only the gateway's own readers are believed"""
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
@@ -296,7 +298,7 @@ class MemoryBody(Scoped):
 
     def memory(self) -> NewMemory:
         """The memory for `fusion.ingest`, which adds the tenant."""
-        return self._as(NewMemory, scope=self.scope("default"), place=self._place())
+        return self._as(NewMemory, scope=self.scope("default"), place=self._place(), file=self.read_from)
 
     def _place(self) -> Place | None:
         if self.document is None or self.position is None:

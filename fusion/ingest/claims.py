@@ -15,8 +15,8 @@ from fusion.ingest.intake import NewMemory
 
 
 def unread(item: NewMemory) -> NewMemory:
-    """The memory as a caller that is not a reader may state it: with a reader's source marked as claimed."""
-    return _claimed(item, READER_KINDS)
+    """The memory as a caller that is not a reader may state it: without a file, a reader's source as claimed."""
+    return replace(_claimed(item, READER_KINDS), file=None)
 
 
 def unread_line(item: NewMemory) -> NewMemory:

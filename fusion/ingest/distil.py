@@ -224,7 +224,7 @@ def _conversation(event: Event) -> tuple[object, ...]:
     document = event.place.document if event.place else None
     scope = event.scope
     owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id, scope.session_id, scope.audience)
-    return (*owner, document, (event.source or "").startswith(CLAIMED_PREFIX))
+    return (*owner, document, event.source if (event.source or "").startswith(CLAIMED_PREFIX) else None)
 
 
 def _order(event: Event) -> tuple[int, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -29,6 +30,12 @@ MAX_TEXT_CHARS = 100_000
 
 MAX_URGENT_MEMORIES = 25
 """maximum of memories in a request that is delivered before files that are being ingested"""
+
+WHY_OTHER_FILE = (
+    "its conversation or its key is of another file, whose first turn this file does not have; put the parts of one "
+    "conversation into one file"
+)
+"""why a line of JSONL is stored as claimed, and what to do"""
 
 WHY_CLAIMED = "only the reader of the file or session, or the caller that began the conversation, can name it"
 """why a source is stored as claimed"""
@@ -67,6 +74,8 @@ class NewMemory:
     valid_to: datetime | None = None
     supersedes: str | None = None
     stated: tuple[tuple[str, str], ...] = ()
+    file: str | None = None
+    """the file of JSONL that it was read from"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,8 @@ class Acknowledged:
     """the ref of the memory that it replaces"""
     said: int = 1
     """how often it was remembered explicitly, this time included"""
+    claimed: bool = False
+    """whether it is kept apart, because its caller may not name the source that it named"""
 
 
 class Replayed(list[Acknowledged]):
@@ -240,8 +251,15 @@ class Intake:
             valid_to=item.valid_to,
             supersedes=item.supersedes,
             stated=item.stated,
+            file=item.file and name_of_file(item.file),
         )
         return Prepared(event, redacted, _changes(recalled, cleaned + in_name, redacted))
+
+
+@lru_cache(1024)
+def name_of_file(path: str) -> str:
+    """A path as the journal keeps it: itself, or its hash if it has a secret in it."""
+    return f"sha256:{sha256(path.encode()).hexdigest()}" if redact(path)[1] else path
 
 
 def _refuse_secrets(name: str, item: NewMemory) -> None:
@@ -314,10 +332,10 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
             if one.withheld:
                 held = f"{_counted(one.withheld, 'line')} left out, forgotten in this file before"
                 changes = "; ".join(filter(None, (changes, held)))
-            if fresh and (one.event.source or "").startswith(CLAIMED_PREFIX):
-                changes = "; ".join(
-                    filter(None, (changes, f"its source is kept as {one.event.source!r}: {WHY_CLAIMED}"))
-                )
+            claimed = (one.event.source or "").startswith(CLAIMED_PREFIX)
+            if fresh and claimed:
+                why = WHY_CLAIMED if one.event.file is None else WHY_OTHER_FILE
+                changes = "; ".join(filter(None, (changes, f"its source is kept as {one.event.source!r}: {why}")))
             if one.said > 1:
                 changes = f"said again: it was remembered before, {one.said} times in all"
             replies.append(
@@ -329,6 +347,7 @@ def _acknowledge(prepared: Sequence[Prepared], stored: Sequence[Stored]) -> list
                     changes,
                     supersedes=one.supersedes,
                     said=one.said,
+                    claimed=claimed,
                 )
             )
     return replies

@@ -86,9 +86,10 @@ def _append(
     Nothing is written for a duplicate, or for an event that a tombstone blocks.
     """
     place_key, natural, words = keys_of(event)
-    if natural is not None and db.execute("select 1 from event where natural = ?", (natural,)).fetchone() is None:
-        event = conversations.claim_if_uninvited(db, event)
-        place_key, natural, words = keys_of(event)
+    if natural is not None:
+        event, given = conversations.claim_if_uninvited(db, event), event
+        if event is not given:
+            place_key, natural, words = keys_of(event)
     withheld = 0
     if natural is not None:
         event, withheld = _without_forgotten(event, tombstones)
@@ -120,7 +121,7 @@ def _append(
             )
     event, state = _superseding(db, event, place_key)
     stated = storable(json.dumps(event.stated, ensure_ascii=False))
-    seq = insert_event(db, event, natural=natural, place_key=place_key, stated=stated)
+    seq = insert_event(db, event, natural=natural, place_key=place_key, stated=stated, file=event.file)
     retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, distils)
     outbox.enter(db, seq, stores, urgent=urgent)
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])

@@ -100,8 +100,8 @@ def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
             _restore(db, event.supersedes, event.event_id)
     distil_queue.drop(db, event.event_id, row["seq"])
     db.execute(
-        "update event set text = '', speaker = null, stated = '[]', forgotten = 1, natural = null, batch = null "
-        "where seq = ?",
+        "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1, natural = null, "
+        "batch = null where seq = ?",
         (row["seq"],),
     )
     feedback.drop(db, event.scope.tenant, record.ref)

@@ -1,8 +1,14 @@
-"""Conversations that callers write turn by turn: which sources may add turns to one.
+"""Conversations: which sources and files may add turns to one, and whose line has a natural key.
 
-If the first two turns come from one source, only that source may add turns. If each turn has its own source (message
-ids), any source of that kind may, but not at a taken place. Any other turn is stored as a claim
-(`fusion.contract.CLAIMED_PREFIX`), which is part of no conversation.
+Turns that callers write: if the first two turns come from one source, only that source may add turns. If each turn has
+its own source (message ids), any source of that kind may, but not at a taken place.
+
+Lines of JSONL: a file may add to a conversation that is empty or that it began, or whose first turn it has word for
+word, as a file that was moved or exported again has. No file takes a natural key under which another file, or a caller,
+said something else; and by a short ref it replaces only its own lines.
+
+Any other event is stored as a claim (`fusion.contract.CLAIMED_PREFIX`), which is part of no conversation but that of
+its own source.
 """
 
 from __future__ import annotations
@@ -10,36 +16,152 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event
+from fusion.journal.rows import keys_of, row_of
+from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import storable
-from fusion.store.sqlite import Connection
+from fusion.store.sqlite import Connection, Row
+
+LONG_TURN_CHARS = 20
+"""characters of a turn that no stranger guesses"""
+GREETINGS = 20
+"""the first turns of a conversation among which such a turn is looked for"""
 
 _KIND = "coalesce(substr(source, 1, instr(source, ':')), '')"
 """SQL for the kind of a source with its colon; empty without one"""
-_TURNS = (
-    "select source from event indexed by event_document where tenant = ? and user_id is ? and document = ? "
-    "and place_unit = 'turn' and agent_id is ? and run_id is ? and forgotten = 0 and superseded_by is null "
-    f"and trust <> 'untrusted' and origin <> 'tool' and {_KIND} = ?"
+_DOUBTFUL = "(trust = 'untrusted' or origin = 'tool')"
+_PLACED = (
+    "from event indexed by event_document where tenant = ? and user_id is ? and document = ? and place_unit = ? "
+    "and agent_id is ? and run_id is ? and forgotten = 0 and superseded_by is null"
 )
+_TURNS = f"select source {_PLACED} and not {_DOUBTFUL} and {_KIND} = ?"
 
 
 def claim_if_uninvited(db: Connection, event: Event) -> Event:
-    """The event, as a claim if its source may not add turns to that conversation. Sources of readers always may."""
-    kind, colon, _ = (event.source or "").partition(":")
-    place = event.place
-    if place is None or place.unit != "turn" or (colon and (kind in READER_KINDS or kind + colon == CLAIMED_PREFIX)):
-        return event
-    if event.trust == "untrusted" or event.origin == "tool":
-        return event  # it is never shown as a neighbour
-    scope = event.scope
-    owner = (scope.tenant, scope.user_id, place.document, scope.agent_id, scope.run_id)
-    values = [value and storable(value) for value in (*owner, kind + colon if colon else "")]
-    source = None if event.source is None else storable(event.source)
+    """The event, as a claim if it may not join the conversation at its place, or not have its natural key.
+
+    A claim of a file replaces nothing. A file that has a conversation's first turn becomes the file of that turn.
+    """
+    while not _is_invited(db, event):
+        event = replace(event, source=_claimed_source(event), supersedes=None if event.file else event.supersedes)
+    return event
+
+
+def _claimed_source(event: Event) -> str:
+    of_file = f"{CLAIMED_PREFIX}jsonl:{event.file}"
+    if event.file is not None and not (event.source or "").endswith(of_file):
+        return of_file
+    return CLAIMED_PREFIX + (event.source or "no source")
+
+
+def _is_invited(db: Connection, event: Event) -> bool:
+    natural = keys_of(event)[1]
+    known = db.execute("select * from event where natural = ?", (natural,)).fetchone()
+    if event.file is not None:
+        return _line_is_invited(db, event, known, natural)
+    if known is not None:
+        return known["file"] is None or _says(known, event) or _is_blocked(db, natural)
+    return _caller_is_invited(db, event)
+
+
+# Files -----------------------------------------------------------------------------------------------------------
+
+
+def _line_is_invited(db: Connection, event: Event, known: Row | None, natural: str | None) -> bool:
+    """Whether a line of JSONL may be stored as it is; ``known`` is the event that has its natural key."""
+    if known is not None and known["forgotten"] and _is_blocked(db, natural):
+        return True  # it is not stored at all
+    member = event.place is None or _file_is_invited(db, event)
+    if known is not None and _is_current(known) and _says(known, event):  # a duplicate, which changes nothing
+        if member and known["file"] is None:
+            db.execute("update event set file = ? where seq = ?", (event.file, known["seq"]))
+        return True
+    return member and not _is_of_another_file(known, event) and _may_replace(db, event)
+
+
+def _is_of_another_file(known: Row | None, event: Event) -> bool:
+    """Whether an event with the same natural key is of another file that said something else.
+
+    An event of an earlier version has no file; at a place it is of the file that has the conversation.
+    """
+    if known is None or known["file"] == event.file or _says(known, event):
+        return False
+    return known["file"] is not None or event.place is None
+
+
+def _may_replace(db: Connection, event: Event) -> bool:
+    """Whether a line may replace what it names: anything by its id; by a short ref, which is guessed, its own lines."""
+    if event.supersedes is None or parse_short_ref(event.supersedes) is None:
+        return True
+    replaced = row_of(db, event.supersedes, replace(event.scope, audience="private"))
+    return bool(replaced["file"] == event.file)
+
+
+def _file_is_invited(db: Connection, event: Event) -> bool:
+    """Whether a file may add an event to the conversation at its place."""
+    began = _first_turns(db, event, 1)
+    if not began or began[0]["file"] == event.file:
+        return True
+    first = _first_turns(db, event, GREETINGS)
+    proof = next((turn for turn in first if len(turn["text"]) >= LONG_TURN_CHARS), first[0])
+    if not _says(proof, event):
+        return False
+    db.execute("update event set file = ? where seq = ?", (event.file, first[0]["seq"]))
+    return True
+
+
+def _first_turns(db: Connection, event: Event, limit: int) -> list[Row]:
+    """The first current turns of the conversation that an event would join."""
+    source = storable(event.source or "")
+    claimed = source.startswith(CLAIMED_PREFIX)
+    kind, colon, _ = source.partition(":")
+    same, by = ("source = ?", source) if claimed else (f"{_KIND} = ?", kind + colon if colon else "")
+    doubtful = event.trust == "untrusted" or event.origin == "tool"
+    return db.execute(
+        f"select seq, text, file {_PLACED} and {same} and {_DOUBTFUL} = ? order by place_start, seq limit ?",
+        (*_place_values(event), by, doubtful, limit),
+    ).fetchall()
+
+
+def _says(row: Row, event: Event) -> bool:
+    return bool(row["text"] == storable(event.text))
+
+
+def _is_current(row: Row) -> bool:
+    return not row["forgotten"] and row["superseded_by"] is None
+
+
+def _is_blocked(db: Connection, natural: str | None) -> bool:
+    return db.execute("select 1 from tombstone where key = ?", (natural,)).fetchone() is not None
+
+
+# Callers ---------------------------------------------------------------------------------------------------------
+
+
+def _caller_is_invited(db: Connection, event: Event) -> bool:
+    """Whether an event that no file has may join the conversation at its place. Sources of readers always may."""
+    source = event.source or ""
+    kind, colon, _ = source.partition(":")
+    if event.place is None or (colon and kind in READER_KINDS):
+        return True
+    if source.startswith(CLAIMED_PREFIX):
+        first = _first_turns(db, event, 1)
+        return not first or first[0]["file"] is None
+    if event.place.unit != "turn" or event.trust == "untrusted" or event.origin == "tool":
+        return True  # it is never shown as a neighbour
+    values = (*_place_values(event), kind + colon if colon else "")
+    source_or_none = event.source and storable(event.source)
     taken = db.execute(
         f"{_TURNS} and place_start between ? and ? and source is not ? limit 1",
-        (*values, place.start, place.end, source),
+        (*values, event.place.start, event.place.end, source_or_none),
     ).fetchone()
     first = [row["source"] for row in db.execute(f"{_TURNS} order by place_start, seq limit 2", values)]
-    begun_by_one = len(first) == 2 and first[0] == first[1] and first[0] != source
-    if taken is None and not begun_by_one:
-        return event
-    return replace(event, source=CLAIMED_PREFIX + (event.source or "no source"))
+    begun_by_one = len(first) == 2 and first[0] == first[1] and first[0] != source_or_none
+    return taken is None and not begun_by_one
+
+
+def _place_values(event: Event) -> list[str | None]:
+    """The values of ``_PLACED``."""
+    scope, place = event.scope, event.place
+    assert place is not None  # noqa: S101 — only events with a place have a conversation
+    values = (scope.tenant, scope.user_id, place.document, place.unit, scope.agent_id, scope.run_id)
+    return [value and storable(value) for value in values]

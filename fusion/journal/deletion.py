@@ -135,7 +135,10 @@ def _forget_row(db: Connection, row: Any, by: str, now: datetime) -> Deletion:
     keys = {key for key in (natural, row["natural"]) if key}
     store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     distil_queue.drop(db, record.event.event_id, row["seq"])
-    db.execute("update event set text = '', speaker = null, stated = '[]', forgotten = 1 where seq = ?", (row["seq"],))
+    db.execute(
+        "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1 where seq = ?",
+        (row["seq"],),
+    )
     outbox.withdraw(db, [row["seq"]])
     due = {backend: (row["seq"], ids) for backend, ids in outbox.backends_to_forget(db, row["seq"]).items()}
     feedback.drop(db, record.event.scope.tenant, record.ref)

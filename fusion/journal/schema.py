@@ -52,6 +52,13 @@ create index event_user on event(tenant, user_id, seq);
 """
 """indexes for pages of a tenant's or a user's newest memories"""
 _STATED = "alter table event add column stated text not null default '[]'"
+_FILE = """
+alter table event add column file text;
+drop index event_document;
+create index event_document on event(tenant, user_id, document, place_unit, agent_id, run_id, place_start)
+    where document is not null;
+"""
+"""the file of JSONL that an event was read from; the index finds the first turn of a conversation"""
 STEPS = (
     _SCHEMA,
     _LISTING,
@@ -67,5 +74,6 @@ STEPS = (
     repeats.SCHEMA,
     outbox.SENT,
     repeats.LAST,
+    _FILE,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

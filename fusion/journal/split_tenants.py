@@ -45,7 +45,7 @@ _MOVED = (
     ),
     "delete from term where owner in (select owner from owner where tenant = :tenant)",
     *(f"delete from {name} where tenant = :tenant" for name in ("owner", "hidden", "idempotency", "shown", "label")),
-    "update event set text = '', speaker = null, stated = '[]', forgotten = 1 where tenant = :tenant",
+    "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1 where tenant = :tenant",
 )
 """the statements that empty a tenant in a shared journal, except for its deletions"""
 

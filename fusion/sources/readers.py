@@ -313,6 +313,7 @@ class _Row:
             valid_from=_utc(self.moment("valid_from")),
             valid_to=_utc(self.moment("valid_to")),
             supersedes=self.string("supersedes", MAX_REF_CHARS),
+            file=str(file.path),
         )
         return unread_line(memory)
 

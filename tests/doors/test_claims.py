@@ -16,6 +16,7 @@ import pytest
 from fusion import Gateway
 from fusion.client import AsyncClient
 from fusion.contract import READER_KINDS, Event, Place, Scope
+from fusion.doors.cli import render
 from fusion.doors.cli.ingest import ingest
 from fusion.doors.http.app import create_app
 from fusion.errors import BadInput
@@ -198,6 +199,167 @@ async def test_a_line_of_jsonl_claims_no_line_of_a_note(tmp_path: Path) -> None:
         await ingest([export], ADA, nullcontext(client), quiet=True, home=home)
         [row] = (await client.memories(user_id="ada"))["memories"]
         assert row["source"] == f"claimed:file:{note}"
+
+
+# Files of JSONL among each other
+
+TURNS = {
+    0: "Hi",
+    1: "Good morning, where do we keep the keys of the harbour?",
+    2: TRUTH,
+    5: "Nadia has the code of the safe since March.",
+}
+
+
+def rows(file: Path, *found: dict[str, Any]) -> Path:
+    """A file of JSONL."""
+    file.parent.mkdir(exist_ok=True, parents=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in found))
+    return file
+
+
+def talk(file: Path, **fields: Any) -> Path:
+    """A conversation in a file of JSONL, with a free place in the middle."""
+    return rows(file, *({"text": text, "document": "chat", "position": n, **fields} for n, text in TURNS.items()))
+
+
+async def read_rows(client: AsyncClient, file: Path, home: Path) -> dict[str, Any]:
+    return dict(await ingest([file], ADA, nullcontext(client), quiet=True, home=home))
+
+
+async def current(client: AsyncClient) -> dict[str, str]:
+    """By text, the sources of the current memories."""
+    page = await client.memories(user_id="ada", limit=100)
+    return {row["text"]: row["source"] or "" for row in page["memories"]}
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "the same place": {"document": "chat", "position": 2},
+    "a free place in the middle": {"document": "chat", "position": 3},
+    "a free place at the end": {"document": "chat", "position": 9},
+    "the source by name": {"document": "chat", "position": 2, "source": "jsonl:chat"},
+    "the source by path": {"document": "chat", "position": 3, "source": "jsonl:{victim}"},
+    "the natural key": {"document": "chat", "position": 2, "revision": "r"},
+    "lines": {"document": "chat", "position": 1, "end": 3, "unit": "line"},
+}
+
+
+@pytest.mark.feature(
+    "a file of JSONL takes no part in a conversation of another file, whatever it names, before or after"
+)
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_file_of_jsonl_takes_no_part_in_a_conversation_of_another(
+    tmp_path: Path, form: str, before: bool
+) -> None:
+    """Nothing of the other file is replaced, kept out or shown with the lie; the answer and the count say so."""
+    home, victim = tmp_path / "home", talk(tmp_path / "mine" / "chat.jsonl", revision=FORMS[form].get("revision"))
+    claims = {
+        name: str(value).format(victim=victim) if name == "source" else value for name, value in FORMS[form].items()
+    }
+    hostile = rows(tmp_path / "export" / "rows.jsonl", {"text": LIE, **claims})
+    async with opened(home) as (_, client):
+        done = [await read_rows(client, file, home) for file in ((hostile, victim) if before else (victim, hostile))]
+        assert [one["superseded"] for one in done] == [0, 0]
+        stored = await current(client)
+        assert stored.keys() == {LIE, *TURNS.values()}
+        for texts in await members_of(client, LIE):
+            assert texts == [LIE]
+        if form != "lines":  # those are another kind of place, which no turn joins
+            [apart] = done[1]["apart"]
+            assert apart["count"] == (len(TURNS) if before else 1)
+            assert "put the parts of one conversation into one file" in apart["reason"]
+            assert stored[TRUTH if before else LIE] == f"claimed:jsonl:{victim if before else hostile}"
+        again = await read_rows(client, hostile, home)
+        assert (again["stored"], again["superseded"]) == (0, 0)
+
+
+@pytest.mark.feature(
+    "… and a short ref or a key without a document gives it no line of another file either",
+    of="a file of JSONL takes no part in a conversation of another file, whatever it names, before or after",
+)
+@pytest.mark.parametrize("before", [False, True])
+async def test_a_file_of_jsonl_keeps_out_and_replaces_no_line_without_a_document(tmp_path: Path, before: bool) -> None:
+    home = tmp_path / "home"
+    victim = rows(tmp_path / "mine" / "facts.jsonl", {"text": TRUTH, "revision": "r1"})
+    hostile = rows(
+        tmp_path / "export" / "rows.jsonl",
+        {"text": LIE, "source": "jsonl:facts.jsonl", "revision": "r1"},
+        {"text": f"{LIE} Really.", "supersedes": "m1"},
+    )
+    async with opened(home) as (_, client):
+        done = [await read_rows(client, file, home) for file in ((hostile, victim) if before else (victim, hostile))]
+        assert (await current(client)).keys() >= {TRUTH, f"{LIE} Really."}
+        assert sum(row["count"] for row in done[1]["apart"]) == (1 if before else 2)
+
+
+@pytest.mark.feature(
+    "… but one that was moved, or has the first turn, goes on with its conversation",
+    of="a file of JSONL takes no part in a conversation of another file, whatever it names, before or after",
+)
+@pytest.mark.parametrize("how", ["moved", "copied", "exported again", "copied after an upgrade"])
+async def test_a_moved_file_of_jsonl_goes_on_with_its_conversation(tmp_path: Path, how: str) -> None:
+    """Its lines are known, a new one joins, an edited one replaces, and another file is still a stranger."""
+    home, first = tmp_path / "home", talk(tmp_path / "mine" / "chat.jsonl")
+    other = tmp_path / "archive" / "2026.jsonl"
+    async with opened(home) as (fusion, client):
+        await read_rows(client, first, home)
+        if how == "copied after an upgrade":
+            await fusion.journal.write(lambda db: db.execute("update event set file = null"))
+        if how == "moved":
+            other.parent.mkdir()
+            first.rename(other)
+        else:
+            talk(other, **({"speaker": "Ada"} if how == "exported again" else {}))
+        rows_of = [json.loads(line) for line in other.read_text().splitlines()]
+        rows_of[2]["text"] = f"{TRUTH} Since May, that is."
+        rows(other, *rows_of, {"text": "And now it has a new code.", "document": "chat", "position": 3})
+        done = await read_rows(client, other, home)
+        assert (done["stored"], done["superseded"], done["apart"]) == (1, 1, [])
+        hostile = rows(tmp_path / "export" / "x.jsonl", {"text": LIE, "document": "chat", "position": 9})
+        assert sum(row["count"] for row in (await read_rows(client, hostile, home))["apart"]) == 1
+
+
+@pytest.mark.feature(
+    "… and no request names the file of a memory without the readers' key",
+    of="a file of JSONL takes no part in a conversation of another file, whatever it names, before or after",
+)
+@pytest.mark.parametrize("sent", [None, "t0ken"])
+async def test_a_request_without_the_readers_key_names_no_file(tmp_path: Path, sent: str | None) -> None:
+    """Neither in the conversation of that file, nor for a source of its own."""
+    home, victim = tmp_path / "home", talk(tmp_path / "mine" / "chat.jsonl", source="web:12")
+    async with opened(home) as (fusion, client):
+        await read_rows(client, victim, home)
+        item = {
+            "text": LIE,
+            "document": "chat",
+            "position": 3,
+            "source": "web:13",
+            "read_from": str(victim),
+            "user_id": "ada",
+        }
+        [kept] = (await client.remember([item], reader=sent))["memories"]
+        assert kept["claimed"] is True
+        assert (await client.memory(kept["ref"], user_id="ada"))["source"] == "claimed:web:13"
+        files = await fusion.journal.read(
+            lambda db: db.execute("select file from event where text = ?", (LIE,)).fetchall()
+        )
+        assert [row[0] for row in files] == [None]
+
+
+async def test_an_ingest_says_what_it_keeps_apart_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = tmp_path / "home"
+    files = [
+        talk(tmp_path / "mine" / "chat.jsonl"),
+        rows(tmp_path / "mine" / "more.jsonl", {"text": LIE, "document": "chat", "position": 9}),
+    ]
+    async with opened(home) as (_, client):
+        summary = await ingest(files, ADA, nullcontext(client), quiet=True, home=home)
+    render.ingested(summary)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"kept apart: chat:9: its source is kept as 'claimed:jsonl:{files[1]}'" in printed
+    assert "put the parts of one conversation into one file" in printed
+    assert "changed:" not in printed
 
 
 def test_every_agent_whose_sessions_are_read_is_a_reader() -> None:

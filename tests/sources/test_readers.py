@@ -280,6 +280,7 @@ def test_a_line_of_jsonl_says_everything_a_memory_has(notes: Path):
             valid_from=datetime(2026, 2, 1, tzinfo=UTC),
             valid_to=datetime(2026, 3, 1, tzinfo=UTC),
             supersedes="m1z",
+            file=str(notes.resolve() / "a.jsonl"),
         )
     ]
 

@@ -49,8 +49,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "supersedes": maybe,
     "derived_from": st.lists(names, max_size=3).map(tuple),
     "stated": st.just(()),
+    "file": st.none(),
 }
-"""by field of an event, how a store changes it; only the journal stores ``stated``"""
+"""by field of an event, how a store changes it; only the journal stores ``stated`` and ``file``"""
 
 events = st.builds(Event, **VALUES)
 

@@ -57,7 +57,7 @@ def new_batch() -> str:
 
 
 class Skipped(TypedDict):
-    """Memories that were not stored for one reason; ``first`` is the place of the first."""
+    """Memories that were not stored, or are kept apart, for one reason; ``first`` is the place of the first."""
 
     reason: str
     count: int
@@ -84,6 +84,8 @@ class Summary(TypedDict):
     """memories whose text was changed: something was masked, replaced or left out"""
     split: int
     """texts that were too long for one memory and are stored in pieces"""
+    apart: list[Skipped]
+    """new memories that are kept apart from the conversation or file that they name"""
     not_read: dict[str, int]
     """files in these folders that are not read, by extension"""
     batch: str | None
@@ -105,21 +107,24 @@ class Tally:
         self.retired: int | None = None
         self.became: Counter[str] = Counter()
         self._skipped: dict[str, Skipped] = {}
+        self._apart: dict[str, Skipped] = {}
 
     def split_up(self, memory: NewMemory) -> None:
         """Counts a text that was too long for one memory."""
         self.split += 1
 
     def skip(self, where: str, reason: str) -> None:
-        row = self._skipped.setdefault(reason, {"reason": reason, "count": 0, "first": where})
-        row["count"] += 1
+        _count(self._skipped, where, reason)
 
     def take(self, memory: NewMemory, row: Mapping[str, Any]) -> None:
         """Counts the gateway's answer for one memory."""
         self.became[row["status"]] += 1
         self.became["redacted"] += row["redacted"]
         self.last = place_of(memory)
-        self.changed += row["status"] in ADDED and bool(row.get("reason"))
+        if row["status"] in ADDED and row.get("claimed"):
+            _count(self._apart, place_of(memory), row["reason"])
+        elif row["status"] in ADDED:
+            self.changed += bool(row.get("reason"))
         if row["status"] == "blocked":
             self.skip(place_of(memory), "forgotten before; `fusion remember` brings it back")
         elif row["status"] in ("skipped", "refused"):
@@ -132,12 +137,13 @@ class Tally:
             "superseded": self.became["superseded"],
             "duplicates": self.became["duplicate"] + self.known,
             "redacted": self.became["redacted"],
-            "skipped": sorted(self._skipped.values(), key=lambda row: -row["count"]),
+            "skipped": _most_first(self._skipped),
             "retired": self.retired,
             "settled": settled,
             "dry_run": dry_run,
             "changed": self.changed,
             "split": self.split,
+            "apart": _most_first(self._apart),
             "not_read": dict(self.not_read.most_common()),
             "batch": self.batch if self.added else None,
         }
@@ -146,6 +152,14 @@ class Tally:
     def added(self) -> int:
         """How many memories are new."""
         return sum(self.became[status] for status in ADDED)
+
+
+def _count(rows: dict[str, Skipped], where: str, reason: str) -> None:
+    rows.setdefault(reason, {"reason": reason, "count": 0, "first": where})["count"] += 1
+
+
+def _most_first(rows: Mapping[str, Skipped]) -> list[Skipped]:
+    return sorted(rows.values(), key=lambda row: -row["count"])
 
 
 async def ingest(

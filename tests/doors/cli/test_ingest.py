@@ -240,6 +240,7 @@ audiences = st.sampled_from(("private", "group"))
         revision=st.text("abc0", max_size=9),
         origin=st.sampled_from(("owner", "agent", "tool", "import", "system")),
         supersedes=names,
+        file=names,
     )
 )
 def test_a_memory_survives_the_wire(memory: NewMemory) -> None:

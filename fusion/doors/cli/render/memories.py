@@ -88,9 +88,10 @@ def ingested(summary: Summary) -> None:
         if summary["changed"]:
             parts.append(f"{summary['changed']} changed: something was masked or left out")
         say(", ".join(parts) + ".")
-    for row in summary["skipped"]:
-        more = f" and {row['count'] - 1} more" if row["count"] > 1 else ""
-        say(f"skipped: {row['first']}{more}: {row['reason']}")
+    for done, rows in (("skipped", summary["skipped"]), ("kept apart", summary["apart"])):
+        for row in rows:
+            more = f" and {row['count'] - 1} more" if row["count"] > 1 else ""
+            say(f"{done}: {row['first']}{more}: {row['reason']}")
     if summary["not_read"]:
         say(f"Not read: {first_few(kinds(summary['not_read']))}.")
     if not summary["settled"] and not summary["dry_run"]:
