@@ -8,7 +8,7 @@ import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import require_words, say_if_empty, say_if_expanded
-from fusion.doors.cli.options import AsOf, Budget, MaxResults, Project, TimeoutMs, Verbose
+from fusion.doors.cli.options import AsOf, Budget, MaxResults, Project, TimeoutMs
 
 
 @command()
@@ -23,7 +23,7 @@ async def fuse(
     backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend. Repeatable.")] = None,
     recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or a recipe of your own.")] = None,
     timeout_ms: TimeoutMs = None,
-    verbose: Verbose = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the reasons, too.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Like -v, with what was left out and why.")] = False,
     target: Target,
 ) -> None:
@@ -61,7 +61,7 @@ async def search(
         list[str], typer.Argument(metavar="QUERY...", help="The words to look for; quotes are not needed.")
     ],
     limit: Annotated[int, typer.Option(min=1, max=100, help="Number of hits.")] = 10,
-    verbose: Verbose = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the backend's own ids, too.")] = False,
     owner: Owner,
     target: Target,
 ) -> None:

@@ -312,10 +312,10 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             yield Finding(name, "fail" if failed else "warn", row["detail"], _fix_of(row["detail"]))
         elif row["breaker"] != "closed":
             wait = f"asked again in {row['wait_s']:.0f} s" if row["wait_s"] else "being asked again now"
-            detail, fix = _told(row["detail"] or "no reason known")
+            detail, fix = _split_fix(row["detail"] or "no reason known")
             yield Finding(name, "warn", f"left alone after failures: {detail}; {wait}", fix or "wait")
         elif row["detail"] and not row["reason"]:  # otherwise it is reported below, with its backlog
-            yield Finding(name, "warn", *_told(row["detail"]))
+            yield Finding(name, "warn", *_split_fix(row["detail"]))
         elif not row["degraded"]:
             yield ok(name, detail)
         yield from late_deliveries(name, row["backlog"], row)
@@ -323,12 +323,12 @@ def _backends(status: wire.Status) -> Iterator[Finding]:
             detail = f"{counted(row['vectors_pending'], 'vector is')} still to come; words are found meanwhile"
             yield Finding(name, "warn", detail, "wait; fusion status shows its progress")
         for note in row["notes"]:
-            yield Finding(name, "warn", *_told(note))
+            yield Finding(name, "warn", *_split_fix(note))
     for note in status["notes"]:
         yield Finding("server", "warn", note, _fix_of(note))
 
 
-def _told(note: str) -> tuple[str, str]:
+def _split_fix(note: str) -> tuple[str, str]:
     """A note of a backend, and its fix, which follows "Fix:" at the end."""
     detail, _, fix = note.partition("Fix: ")
     return detail.rstrip(" .;"), fix.rstrip(".")

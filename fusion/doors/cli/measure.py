@@ -18,7 +18,7 @@ async def compare(
     *,
     question: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUESTION]...", help="The question, without quotes; or give --queries."),
+        typer.Argument(metavar="QUESTION", help="The question, without quotes; or give --queries."),
     ] = None,
     a: Annotated[
         str, typer.Option("--a", metavar="ARM", help="all, default, seed003@markdown+cortex, @markdown, -mem0, …")
@@ -75,7 +75,7 @@ async def feedback(
     owner: Owner,
     target: Target,
 ) -> None:
-    """Say which memories of an answer helped, or export that.
+    """Say which memories of an answer helped, or export all feedback.
 
     New feedback on a receipt replaces the old; feedback without refs removes it.
     `fusion tune --learner` learns from the export.

@@ -24,4 +24,3 @@ MaxResults = Annotated[int | None, typer.Option(help="The most excerpts in a blo
 TimeoutMs = Annotated[int | None, typer.Option(help="Time for the whole request, in milliseconds.")]
 Cursor = Annotated[str | None, typer.Option(help="Next page: the cursor that the last page printed.")]
 PageSize = Annotated[int, typer.Option("--limit", min=1, max=100, help="Number of memories on a page.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the reasons, too.")]

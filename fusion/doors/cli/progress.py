@@ -110,10 +110,10 @@ class Lines:
         if now - self._said < LINE_S:
             return
         self._said, took = now, now - self._began
-        left = f", about {_spelt(took * (self._total - self._done) / self._done)} left" if self._done else ""
-        self._say(f"{self._title}: {self._done:,} of {self._total:,} after {_spelt(took)}{left}")
+        left = f", about {_minutes(took * (self._total - self._done) / self._done)} left" if self._done else ""
+        self._say(f"{self._title}: {self._done:,} of {self._total:,} after {_minutes(took)}{left}")
 
 
-def _spelt(seconds: float) -> str:
+def _minutes(seconds: float) -> str:
     """Minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

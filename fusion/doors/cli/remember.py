@@ -157,7 +157,7 @@ async def follow(paths: list[Path], scope: Scope, target: Target, limits: Limits
 async def forget(
     *,
     refs: Annotated[
-        list[str] | None, typer.Argument(metavar="[REF]...", help="Refs of memories, as a block cites them: m1z.")
+        list[str] | None, typer.Argument(metavar="REF", help="Refs of memories, as a block cites them: m1z.")
     ] = None,
     query: Annotated[str | None, typer.Option(help="Forget what this finds: the best 20 memories at most.")] = None,
     source: Annotated[str | None, typer.Option(help="Only from this source: a file, or as it was sent.")] = None,
@@ -189,7 +189,7 @@ async def forget(
 @command()
 async def undo(
     *,
-    batch: Annotated[str | None, typer.Argument(metavar="[ID]", help="The ID that `fusion ingest` printed.")] = None,
+    batch: Annotated[str | None, typer.Argument(metavar="ID", help="The ID that `fusion ingest` printed.")] = None,
     last: Annotated[bool, typer.Option("--last", help="The last ingest.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -150,15 +150,25 @@ class Gate:
         self._places = asyncio.Semaphore(rules.max_in_flight)
         self._queued_of: Counter[str] = Counter()
         self._in_flight_of: Counter[str] = Counter()
-        self.queued = 0
-        self.in_flight = 0
-        """requests that a route is working on"""
-        self.waiting = 0
-        """requests that wait without a place"""
+        """requests that a route is working on, by tenant"""
+        self._waiting_of: Counter[str] = Counter()
+        """requests that wait without a place, by tenant"""
         self._last_active = time.monotonic()
         self.draining = False
         """whether the server is about to stop: `/readyz` reports it, and requests are still served"""
         self._wait_limits: set[asyncio.Timeout] = set()
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight_of.total()
+
+    @property
+    def queued(self) -> int:
+        return self._queued_of.total()
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting_of.total()
 
     def drain(self) -> None:
         """Report not ready, close each connection after its next reply, and end the requests that only wait."""
@@ -231,17 +241,8 @@ class Gate:
             self._check_body(scope["method"], head)
             if scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._read(receive)
-            if scope["path"] in self._probes:
+            async with self._place_for(scope):
                 await self._app(scope, receive, send_with_headers)
-                return
-            if scope["path"] in WAITING:
-                await self._serve_waiting(scope, receive, send_with_headers)
-                return
-            await self._take_place(scope["tenant"])
-            try:
-                await self._app(scope, receive, send_with_headers)
-            finally:
-                self._leave_place(scope["tenant"])
         except Refused as refused:
             await refused.reply(scope, receive, send_with_headers)
         except asyncio.CancelledError:
@@ -330,43 +331,40 @@ class Gate:
         error = TooLarge(f"The body may have {limit} bytes at most. Send less, or in several requests.")
         return Refused(error, **({"connection": "close"} if hang_up else {}))
 
-    async def _take_place(self, tenant: str) -> None:
-        """Take a place among the requests in flight, or wait in the queue for one. Raises Refused when it is full."""
-        if self._places.locked():
-            if self.queued >= self.rules.max_queued:
-                raise Refused(Overloaded("Too many requests at once. Try again in a second."))
-            self.queued += 1
-            self._queued_of[tenant] += 1
-            try:
-                async with asyncio.timeout(self.rules.queued_s):
-                    await self._places.acquire()
-            except TimeoutError:
-                late = f"No place was free within {self.rules.queued_s:g} s. Try again in a second."
-                raise Refused(Overloaded(late)) from None
-            finally:
-                self.queued -= 1
-                self._queued_of[tenant] -= 1
-        else:
-            await self._places.acquire()
-        self.in_flight += 1
-        self._in_flight_of[tenant] += 1
-
-    async def _serve_waiting(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that only waits, without a place."""
-        if self.waiting >= self.rules.max_in_flight:
+    @asynccontextmanager
+    async def _place_for(self, scope: Scope) -> AsyncIterator[None]:
+        """A place among the requests in flight; probes need none, and requests that only wait are counted apart."""
+        if scope["path"] in self._probes:
+            yield
+            return
+        waits = scope["path"] in WAITING
+        if waits and self.waiting >= self.rules.max_in_flight:
             raise Refused(Overloaded("Too many are waiting already. Try again in a second."))
-        self.waiting += 1
+        if not waits:
+            await self._queue(scope["tenant"])
+        working = self._waiting_of if waits else self._in_flight_of
+        working[scope["tenant"]] += 1
         try:
-            await self._app(scope, receive, send)
+            yield
         finally:
-            self.waiting -= 1
+            working[scope["tenant"]] -= 1
             self._last_active = time.monotonic()
+            if not waits:
+                self._places.release()
 
-    def _leave_place(self, tenant: str) -> None:
-        self.in_flight -= 1
-        self._in_flight_of[tenant] -= 1
-        self._last_active = time.monotonic()
-        self._places.release()
+    async def _queue(self, tenant: str) -> None:
+        """Take a place, or wait in the queue for one. Raises Refused when it is full."""
+        if self._places.locked() and self.queued >= self.rules.max_queued:
+            raise Refused(Overloaded("Too many requests at once. Try again in a second."))
+        self._queued_of[tenant] += 1
+        try:
+            async with asyncio.timeout(self.rules.queued_s):
+                await self._places.acquire()
+        except TimeoutError:
+            late = f"No place was free within {self.rules.queued_s:g} s. Try again in a second."
+            raise Refused(Overloaded(late)) from None
+        finally:
+            self._queued_of[tenant] -= 1
 
 
 def _key(head: Mapping[bytes, bytes], *, compat: bool) -> bytes:

@@ -139,10 +139,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._scheduler = ParseScheduler.of(self.loop)
         self._unparsed = bytearray()
         self.flow = self._flow = _Flow(transport)
-        most, self.limit_concurrency = (
-            self.limit_concurrency,
-            None,
-        )  # uvicorn would count requests too, with a reply that says less
+        # uvicorn would count requests too, with a reply that says less.
+        most, self.limit_concurrency = self.limit_concurrency, None
         self._surplus = most is not None and len(self.connections) > most
         self._close_after(SURPLUS_TIMEOUT_S if self._surplus else self.headers_timeout_s)
 
@@ -216,9 +214,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes += len(name) + len(value)
         if self._header_count > MAX_HEADERS or self._head_bytes > MAX_HEAD_BYTES:
             self._over(431)
-        if (
-            not self._head_is_read
-        ):  # trailers must not count as headers: they come after the request has been authorized
+        # Trailers must not count as headers: they come after the request has been authorized.
+        if not self._head_is_read:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

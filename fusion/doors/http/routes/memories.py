@@ -43,9 +43,8 @@ _REPLAYED = {
     responses={
         200: {"headers": _REPLAYED},
         201: {"description": "Stored", "model": wire.RememberReply, "headers": _REPLAYED},
-        **problems(
-            404, 409, 507
-        ),  # 404: what a memory supersedes is not there; 409: the key's first request still runs
+        # 404: what a memory supersedes is not there; 409: the key's first request still runs
+        **problems(404, 409, 507),
     },
 )
 async def remember(
