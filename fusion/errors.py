@@ -1,32 +1,6 @@
 """The errors that the gateway raises deliberately.
 
-FusionError
-├── SettingsError            the configuration is wrong; names the line and the correction
-│   └── PackageMissing       an optional package is not installed; gives the command that installs it
-├── HomeNotAllowed           the user has not allowed this home; gives the reason and the command that allows it
-├── HomeLocked               another process uses this home; names it
-├── HomeGone                 the home or its journal was deleted, moved or replaced   (HTTP 503)
-├── ServerUnreachable        no gateway answers the client; gives the address and the end of the server's log
-├── BadInput                 the caller's request is wrong; names the correction      (HTTP 422)
-│   ├── TooLarge             the request exceeds a limit                              (HTTP 413)
-│   ├── KeyReused            an Idempotency-Key was sent again with another body      (HTTP 422)
-│   └── KeyInUse             the key's first request is under way; retry_after_s      (HTTP 409)
-├── NotFound                 no such memory or receipt, or not in this scope          (HTTP 404)
-├── Overloaded               too many requests at once; retry_after_s                 (HTTP 503)
-├── NobodyAnswered           every backend failed; carries coverage                   (HTTP 503)
-├── StoreFull                no space left; nothing was written in part               (HTTP 507)
-├── StoreBusy                another writer has locked the store; retry_after_s       (HTTP 503)
-├── StoreDamaged             a file of the home is corrupt, or newer than this program
-├── ReplayGap                a recording lacks an answer that a replay needs
-├── ModelMissing             a model is not installed, is not the pinned one, or has no key
-└── BackendError             one backend failed: shown in the receipt, not raised by `Gateway.fuse`
-    ├── BackendUnreachable   connection refused or reset, no route, no such host
-    ├── BackendTimeout       no answer within the deadline
-    ├── InvalidAnswer        the answer does not have the expected format
-    ├── HttpStatus           the answer has an error status
-    ├── StillThere           a deleted memory is still returned
-    ├── Unauthorized         the credential is not accepted
-    └── RateLimited          the server asks for a pause; retry_after_s
+Each class says when it is raised; `fusion.problem` has its HTTP status.
 """
 
 from __future__ import annotations
@@ -38,56 +12,60 @@ class FusionError(Exception):
     """Base class. ``str(error)`` is written for users: it names the fault and the fix."""
 
 
+class RetryLater(FusionError):
+    """Base class of errors that pass; the same request may succeed after ``retry_after_s``."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class SettingsError(FusionError):
-    pass
+    """The configuration is wrong; names the line and the correction."""
 
 
 class PackageMissing(SettingsError):
-    pass
+    """An optional package is not installed; gives the command that installs it."""
 
 
 class HomeNotAllowed(FusionError):
-    pass
+    """The user has not allowed this home; gives the reason and the command that allows it."""
 
 
 class HomeLocked(FusionError):
-    pass
+    """Another process uses this home; names it."""
 
 
 class HomeGone(FusionError):
-    pass
+    """The home or its journal was deleted, moved or replaced."""
 
 
 class ServerUnreachable(FusionError):
-    pass
+    """No gateway answers the client; gives the address and the end of the server's log."""
 
 
 class BadInput(FusionError):
-    pass
+    """The caller's request is wrong; names the correction."""
 
 
 class TooLarge(BadInput):
-    pass
+    """The request exceeds a limit."""
 
 
 class KeyReused(BadInput):
-    pass
+    """An Idempotency-Key was sent again with another body."""
 
 
-class KeyInUse(BadInput):
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+class KeyInUse(RetryLater, BadInput):
+    """The key's first request is under way."""
 
 
 class NotFound(FusionError):
-    pass
+    """No such memory or receipt, or not in this scope."""
 
 
-class Overloaded(FusionError):
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+class Overloaded(RetryLater):
+    """Too many requests at once."""
 
 
 class NobodyAnswered(FusionError):
@@ -100,44 +78,44 @@ class NobodyAnswered(FusionError):
 
 
 class StoreFull(FusionError):
-    pass
+    """No space left; nothing was written in part."""
 
 
-class StoreBusy(FusionError):
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+class StoreBusy(RetryLater):
+    """Another writer has locked the store."""
 
 
 class StoreDamaged(FusionError):
-    pass
+    """A file of the home is corrupt, or newer than this program."""
 
 
 class ReplayGap(FusionError):
-    pass
+    """A recording lacks an answer that a replay needs."""
 
 
 class ModelMissing(FusionError):
-    pass
+    """A model is not installed, is not the pinned one, or has no key."""
 
 
 class BackendError(FusionError):
-    pass
+    """One backend failed: shown in the receipt, not raised by `Gateway.fuse`."""
 
 
 class BackendUnreachable(BackendError):
-    pass
+    """Connection refused or reset, no route, no such host."""
 
 
 class BackendTimeout(BackendError):
-    pass
+    """No answer within the deadline."""
 
 
 class InvalidAnswer(BackendError):
-    pass
+    """The answer does not have the expected format."""
 
 
 class HttpStatus(BackendError):
+    """The answer has an error status."""
+
     def __init__(self, message: str, status: int, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -145,14 +123,16 @@ class HttpStatus(BackendError):
 
 
 class StillThere(BackendError):
-    pass
+    """A deleted memory is still returned."""
 
 
 class Unauthorized(BackendError):
-    pass
+    """The credential is not accepted."""
 
 
 class RateLimited(BackendError):
+    """The server asks for a pause."""
+
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s

@@ -81,7 +81,7 @@ def error_of(problem: Mapping[str, Any], status: int) -> errors.FusionError:
         return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **given)
     if issubclass(kind, errors.HttpStatus):
         return kind(detail, status, **given)
-    if issubclass(kind, errors.Overloaded | errors.StoreBusy | errors.KeyInUse | errors.RateLimited):
+    if issubclass(kind, errors.RetryLater | errors.RateLimited):
         return kind(detail, **given)
     return kind(detail)
 

@@ -7,12 +7,10 @@ ingested is kept, so that a Ctrl-C at any moment leaves a working home or none.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
 import shutil
 import sys
-import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +33,7 @@ from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
 from fusion.settings import Chosen, Settings, load, new_file, toml_text
 from fusion.sources.files import Limits
+from fusion.store.private_files import sync, write_atomically
 from fusion.trust import make_home, require, rerecord
 
 if TYPE_CHECKING:
@@ -254,23 +253,13 @@ def _write(asking: Asking, text: str) -> None:
     """Writes the settings whole or not at all, keeps an earlier file next to them, and stops a running server."""
     config = asking.config
     make_home(asking.home)
-    descriptor, name = tempfile.mkstemp(dir=asking.home, prefix=".fusion-", suffix=".toml")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if config.exists():
-            backup = config.with_name(f"fusion.toml.{time.strftime('%Y%m%dT%H%M%S')}.bak")
-            earlier = config.read_bytes()
-            backup.touch(mode=0o600)  # it may hold keys, as the file itself
-            backup.write_bytes(earlier)
-            _say(asking, f"The earlier settings are kept in {backup}")
-        Path(name).replace(config)
-        rerecord(asking.home)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    if config.exists():
+        backup = config.with_name(f"fusion.toml.{time.strftime('%Y%m%dT%H%M%S')}.bak")
+        write_atomically(backup, config.read_bytes())
+        _say(asking, f"The earlier settings are kept in {backup}")
+    write_atomically(config, text.encode())
+    sync(config)
+    rerecord(asking.home)
     _say(asking, f"Wrote {config}")
     if (stopped := stop_server(asking.home)) is not None:
         _say(
