@@ -35,6 +35,9 @@ Values = Mapping[str, object]
 CONNECTIONS = 64
 """as many as searches of one backend at once"""
 
+PLAN_S = 30.0
+"""for a query that was cut off, once more"""
+
 PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
 """before a transient failure is tried again: doubled up to a second, ± 50 % so that two writers do not meet"""
 
@@ -56,6 +59,7 @@ class Bolt:
         self._driver: AsyncDriver | None = None
         self._session: dict[str, Any] = {}
         self._closed = False
+        self._planning: asyncio.Task[Any] | None = None
 
     async def read(self, statement: str, values: Values, deadline_s: float) -> list[Row]:
         """The rows of one query, in a read transaction."""
@@ -64,6 +68,21 @@ class Bolt:
     async def reading(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
         """Several queries that see one state. ``work`` may be repeated from its start."""
         return await self._managed(work, deadline_s, write=False)
+
+    async def reading_once_more(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
+        """As ``reading``; work that is cut off runs once more in the background.
+
+        A cold Neo4j takes longer to plan a query than a question has, and discards the plan when it is cut off. So the
+        next question finds the plans cached, and reports any failure.
+        """
+        try:
+            return await self.reading(work, deadline_s)
+        except (BackendTimeout, asyncio.CancelledError):
+            # One at a time, so that cancelled queries do not pile up on a database that hangs.
+            if not self._closed and (self._planning is None or self._planning.done()):
+                self._planning = asyncio.create_task(self.reading(work, PLAN_S), name="plan")
+                self._planning.add_done_callback(lambda task: task.cancelled() or task.exception())
+            raise
 
     async def write(self, statement: str, values: Values, deadline_s: float) -> list[Row]:
         """The rows of one statement that writes; durable when it returns."""
@@ -115,6 +134,9 @@ class Bolt:
 
     async def close(self) -> None:
         self._closed = True
+        if self._planning is not None:
+            self._planning.cancel()
+            await asyncio.gather(self._planning, return_exceptions=True)
         driver, self._driver = self._driver, None
         if driver is not None:
             await driver.close()

@@ -12,9 +12,7 @@ cancelled query runs once more in the background, and the next one finds the pla
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -26,10 +24,9 @@ from adapters.cortex.bolt_vectors import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.bolt_walk import BoltWalk
 from adapters.cortex.conflict import restored
 from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
-from adapters.cortex.rows import REINFORCEMENT
+from adapters.cortex.rows import REINFORCEMENT, memory_in
 from adapters.graph.options import WalkOptions
 from fusion.contract import Embedder, Hit, Scope
-from fusion.errors import FusionError
 from fusion.store.rows import microseconds, storable
 
 if TYPE_CHECKING:
@@ -50,8 +47,6 @@ class BoltGraph:
         self._bolt, self._walking = bolt, walking
         self.index = Vectors(bolt, embedder)
         self._defining: asyncio.Task[None] | None = None
-        self._planning: asyncio.Task[None] | None = None
-        self._closed = False
 
     @property
     def embedder(self) -> Embedder | None:
@@ -96,14 +91,12 @@ class BoltGraph:
     async def delete(self, ids: Sequence[str]) -> frozenset[str]:
         async def delete(run: Run) -> frozenset[str]:
             chosen = {"ids": list(ids)}
-            removed = [cypher.memory_of(row) for row in await run(cypher.GET, chosen)]
+            removed = [memory_in(row) for row in await run(cypher.GET, chosen)]
             gone = frozenset(memory.id for memory in removed)
             await run(cypher.RECONCILE, chosen)
             if groups := {m.state.conflict_group for m in removed if m.state.conflict_group is not None}:
-                left = [cypher.memory_of(row) for row in await run(cypher.DISPUTED, {"groups": list(groups)})]
-                changes = restored(removed, left)
-                fields = [{"id": id_, "fields": cypher.changed(change)} for id_, change in changes.items()]
-                await run(cypher.ALTER, {"rows": fields})
+                left = [memory_in(row) for row in await run(cypher.DISPUTED, {"groups": list(groups)})]
+                await run(cypher.ALTER, {"rows": _changed(restored(removed, left))})
             await run(cypher.RELEASE, chosen)
             await run(cypher.UNRELATE, chosen)
             touched = [row["id"] for row in await run(cypher.UNMENTION, chosen)]
@@ -120,13 +113,13 @@ class BoltGraph:
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         rows = await self._rows(cypher.GET, {"ids": list(ids)}) if ids else []
-        return {row["event_id"]: cypher.memory_of(row) for row in rows}
+        return {row["event_id"]: memory_in(row) for row in rows}
 
     async def visible(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
         condition, values = cypher.visible(view)
         statement = f"MATCH (m:Memory) WHERE m.event_id IN $ids WITH m {condition} RETURN {cypher.WHOLE}"
         rows = await self._rows(statement, {**values, "ids": list(ids)}) if ids else []
-        return {row["event_id"]: cypher.memory_of(row) for row in rows}
+        return {row["event_id"]: memory_in(row) for row in rows}
 
     async def versions(self, id: str) -> Sequence[Memory]:
         async def look(run: Run) -> list[Row]:
@@ -138,7 +131,7 @@ class BoltGraph:
                 ends = {row["id"] for rows in around for row in rows} - chain
             return await run(cypher.GET, {"ids": sorted(chain)})
 
-        return sorted((cypher.memory_of(row) for row in await self._read(look)), key=_when)
+        return sorted((memory_in(row) for row in await self._read(look)), key=_when)
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
         condition, values = ("true", {}) if scope is None else cypher.admitted(scope)
@@ -147,7 +140,7 @@ class BoltGraph:
             f"RETURN {cypher.WHOLE} ORDER BY event_id LIMIT $limit"
         )
         rows = await self._rows(statement, {**values, "after": after, "limit": limit})
-        return [cypher.memory_of(row) for row in rows]
+        return [memory_in(row) for row in rows]
 
     async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
         condition, values = cypher.admitted(scope)
@@ -156,7 +149,7 @@ class BoltGraph:
             f"RETURN {cypher.WHOLE} ORDER BY event_id LIMIT $limit"
         )
         rows = await self._rows(statement, {**values, "part": storable(part), "limit": limit})
-        return [cypher.memory_of(row) for row in rows]
+        return [memory_in(row) for row in rows]
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Matches:
         dialect, words, index = self._bolt.dialect, searchable(text), self.index.of
@@ -208,17 +201,10 @@ class BoltGraph:
         return [EntitySummary(row["name"], row["type"], row["mentions"]) for row in rows]
 
     async def stats(self) -> StoreStats:
-        rows = await self._rows(cypher.COUNT, {})
-        kinds: defaultdict[str, int] = defaultdict(int)
-        lifetimes: defaultdict[str, int] = defaultdict(int)
-        for row in rows:
-            kinds[row["kind"]] += row["n"]
-            lifetimes[row["lifetime"]] += row["n"]
-        items = sum(kinds.values())
+        ((items,),) = [row.values() for row in await self._rows(cypher.COUNT, {})]
         pending = len(self.index.pending)
         vectors = items - pending if self.index.of else 0
-        faults = () if self.index.fault is None else (self.index.fault,)
-        return StoreStats(items, vectors, pending, faults, dict(kinds), dict(sorted(lifetimes.items())))
+        return StoreStats(items, vectors, pending, () if self.index.fault is None else (self.index.fault,))
 
     async def count(self) -> int | None:
         """Unknown: other programs may write to the same database."""
@@ -234,12 +220,9 @@ class BoltGraph:
         await self.index.settle()
 
     async def close(self) -> None:
-        self._closed = True
-        for task in (self._planning, self._defining):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, FusionError):
-                    await task
+        if self._defining is not None:
+            self._defining.cancel()
+            await asyncio.gather(self._defining, return_exceptions=True)
         await self.index.close()
         await self._bolt.close()
 
@@ -251,18 +234,7 @@ class BoltGraph:
 
     async def _read(self, work: Callable[[Run], Awaitable[T]]) -> T:
         await self._ready()
-        try:
-            return await self._bolt.reading(work, READ_S)
-        except asyncio.CancelledError:
-            # One at a time, so that cancelled queries do not pile up on a database that hangs.
-            if not self._closed and (self._planning is None or self._planning.done()):
-                self._planning = asyncio.create_task(self._plan(work), name="plan")
-            raise
-
-    async def _plan(self, work: Callable[[Run], Awaitable[object]]) -> None:
-        """Run a cancelled query again so that the database caches its plans; the next query reports any failure."""
-        with contextlib.suppress(FusionError):
-            await self._bolt.reading(work, READ_S)
+        return await self._bolt.reading_once_more(work, READ_S)
 
     async def _rows(self, statement: str, values: Mapping[str, object]) -> list[Row]:
         return await self._read(lambda run: run(statement, values))
@@ -318,10 +290,10 @@ async def _search_visible(
 async def _neighbours(run: Run, here: Row | None, scope: Scope, span: int) -> list[Memory]:
     if here is None or here["document"] is None or here["tenant"] != scope.tenant:
         return []
-    own = cypher.memory_of(here).event.scope
+    own = memory_in(here).event.scope
     near: list[Memory] = []
     for before in (True, False):
         statement, values = cypher.neighbours(here, own, before=before)
-        rows = [cypher.memory_of(row) for row in await run(statement, {**values, "span": span})]
+        rows = [memory_in(row) for row in await run(statement, {**values, "span": span})]
         near += reversed(rows) if before else rows
     return near

@@ -16,11 +16,10 @@ from json import dumps
 from typing import Any
 
 from adapters.bolt.dialects import Schema, TextIndex, VectorIndex, indexable
-from adapters.bolt.driver import Row
 from adapters.cortex.key_phrases import PHRASE, concepts
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
-from adapters.cortex.rows import FIELDS, columns, memory_in
+from adapters.cortex.rows import FIELDS, columns
 from adapters.graph.names import key
 from adapters.graph.store import is_edge, mentioned
 from fusion.contract import DIMENSIONS, Embedder, Entity, Scope
@@ -91,10 +90,6 @@ def changed(change: Change) -> dict[str, object]:
 _COLUMNS = (*EVENT_NAMES, "extraction", *FIELDS)
 WHOLE = ", ".join(f"m.{name} AS {name}" for name in _COLUMNS)
 """returns all properties of ``m`` but its vectors"""
-
-
-def memory_of(row: Row) -> Memory:
-    return memory_in(row)
 
 
 def admitted(scope: Scope) -> tuple[str, dict[str, object]]:
@@ -198,7 +193,7 @@ OLDER = f"""
 MATCH (s:Memory) WHERE s.event_id IN $ids AND s.supersedes_key IS NOT NULL
 MATCH (m:Memory) WHERE {SUPERSEDES} RETURN DISTINCT m.event_id AS id
 """
-COUNT = "MATCH (m:Memory) RETURN m.kind AS kind, m.lifetime AS lifetime, count(m) AS n ORDER BY kind, lifetime"
+COUNT = "MATCH (m:Memory) RETURN count(m) AS n"
 
 
 def _mentioned_by(memory: Memory) -> dict[str, Entity]:

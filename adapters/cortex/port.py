@@ -169,8 +169,6 @@ class StoreStats:
     vectors: int = 0
     vectors_pending: int = 0
     faults: tuple[str, ...] = ()
-    by_kind: Mapping[str, int] = field(default_factory=dict)
-    by_lifetime: Mapping[str, int] = field(default_factory=dict)
 
 
 class Graph(Protocol):

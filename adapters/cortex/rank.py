@@ -16,6 +16,7 @@ from math import exp, log, log2
 from operator import itemgetter
 
 from adapters.cortex.port import UNSTATED, Lifetime, Link, Matches, Memory
+from adapters.index.merge import fused_keys
 from adapters.options import build, number
 from fusion.contract import Kind
 from fusion.errors import SettingsError
@@ -251,8 +252,7 @@ def graph_proximity(hops: int | None, share: float = 1.0) -> float:
 
 def fused(found: Matches) -> list[str]:
     """Both lists fused by reciprocal rank, 1/(60 + rank) with ranks from 1; ties by id."""
-    scores = rank_fusion(ranked(id_ for id_, _ in one) for one in (found.words, found.vectors))
-    return sorted(scores, key=lambda id_: (-scores[id_], id_))
+    return fused_keys(found.words, found.vectors)
 
 
 def merged(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from functools import lru_cache
 from json import dumps, loads
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
-from adapters.cortex.port import Change, Lifetime, Memory, State
+from adapters.cortex.port import Change, Memory, State
 from adapters.cortex.records import extraction_of
 from fusion.store.rows import Fields, event_of, microseconds, storable, time_of
 
@@ -42,36 +41,8 @@ _FIELDS = itemgetter(*FIELDS)
 
 
 @lru_cache(1024)
-def state_of(
-    lifetime: Lifetime,
-    confidence: float,
-    tags: str,
-    access_count: int,
-    last_accessed: int | None,
-    reinforced_count: int,
-    reinforced_at: int | None,
-    conflict_group: str | None,
-    conflict_status: Literal["active", "resolved"] | None,
-    contradicts: str | None,
-    merged_into: str | None,
-    ended_at: int | None,
-) -> State:
+def state_of(*values: Any) -> State:
     """The `State` of the stored values of ``FIELDS``. Cached: most memories share the same unchanged state."""
-    return State(
-        lifetime,
-        confidence,
-        () if tags == "[]" else tuple(loads(tags)),
-        access_count,
-        _time(last_accessed),
-        reinforced_count,
-        _time(reinforced_at),
-        conflict_group,
-        conflict_status,
-        contradicts,
-        merged_into,
-        _time(ended_at),
-    )
-
-
-def _time(since_1970: int | None) -> datetime | None:
-    return None if since_1970 is None else time_of(since_1970)
+    fields = dict(zip(FIELDS, values, strict=True))
+    fields["tags"] = tuple(loads(fields["tags"]))
+    return State(**fields | {name: time_of(fields[name]) for name in _TIMES if fields[name] is not None})

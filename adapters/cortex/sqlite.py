@@ -298,14 +298,8 @@ class SqliteGraph(GraphStore):
         return await self._database.read(look)
 
     async def stats(self) -> StoreStats:
-        def look(db: Connection) -> tuple[dict[str, int], dict[str, int]]:
-            kinds = db.execute("select kind, count(*) from memory group by kind order by kind")
-            lifetimes = db.execute("select lifetime, count(*) from memory group by lifetime order by lifetime")
-            return dict(kinds.fetchall()), dict(lifetimes.fetchall())
-
-        kinds, lifetimes = await self._database.read(look)
         index = self._index
-        return StoreStats(sum(kinds.values()), index.vectors, index.pending, index.faults, kinds, lifetimes)
+        return StoreStats(await self.count(), index.vectors, index.pending, index.faults)
 
 
 def _own_columns(memory: Memory) -> dict[str, object]:

@@ -105,7 +105,7 @@ class GraphStore:
             raise
         return database, index
 
-    async def count(self) -> int | None:
+    async def count(self) -> int:
         return await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
 
     async def check(self) -> str | None:
@@ -269,18 +269,8 @@ def _insert_with(names: tuple[str, ...]) -> str:
 
 def fact_id(scope: Scope, fact: Fact) -> str:
     """The id of a triple within a scope; independent of spelling, and stable across rebuilds."""
-    parts = (
-        scope.tenant,
-        scope.user_id,
-        scope.agent_id,
-        scope.run_id,
-        scope.session_id,
-        scope.project,
-        scope.audience,
-        key(fact.subject),
-        key(fact.predicate),
-        key(fact.object),
-    )
+    whose = (getattr(scope, name) for name in ("tenant", *DIMENSIONS, "project", "audience"))
+    parts = (*whose, key(fact.subject), key(fact.predicate), key(fact.object))
     return "fact:" + blake2b(dumps(parts).encode(), digest_size=12).hexdigest()
 
 
@@ -342,16 +332,8 @@ def neighbours(db: Connection, event_id: str, scope: Scope, span: int) -> list[R
     ).fetchone()
     if here is None or here["document"] is None or span <= 0:
         return []
-    values = {
-        **{field: here[field] for field in here.keys()},  # noqa: SIM118 – a Row iterates over its values
-        "tenant": scope.tenant,
-        "user_id": scope.user_id,
-        "agent_id": scope.agent_id,
-        "run_id": scope.run_id,
-        "session_id": scope.session_id,
-        "audience": scope.audience,
-        "span": span,
-    }
+    values = {**dict(zip(here.keys(), here, strict=True)), "span": span}
+    values |= {name: getattr(scope, name) for name in ("tenant", *DIMENSIONS, "audience")}
     near: list[Row] = []
     for side, order in (("<", "desc"), (">", "asc")):
         rows = db.execute(

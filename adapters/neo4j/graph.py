@@ -2,17 +2,13 @@
 
 A search is one read transaction: the entities that the query names, the results of the database's own full-text and
 vector indexes, then one or two hops from there. The three lists are fused by their ranks.
-
-A cold Neo4j takes longer to plan such queries than a question has, and forgets its plan when the question is cut off:
-a cancelled query runs once more, alone, in the background, so that the next one finds the plans cached.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
@@ -28,13 +24,10 @@ from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.traversal import Walk
 from adapters.options import read, verified
 from fusion.contract import NAME_PLACEHOLDER, Description, Embedder, Hit, Opening, PartialHits, Query
-from fusion.errors import BackendTimeout, FusionError, InvalidAnswer
+from fusion.errors import FusionError, InvalidAnswer
 from fusion.lib.rank_fusion import rank_fusion, ranked
 
 T = TypeVar("T")
-
-PLAN_S = 30.0
-"""for what was cut off, once more"""
 
 EMBED_SHARE = 0.5
 """share of a query's time for its vector; the searches by name and by word have the rest"""
@@ -64,8 +57,6 @@ class Neo4j:
         self._indexes: Mapping[str, int | None] | None = None
         self._hubs: set[str | int] = set()
         self._fault = ""
-        self._planning: asyncio.Task[None] | None = None
-        self._closed = False
 
     @classmethod
     async def open(cls, opening: Opening) -> Self:
@@ -90,26 +81,12 @@ class Neo4j:
         try:
             await self._look_at_indexes(query.deadline_s)
             vector = await self._vector(query.text, (until - loop.time()) * EMBED_SHARE)
-            return await self._reading(
+            return await self._bolt.reading_once_more(
                 lambda run: _Search(run, self._cypher, query, vector, limit).hits(self._hubs), until - loop.time()
             )
         except InvalidAnswer:
             self._indexes = None  # an index may have gone: the next question looks, and says which
             raise
-
-    async def _reading(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
-        try:
-            return await self._bolt.reading(work, deadline_s)
-        except (BackendTimeout, asyncio.CancelledError):
-            # One at a time: a database that hangs must not be asked by everybody who has left.
-            if not self._closed and (self._planning is None or self._planning.done()):
-                self._planning = asyncio.create_task(self._plan(work), name="plan")
-            raise
-
-    async def _plan(self, work: Callable[[Run], Awaitable[object]]) -> None:
-        """Run a cancelled query again so that the database caches its plans; the next query reports any failure."""
-        with contextlib.suppress(FusionError):
-            await self._bolt.reading(work, PLAN_S)
 
     async def describe(self) -> Description:
         """Count the nodes of its labels, and report faults of the setup with the fix."""
@@ -122,7 +99,7 @@ class Neo4j:
         try:
             self._indexes = None
             await self._look_at_indexes(self._bolt.describe_s)
-            counted, sampled = await self._reading(look, until - loop.time())
+            counted, sampled = await self._bolt.reading_once_more(look, until - loop.time())
         except FusionError as error:
             return Description(notes=(with_fix(error, f"[backends.{self._name}]", SLOW),), degraded=True)
         items = dict.fromkeys(self._options.labels, 0) | {str(row["label"]): int(row["n"]) for row in counted}
@@ -130,10 +107,6 @@ class Neo4j:
         return Description(sum(items.values()), notes=(*wrong, *self._remarks()), degraded=bool(wrong))
 
     async def close(self) -> None:
-        self._closed = True
-        if self._planning is not None:
-            self._planning.cancel()
-            await asyncio.gather(self._planning, return_exceptions=True)
         await self._bolt.close()
 
     # What the database has

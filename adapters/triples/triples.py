@@ -158,7 +158,7 @@ class Triples(GraphStore):
         return await self._database.read(near)
 
     async def describe(self) -> Description:
-        items = await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
+        items = await self.count()
         notes = [] if self.index.embedder is not None else ["no embedding model: searched by words and graph only"]
         if hubs := await self._database.read(self._hubs):
             most = self.options.fan_out
