@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.hits import hit_of, hits_of
-from adapters.http import Http, KeyedOptions, checked, fix_of
+from adapters.http import Http, KeyedOptions, checked, with_fix
 from adapters.options import choice, features_of, owner, read, verified
 from fusion.contract import DIMENSIONS, Description, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, HttpStatus, SettingsError
@@ -81,7 +81,7 @@ class Remote:
         except BackendError as error:
             if isinstance(error, HttpStatus) and error.status in (404, 405):
                 return Description()  # it gives the same JSON for a search, and need not know this route
-            return Description(notes=(f"{error}. {fix_of(error)}",), degraded=True)
+            return Description(notes=(with_fix(error),), degraded=True)
         rows = reply.get("backends") if isinstance(reply, dict) else None
         known = {row["name"]: row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
         if self._backend is None and len(known) == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from adapters.http import Credential, HttpOptions
+from adapters.http.exchange import Request
 from fusion.errors import HttpStatus, InvalidAnswer, Unauthorized
 
 PAGE = 1000
@@ -41,15 +42,7 @@ class Api:
             return {"Authorization": f"Bearer {self._token}"}
         return {"X-Api-Key": key} if (key := self._login.key.value()) else {}
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        deadline_s: float,
-        data: bytes | None = None,
-        content_type: str = "application/json",
-        accept: Container[int] = (),
-    ) -> tuple[int, Any]:
+    async def ask(self, request: Request, deadline_s: float) -> tuple[int, Any]:
         """See `Http.exchange`; logs in first, and once more if the token has expired."""
         loop = asyncio.get_running_loop()
         until = loop.time() + deadline_s
@@ -58,12 +51,12 @@ class Api:
             await self._log_in(token, deadline_s)
             token = self._token
         try:
-            return await self._http.exchange(method, path, _left(until, loop), data, content_type, accept)
+            return await self._http.exchange(request, _left(until, loop))
         except Unauthorized:
             if not self._login.user:
                 raise
         await self._log_in(token, _left(until, loop))
-        return await self._http.exchange(method, path, _left(until, loop), data, content_type, accept)
+        return await self._http.exchange(request, _left(until, loop))
 
     async def _log_in(self, stale: str, deadline_s: float) -> None:
         """Replace the token ``stale``; concurrent callers with the same stale token log in once."""
@@ -73,9 +66,8 @@ class Api:
             self._token = ""
             form = urlencode({"username": self._login.user, "password": self._login.password.value()}).encode()
             # Without a user of that name and password it answers 400.
-            status, reply = await self._http.exchange(
-                *("POST", "/api/v1/auth/login", deadline_s, form, "application/x-www-form-urlencoded"), accept=(400,)
-            )
+            login = Request("POST", "/api/v1/auth/login", form, "application/x-www-form-urlencoded", (400,))
+            status, reply = await self._http.exchange(login, deadline_s)
             if status == 400:
                 raise Unauthorized(f"{self.server}: it does not accept {self._login.user} with that password")
             token = reply.get("access_token") if isinstance(reply, dict) else None
@@ -85,7 +77,7 @@ class Api:
 
     async def version(self, deadline_s: float) -> str:
         """Its version, or "" if it gives none. Raises InvalidAnswer if it is not Cognee or not healthy."""
-        _, health = await self._http.exchange("GET", "/health", deadline_s, accept=(503,))
+        _, health = await self._http.exchange(Request("GET", "/health", accept=(503,)), deadline_s)
         if not isinstance(health, dict) or not {"health", "status"} & set(health):
             raise InvalidAnswer(f"{self.server} answers, but not as Cognee does")
         if health.get("health", "healthy") not in ("healthy", "degraded"):
@@ -94,7 +86,7 @@ class Api:
 
     async def datasets(self, deadline_s: float) -> dict[str, str]:
         """The readable datasets: id by name."""
-        _, reply = await self.ask("GET", "/api/v1/datasets", deadline_s)
+        _, reply = await self.ask(Request("GET", "/api/v1/datasets"), deadline_s)
         try:
             return {str(one["name"]): str(one["id"]) for one in reply}
         except (KeyError, TypeError):
@@ -103,7 +95,7 @@ class Api:
     async def count(self, dataset: str, deadline_s: float) -> int:
         """The number of documents in a dataset; 0 if the server cannot count them."""
         path = f"/api/v1/datasets/{quote(dataset, safe='')}/data/count"
-        _, reply = await self.ask("GET", path, deadline_s, accept=(404, 405))
+        _, reply = await self.ask(Request("GET", path, accept=(404, 405)), deadline_s)
         count = reply.get("count") if isinstance(reply, dict) else None
         return count if isinstance(count, int) else 0
 
@@ -113,7 +105,7 @@ class Api:
         while True:
             page = urlencode({"limit": PAGE, "offset": len(found)})
             path = f"/api/v1/datasets/{quote(dataset, safe='')}/data?{page}"
-            _, reply = await self.ask("GET", path, deadline_s)
+            _, reply = await self.ask(Request("GET", path), deadline_s)
             before = len(found)
             try:
                 found |= {str(one["id"]): label in (one.get("label"), one["name"]) for one in reply}
@@ -131,7 +123,7 @@ class Api:
             "external_metadata": orjson.dumps([metadata for _, _, metadata in named]).decode(),
         }
         form, content_type = _multipart(fields, [(f"{name}.txt", text) for name, text, _ in named])
-        _, reply = await self.ask("POST", "/api/v1/add", deadline_s, form, content_type)
+        _, reply = await self.ask(Request("POST", "/api/v1/add", form, content_type), deadline_s)
         if not isinstance(reply, dict) or not _done(reply):
             raise InvalidAnswer(f"{self.server}: it did not say that the documents were added")
         for one in reply.get("data_ingestion_info") or ():
@@ -141,12 +133,12 @@ class Api:
     async def delete(self, dataset: str, document: str, deadline_s: float) -> None:
         """Delete one document, and the parts of the graph that only it asserts."""
         path = f"/api/v1/datasets/{quote(dataset, safe='')}/data/{quote(document, safe='')}"
-        await self.ask("DELETE", path, deadline_s, accept=(404,))
+        await self.ask(Request("DELETE", path, accept=(404,)), deadline_s)
 
     async def build(self, dataset: str, deadline_s: float) -> None:
         """Start building the graph of the added documents, without waiting for it."""
         body = orjson.dumps({"datasets": [dataset], "runInBackground": True})
-        await self.ask("POST", "/api/v1/cognify", deadline_s, body)
+        await self.ask(Request("POST", "/api/v1/cognify", body), deadline_s)
 
     async def building(self, dataset: str, deadline_s: float) -> tuple[str, int | None]:
         """The state of its last graph build ("", STARTED, COMPLETED, ERRORED), and the number of waiting documents.
@@ -154,10 +146,10 @@ class Api:
         The number is None for an older server, which does not count them.
         """
         path = f"/api/v1/datasets/status?{urlencode({'dataset': dataset})}"
-        _, reply = await self.ask("GET", path, deadline_s)
+        _, reply = await self.ask(Request("GET", path), deadline_s)
         state = reply.get(dataset) if isinstance(reply, dict) else None
         path = f"/api/v1/datasets/{quote(dataset, safe='')}/processing-status"
-        status, reply = await self.ask("GET", path, deadline_s, accept=(404, 405))
+        status, reply = await self.ask(Request("GET", path, accept=(404, 405)), deadline_s)
         pending = reply.get("pending") if status == 200 and isinstance(reply, dict) else None
         last = state.rpartition("_")[2] if isinstance(state, str) else ""
         return last, pending if isinstance(pending, int) else None

@@ -26,14 +26,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
-from uuid import UUID
 
 import orjson
 
 from adapters.cognee.api import Api, Login
 from adapters.cognee.replies import apart, document, passages, results, triplets, woven
-from adapters.http import Credential, KeyedOptions, checked
+from adapters.http import Credential, KeyedOptions, checked, with_fix
+from adapters.http.exchange import Request
 from adapters.options import choice, features_of, number, owner, read, verified
+from adapters.qdrant.schema import is_id
 from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,
@@ -42,7 +43,6 @@ from fusion.errors import (
     HttpStatus,
     InvalidAnswer,
     SettingsError,
-    Unauthorized,
 )
 
 T = TypeVar("T")
@@ -83,9 +83,9 @@ class Options(KeyedOptions):
             raise SettingsError("user and password_env (or password_file) belong together")
         if not self.search:
             raise SettingsError("search names at least one type")
-        if 0 < sum(map(_is_id, self.datasets)) < len(self.datasets):
+        if 0 < sum(map(is_id, self.datasets)) < len(self.datasets):
             raise SettingsError("datasets are all names or all ids")
-        if self.dataset and any(map(_is_id, (self.dataset, *self.datasets))):
+        if self.dataset and any(map(is_id, (self.dataset, *self.datasets))):
             raise SettingsError("where dataset remembers, it and datasets are names")
 
     def login(self) -> Login:
@@ -172,7 +172,7 @@ class Cognee:
         datasets = self._options.datasets
         if not datasets:
             return {}
-        if _is_id(datasets[0]):
+        if is_id(datasets[0]):
             return {"datasetIds": list(datasets)}
         return {
             "datasets": list(dict.fromkeys((*datasets, self._options.dataset) if self._options.dataset else datasets))
@@ -181,9 +181,8 @@ class Cognee:
     async def _results(self, body: Mapping[str, Any], deadline_s: float) -> Any:
         """The reply to a search; nothing where Cognee says that it has no data."""
         server = self._api.server
-        status, reply = await self._api.ask(
-            "POST", "/api/v1/search", deadline_s, orjson.dumps(body), accept=(400, 404, 422)
-        )
+        request = Request("POST", "/api/v1/search", orjson.dumps(body), accept=(400, 404, 422))
+        status, reply = await self._api.ask(request, deadline_s)
         if status < 400:
             return reply
         detail = _detail(reply)
@@ -306,7 +305,9 @@ class Cognee:
             ]
             counts = await asyncio.gather(*(self._api.count(dataset, options.describe_s) for dataset in searched))
         except BackendError as error:
-            return Description(notes=(f"{error}. Fix: {_fix(error, options)}",), degraded=True)
+            key = "correct them" if options.user else "give it user and password_env, or api_key_env, in fusion.toml"
+            note = with_fix(error, "start it: docker compose -f compose/cognee.yaml up", key)
+            return Description(notes=(note,), degraded=True)
         if missing:
             notes.append(f"it has no dataset {', '.join(missing)}. Fix: correct datasets, or fill it")
         if self._fault:
@@ -326,24 +327,9 @@ class Cognee:
         await self._api.close()
 
 
-def _is_id(name: str) -> bool:
-    try:
-        UUID(name)
-    except ValueError:
-        return False
-    return True
-
-
 def _detail(reply: object) -> str:
     """The reason of a refusal, in one short line; never the query."""
     detail = reply.get("detail", reply.get("error")) if isinstance(reply, dict) else None
     if isinstance(detail, list) and detail and isinstance(detail[0], dict):
         detail = detail[0].get("msg")
     return " ".join(str(detail or "no reason given").split())[:300]
-
-
-def _fix(error: BackendError, options: Options) -> str:
-    """The fix for a server that cannot be described."""
-    if isinstance(error, Unauthorized):
-        return "give it user and password_env, or api_key_env, in fusion.toml" if not options.user else "correct them"
-    return "start it: docker compose -f compose/cognee.yaml up"

@@ -241,9 +241,12 @@ class HttpEmbedder:
         self._pace.spend(tokens)
         try:
             reply = await self._http.post(self._api.path(self._model), body, deadline_s)
-            vectors = await asyncio.to_thread(self._checked, reply, count)
+            server, dimensions = self._http.server, self.dimensions
+            vectors = await asyncio.to_thread(
+                lambda: unit(vectors_of(self._api, server, reply, count), server, dimensions)
+            )
         except BackendError as error:
-            fault = self._explained(error)
+            fault = explained(error, self._api, self._model)
             # A refused text says nothing about the next one, so it starts no pause.
             if not (isinstance(error, HttpStatus) and error.status in _REFUSED and self._answered):
                 self._pause_after(fault)
@@ -251,19 +254,12 @@ class HttpEmbedder:
         self._answered, self._failures, self._fault = True, 0, None
         return vectors
 
-    def _checked(self, reply: Any, count: int) -> Floats:
-        """The reply's vectors at unit length, shape (count, dimensions). Raises InvalidAnswer."""
-        return unit(vectors_of(self._api, self._http.server, reply, count), self._http.server, self.dimensions)
-
     def _pause_after(self, fault: BackendError) -> None:
         self._failures += 1
         wait_s = getattr(fault, "retry_after_s", None)
         if wait_s is None:
             wait_s = backoff_s(self._failures, PAUSE_S, MAX_PAUSE_S)
         self._fault, self._paused_until = fault, self._clock() + min(wait_s, MAX_RETRY_AFTER_S)
-
-    def _explained(self, error: BackendError) -> BackendError:
-        return explained(error, self._api, self._model)
 
     def _hold(self, cache: ByteLru[Floats], text: str, vector: Floats) -> None:
         cache.put(text, vector, vector.nbytes + len(text) + _OVERHEAD_BYTES)

@@ -1,12 +1,8 @@
 """Mistral: https://docs.mistral.ai/api/#tag/embeddings."""
 
-from adapters.embedders.provider_api import EmbedRequest, ProviderApi
+from functools import partial
 
-
-def _body(request: EmbedRequest) -> dict[str, object]:
-    body: dict[str, object] = {"model": request.model, "input": list(request.texts), "encoding_format": "float"}
-    return body if request.dimensions is None else {**body, "output_dimension": request.dimensions}
-
+from adapters.embedders.provider_api import ProviderApi, openai_body
 
 MISTRAL = ProviderApi(
     name="mistral",
@@ -17,5 +13,5 @@ MISTRAL = ProviderApi(
     most_texts=512,
     most_tokens=14_000,  # of 16,384
     max_text_tokens=8000,
-    body=_body,
+    body=partial(openai_body, dimensions="output_dimension"),
 )

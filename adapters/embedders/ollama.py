@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from adapters.embedders.provider_api import EmbedRequest, ProviderApi
+from adapters.embedders.provider_api import ProviderApi, openai_body
 
 
 def _path(model: str) -> str:
     return "/api/embed"
-
-
-def _body(request: EmbedRequest) -> dict[str, object]:
-    body: dict[str, object] = {"model": request.model, "input": list(request.texts), "truncate": True}
-    return body if request.dimensions is None else {**body, "dimensions": request.dimensions}
 
 
 def _vectors(reply: Any) -> Sequence[Any]:
@@ -37,7 +33,7 @@ OLLAMA = ProviderApi(
     most_texts=64,
     max_text_tokens=2048,
     path=_path,
-    body=_body,
+    body=partial(openai_body, truncate=True),
     vectors=_vectors,
     unreachable_hint="ollama serve",
     unknown_model_hint="ollama pull {model}",

@@ -32,9 +32,10 @@ def embeddings(model: str) -> str:
     return "/embeddings"
 
 
-def openai_body(request: EmbedRequest) -> dict[str, object]:
-    body: dict[str, object] = {"model": request.model, "input": list(request.texts), "encoding_format": "float"}
-    return body if request.dimensions is None else {**body, "dimensions": request.dimensions}
+def openai_body(request: EmbedRequest, dimensions: str = "dimensions", **more: object) -> dict[str, object]:
+    """The body in OpenAI's form; ``dimensions`` is the provider's name for the length, ``more`` its other fields."""
+    body = {"model": request.model, "input": list(request.texts), **(more or {"encoding_format": "float"})}
+    return body if request.dimensions is None else {**body, dimensions: request.dimensions}
 
 
 def listed(reply: Any) -> Sequence[Any]:

@@ -1,15 +1,10 @@
 """Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions otherwise than texts."""
 
-from adapters.embedders.provider_api import EmbedRequest, ProviderApi
+from adapters.embedders.provider_api import EmbedRequest, ProviderApi, openai_body
 
 
 def _body(request: EmbedRequest) -> dict[str, object]:
-    body: dict[str, object] = {
-        "model": request.model,
-        "input": list(request.texts),
-        "input_type": "query" if request.query else "document",
-    }
-    return body if request.dimensions is None else {**body, "output_dimension": request.dimensions}
+    return openai_body(request, "output_dimension", input_type="query" if request.query else "document")
 
 
 VOYAGE = ProviderApi(

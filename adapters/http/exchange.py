@@ -41,6 +41,17 @@ if TYPE_CHECKING:
 REPLY_BYTES = 4 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to a server. A failure status that ``accept`` names is an answer, too."""
+
+    method: str
+    path: str
+    data: bytes | None = None
+    content_type: str = "application/json"
+    accept: Container[int] = ()
+
+
 class Http:
     """``headers`` is called for each request, so that a renewed credential is used without a restart.
 
@@ -64,59 +75,45 @@ class Http:
 
     async def post(self, path: str, body: object, deadline_s: float) -> Any:
         """The parsed JSON of the reply to a JSON body. Raises the `BackendError` that fits."""
-        return (await self.exchange("POST", path, deadline_s, orjson.dumps(body)))[1]
+        return (await self.exchange(Request("POST", path, orjson.dumps(body)), deadline_s))[1]
 
     async def get(self, path: str, deadline_s: float) -> Any:
         """The parsed JSON of the reply. Raises the `BackendError` that fits."""
-        return (await self.exchange("GET", path, deadline_s))[1]
+        return (await self.exchange(Request("GET", path), deadline_s))[1]
 
     async def put(self, path: str, body: object, deadline_s: float) -> Any:
         """See ``post``."""
-        return (await self.exchange("PUT", path, deadline_s, orjson.dumps(body)))[1]
+        return (await self.exchange(Request("PUT", path, orjson.dumps(body)), deadline_s))[1]
 
     async def delete(self, path: str, deadline_s: float) -> Any:
         """See ``get``."""
-        return (await self.exchange("DELETE", path, deadline_s))[1]
+        return (await self.exchange(Request("DELETE", path), deadline_s))[1]
 
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        deadline_s: float,
-        data: bytes | None = None,
-        content_type: str = "application/json",
-        accept: Container[int] = (),
-    ) -> tuple[int, Any]:
-        """The status of a reply and its parsed JSON. A failure status that ``accept`` names is an answer, too.
-
-        Raises the `BackendError` that fits.
-        """
-        status, body = await self.fetch(method, path, deadline_s, data, content_type, accept)
+    async def exchange(self, request: Request, deadline_s: float) -> tuple[int, Any]:
+        """The status of a reply and its parsed JSON. Raises the `BackendError` that fits."""
+        status, body = await self.fetch(request, deadline_s)
         return status, self._parsed(body)
 
-    async def fetch(
-        self,
-        method: str,
-        path: str,
-        deadline_s: float,
-        data: bytes | None = None,
-        content_type: str = "application/json",
-        accept: Container[int] = (),
-    ) -> tuple[int, bytes]:
+    async def fetch(self, request: Request, deadline_s: float) -> tuple[int, bytes]:
         """Like ``exchange``, but returns the reply's bytes."""
         import aiohttp
 
         session = self._opened()
         limits = aiohttp.ClientTimeout(total=deadline_s, connect=self._connect_s)
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers()}
-        if data is not None:
-            headers["Content-Type"] = content_type
+        if request.data is not None:
+            headers["Content-Type"] = request.content_type
         # aiohttp's errors quote the whole address and some headers, so they are not chained as a cause.
         try:
             async with session.request(
-                method, self._base + path, data=data, headers=headers, timeout=limits, allow_redirects=False
+                request.method,
+                self._base + request.path,
+                data=request.data,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
             ) as response:
-                if not 200 <= response.status < 300 and response.status not in accept:
+                if not 200 <= response.status < 300 and response.status not in request.accept:
                     raise self._refused(response)
                 return response.status, await self._read(response)
         except BackendError:
@@ -257,18 +254,27 @@ def checked(url: str) -> str:
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
-def fix_of(error: BackendError) -> str:
-    """The fix for a failed exchange, as a description's note."""
+def with_fix(
+    error: BackendError,
+    start: str = "start it, or correct url",
+    key: str = "give it the key of the server, by api_key_env or api_key_file",
+) -> str:
+    """A failed exchange as a description's note, with the fix unless the error has one; ``start`` is the fix for a
+    server that is not reached, ``key`` for one that refuses the credential."""
+    if "Fix:" in str(error):
+        return str(error)
     match error:
         case Unauthorized():
-            return "Fix: give it the key of the server, by api_key_env or api_key_file"
+            fix = key
         case RateLimited() | BackendTimeout():
-            return "Fix: wait, or let it be asked less"
+            fix = "wait, or let it be asked less"
         case BackendUnreachable():
-            return "Fix: start it, or correct url"
+            fix = start
         case HttpStatus(status=404):
-            return "Fix: correct url; what answers there has no such route"
-    return "Fix: look at its log; what answers at url may be something else, or another version of it"
+            fix = "correct url; what answers there has no such route"
+        case _:
+            fix = "look at its log; what answers at url may be something else, or another version of it"
+    return f"{error}. Fix: {fix}"
 
 
 def _reason(error: Exception) -> str:

@@ -37,7 +37,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from adapters.hits import hit_of, hits_of, time_or_none
-from adapters.http.exchange import Http, checked, fix_of
+from adapters.http.exchange import Http, checked, with_fix
 from adapters.http.options import KeyedOptions
 from adapters.options import choice, features_of, number, owner, read, table, verified
 from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Description, Hit, Opening, Query, Scope
@@ -148,8 +148,9 @@ class HttpMemory:
         except BackendError as error:
             # Some servers answer 404 for an unknown user, as this one is: the server may be healthy.
             unsure = bool(whom) and isinstance(error, HttpStatus) and error.status == 404
-            why = f"{error}, which may only mean that it knows no user {whom}" if unsure else f"{error}"
-            return Description(notes=(f"{why}. {fix_of(error)}",), degraded=not unsure)
+            if unsure:
+                error = HttpStatus(f"{error}, which may only mean that it knows no user {whom}", 404)
+            return Description(notes=(with_fix(error),), degraded=not unsure)
         return Description()
 
     async def _ask(self, query: Query) -> Sequence[Hit]:

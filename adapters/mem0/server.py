@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
-from adapters.http import Http, checked
+from adapters.http import Http, checked, with_fix
 from adapters.mem0.options import ServerOptions
 from adapters.mem0.replies import Change, changes_of, deeper, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
 from adapters.qdrant.payload import NOBODY, conditions, payload_of
 from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
-from fusion.errors import BackendError, BackendUnreachable, HttpStatus, InvalidAnswer, NotFound, Unauthorized
+from fusion.errors import BackendError, HttpStatus, InvalidAnswer, NotFound
 from fusion.lib.words import spoken
 
 OWN = ("user_id", "agent_id", "run_id")
@@ -112,7 +112,7 @@ class Mem0Server:
         try:
             await self._asked("memory", {"user_id": NOBODY}, 1, self._options.describe_s)
         except BackendError as error:
-            return Description(notes=(f"{error}. Fix: {_fix(error)}",), degraded=True)
+            return Description(notes=(with_fix(error, "start mem0's server, or correct url"),), degraded=True)
         return Description()
 
     async def close(self) -> None:
@@ -205,11 +205,3 @@ def question(version: str, text: str, where: Mapping[str, str], limit: int, thre
         return {"query": text, "filters": dict(where), "top_k": limit, "threshold": threshold}
     whose = {key: where[key] for key in OWN if where.get(key, "*") != "*"}
     return {"query": text, **whose, "filters": {k: v for k, v in where.items() if k not in OWN}, "limit": limit}
-
-
-def _fix(error: BackendError) -> str:
-    if isinstance(error, BackendUnreachable):
-        return "start mem0's server, or correct url"
-    if isinstance(error, Unauthorized):
-        return "give it the key of the server, by api_key_env or api_key_file"
-    return "look at the server's log; it may be of another version than 1.x or 2.x"

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import httpx
 
 from adapters.http import Http
+from adapters.http.exchange import Request
 from fusion.errors import BackendTimeout, BackendUnreachable
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class Through(httpx.BaseTransport):
         left = self._timeout_s if until is None else min(self._timeout_s, max(0.001, until - self._loop.time()))
         http, body = self._server(request.url), request.read() or None
         path = request.url.raw_path.decode("ascii")
-        status, reply = self._on_loop(lambda: http.fetch(request.method, path, left, body), left)
+        status, reply = self._on_loop(lambda: http.fetch(Request(request.method, path, body), left), left)
         return httpx.Response(status, content=reply)
 
     def close(self) -> None:

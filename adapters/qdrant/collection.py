@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 from adapters.hits import admitted, hit_of, read_each
+from adapters.http import with_fix
 from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
@@ -29,7 +30,6 @@ from fusion.errors import (
     HttpStatus,
     InvalidAnswer,
     SettingsError,
-    Unauthorized,
 )
 
 GRPC = 6334
@@ -164,15 +164,7 @@ def note(error: BackendError, url: str) -> str:
     """The text of a failure for a description, with the fix."""
     if f":{GRPC}" in url and isinstance(error, BackendUnreachable | InvalidAnswer):
         return f"{error}. Fix: url = that of REST, usually port 6333; {GRPC} is usually gRPC's"
-    return str(error) if "Fix:" in str(error) else f"{error}. Fix: {_fix(error)}"
-
-
-def _fix(error: BackendError) -> str:
-    if isinstance(error, BackendUnreachable):
-        return "start Qdrant (compose/qdrant.yaml), or correct url"
-    if isinstance(error, Unauthorized):
-        return "give it the key of the server, by api_key_env or api_key_file"
-    return "look at the server's log"
+    return with_fix(error, "start Qdrant (compose/qdrant.yaml), or correct url")
 
 
 class Reader:
