@@ -69,6 +69,12 @@ def build(kind: type[T], given: Mapping[str, object], where: str, also: Collecti
         raise SettingsError(f"{where} {error}") from None
 
 
+def build_known(kind: type[T], given: Mapping[str, object], where: str) -> T:
+    """As `build`, from a table that also has the options of others."""
+    names = {one.name for one in fields(kind)}  # type: ignore[arg-type]  # typing has no name for a dataclass
+    return build(kind, {name: value for name, value in given.items() if name in names}, where)
+
+
 def read(kind: type[T], opening: Opening, also: Collection[str] = ()) -> T:
     """The options of a backend. Raises what `build` raises."""
     return build(kind, opening.options, f"[backends.{opening.name}]", also)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from adapters.options import build, number
+from adapters.options import build_known, number
 from fusion.errors import SettingsError, Unauthorized
 
 
@@ -36,9 +36,8 @@ class Options:
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Options:
         """Read the options in ``given``; other keys are ignored. Raises SettingsError for an invalid value."""
-        known = {one.name for one in fields(cls)}
         texts = {name: value.strip() for name, value in given.items() if isinstance(value, str)}
-        return build(cls, {name: value for name, value in {**given, **texts}.items() if name in known}, "[embedder]")
+        return build_known(cls, {**given, **texts}, "[embedder]")
 
     def __post_init__(self) -> None:
         if self.api_key_env and self.api_key_file:

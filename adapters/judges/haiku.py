@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from adapters.judges.prompt import SCHEMA, SYSTEM, ask
 from adapters.models.sdk import API, INSTALL, VARIABLE, asked_to_wait_s, connect, installed
+from adapters.options import build_known, number
 from fusion.contract import Passage, Verdict
 from fusion.errors import SettingsError
 from fusion.lib.budget import estimate_tokens
@@ -61,6 +62,22 @@ class Call:
     took_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keys of ``[judge]``; ``api_key_env`` names the variable with the key, and "" is Anthropic's own address."""
+
+    model: str = "claude-haiku-4-5-20251001"
+    api_key_env: str = VARIABLE
+    base_url: str = ""
+    calls_per_minute: int = number(30, 0)
+    tokens_per_minute: int = number(60_000, 0)
+    max_tokens: int = number(1024, 0)
+
+    def __post_init__(self) -> None:
+        if self.base_url and not self.base_url.startswith(("http://", "https://")):
+            raise SettingsError(f"base_url begins with http:// or https://, not {self.base_url!r}")
+
+
 class Haiku:
     """A `fusion.contract.Judge`. ``disabled`` says why it never asks anybody; None while it does."""
 
@@ -69,20 +86,12 @@ class Haiku:
     def __init__(
         self,
         client: Future[AsyncAnthropic] | None,
-        *,
-        model: str,
-        max_tokens: int,
-        calls_per_minute: int,
-        tokens_per_minute: int,
+        options: Options,
         clock: Callable[[], float],
         disabled: str | None = None,
     ) -> None:
-        self._client = client
-        self._model = model
-        self._max_tokens = max_tokens
-        self._calls_per_minute = calls_per_minute
-        self._tokens_per_minute = tokens_per_minute
-        self._clock = clock
+        self._client, self._options, self._clock = client, options, clock
+        self._model, self._max_tokens = options.model, options.max_tokens
         self._calls: deque[Call] = deque()
         self._wait_until = -math.inf
         self.disabled: str | None = None
@@ -94,7 +103,7 @@ class Haiku:
         """The SDK is installed and the key's variable is set; only a call shows whether the key is valid."""
         if not installed():
             raise SettingsError(f"the judge needs the anthropic SDK: {INSTALL}")
-        variable = _text(options, "api_key_env", VARIABLE)
+        variable = build_known(Options, options, "[judge]").api_key_env
         if not environ.get(variable):
             raise SettingsError(f"{variable} is not set, so the judge is never asked: export {variable}=…")
 
@@ -105,25 +114,11 @@ class Haiku:
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> Self:
-        """``options``: model, api_key_env (the variable that has the key), base_url ("" is Anthropic's own),
-        calls_per_minute, tokens_per_minute, max_tokens. ``clock`` is in seconds.
-
-        Without a key or the SDK the judge is disabled, and one warning says so.
-        """
-        variable = _text(options, "api_key_env", VARIABLE)
-        key = environ.get(variable)
-        base_url = _text(options, "base_url", "") or API
-        if not base_url.startswith(("http://", "https://")):
-            raise SettingsError(f"[judge] base_url begins with http:// or https://, not {base_url!r}")
-        return cls(
-            connect(key, base_url) if key else None,
-            model=_text(options, "model", "claude-haiku-4-5-20251001"),
-            max_tokens=_whole(options, "max_tokens", 1024),
-            calls_per_minute=_whole(options, "calls_per_minute", 30),
-            tokens_per_minute=_whole(options, "tokens_per_minute", 60_000),
-            clock=clock,
-            disabled=None if key else f"{variable} is not set",
-        )
+        """``clock`` is in seconds. Without a key or the SDK the judge is disabled, and one warning says so."""
+        chosen = build_known(Options, options, "[judge]")
+        key = environ.get(chosen.api_key_env)
+        client = connect(key, chosen.base_url or API) if key else None
+        return cls(client, chosen, clock, None if key else f"{chosen.api_key_env} is not set")
 
     async def judge(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
         if self.disabled:
@@ -161,10 +156,10 @@ class Haiku:
             return Verdict("cooldown", fault=f"asked to wait; {self._wait_until - now:.0f} s are left")
         while self._calls and self._calls[0].at <= now - MINUTE_S:
             self._calls.popleft()
-        if len(self._calls) >= self._calls_per_minute:
-            return Verdict("skipped_budget", fault=f"{self._calls_per_minute} calls a minute are spent")
-        if sum(call.tokens for call in self._calls) + tokens > self._tokens_per_minute:
-            return Verdict("skipped_budget", fault=f"{self._tokens_per_minute} tokens a minute are spent")
+        if len(self._calls) >= self._options.calls_per_minute:
+            return Verdict("skipped_budget", fault=f"{self._options.calls_per_minute} calls a minute are spent")
+        if sum(call.tokens for call in self._calls) + tokens > self._options.tokens_per_minute:
+            return Verdict("skipped_budget", fault=f"{self._options.tokens_per_minute} tokens a minute are spent")
         usual = self._usual_s()
         if deadline_s < usual:
             return Verdict("skipped_budget", fault=f"{max(deadline_s, 0):.2f} s are left, a call takes {usual:.2f} s")
@@ -315,20 +310,3 @@ def _retry_after_s(error: Exception) -> float:
     """Seconds to wait, at most `MAX_COOLDOWN_S`."""
     asked_s = asked_to_wait_s(error)
     return COOLDOWN_S if asked_s is None else min(asked_s, MAX_COOLDOWN_S)
-
-
-# Opening
-
-
-def _text(options: Mapping[str, object], name: str, default: str) -> str:
-    value = options.get(name, default)
-    if not isinstance(value, str):
-        raise SettingsError(f"[judge] {name} is a text, not {value!r}")
-    return value
-
-
-def _whole(options: Mapping[str, object], name: str, default: int) -> int:
-    value = options.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise SettingsError(f"[judge] {name} is a whole number, 0 or more, not {value!r}")
-    return value

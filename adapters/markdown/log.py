@@ -1,4 +1,4 @@
-"""Appends lines to a daily log in a folder of the user, and never changes existing lines."""
+"""Appends lines to a file durably, and to a daily log of the user. Existing lines never change."""
 
 from __future__ import annotations
 
@@ -26,34 +26,43 @@ def append(folder: Path, path: str, text: str) -> tuple[int, int]:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise BadInput(f"{path} is no regular file, so nothing was written to it")
                 fcntl.flock(fd, fcntl.LOCK_EX)
-                return _grow(fd, text, parent)
+                before = _all(fd)
+                lines = text.strip("\n").split("\n")
+                append_lines(fd, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), parent)
+                start = before.count(b"\n") + (1 if not before or before.endswith(b"\n") else 2)
+                return start, start + len(lines) - 1
             finally:
                 os.close(fd)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull("no space left for the log: free some and try again; nothing was half written") from error
         raise BadInput(f"{path} cannot be written to: {error.strerror}") from error
 
 
-def _grow(fd: int, text: str, parent: int) -> tuple[int, int]:
+def append_lines(fd: int, data: bytes, folder: int) -> None:
+    """Append to an open file in ``folder``: durably, or not at all. Raises ``StoreFull``, else the system's error."""
     size = os.fstat(fd).st_size
-    before = _all(fd)
-    lines = text.strip("\n").split("\n")
-    data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
-    if before and not before.endswith(b"\n"):
-        data = b"\n" + data  # an editor left the last line without its end
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            data = b"\n" + data  # an editor left the last line without its end
+        write_all(fd, data)
         os.fsync(fd)
-    except OSError:
+    except OSError as error:
         os.ftruncate(fd, size)
-        raise
+        raise named(error) from error
     if not size:
-        os.fsync(parent)
-    start = before.count(b"\n") + (1 if not before or before.endswith(b"\n") else 2)
-    return start, start + len(lines) - 1
+        os.fsync(folder)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def named(error: OSError) -> Exception:
+    """``StoreFull`` for a full disk, any other error unchanged."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull("no space left for the notes: free some and try again; nothing was half written")
+    return error
 
 
 def _all(fd: int) -> bytes:

@@ -16,7 +16,6 @@ that a crash truncated from an edited one. Between entries a person may write an
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -30,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from adapters.markdown.files import Signature, signature
+from adapters.markdown.log import append_lines, named, write_all
 from fusion.contract import KINDS, Event, Moment, Place, Scope
-from fusion.errors import StoreFull
 from fusion.lib.walk import open_parent
 
 SESSIONS = "sessions"
@@ -251,16 +250,7 @@ class Notes:
             fd = os.open(name, flags, mode=0o600, dir_fd=folder)
             try:
                 about = os.fstat(fd)
-                try:
-                    if about.st_size and os.pread(fd, 1, about.st_size - 1) != b"\n":
-                        data = b"\n" + data  # an editor left the last line without its end
-                    _write_all(fd, data)
-                    os.fsync(fd)
-                except OSError as error:
-                    os.ftruncate(fd, about.st_size)
-                    raise _full(error) from error
-                if not about.st_size:
-                    os.fsync(folder)
+                append_lines(fd, data, folder)
                 return Appended(signature(about) if about.st_size else None, signature(os.fstat(fd)))
             finally:
                 os.close(fd)
@@ -328,25 +318,13 @@ def _replace(folder: int, name: str, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     fd = os.open(temporary, flags, mode=0o600, dir_fd=folder)
     try:
-        _write_all(fd, data)
+        write_all(fd, data)
         os.fsync(fd)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
-        raise _full(error) from error
+        raise named(error) from error
     finally:
         os.close(fd)
     os.fsync(folder)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
-def _full(error: OSError) -> Exception:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull("no space left for the notes: free some and try again; nothing was half written")
-    return error

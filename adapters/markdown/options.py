@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adapters.markdown.media import mime_of
 from adapters.markdown.ranking import Ranking
-from adapters.options import build, number
+from adapters.options import build, build_known, number
 from fusion.contract import DIMENSIONS, NoteFolders, Scope
 from fusion.errors import SettingsError
 from fusion.lib.ignore import ALWAYS, matcher
@@ -87,7 +87,7 @@ class Options:
         others = {
             "bind": _scope(given.get("bind", {})),
             "log_folder": _folder(given.get("log_folder") or None),
-            "ranking": build(Ranking, {name: given[name] for name in given if name in ranking}, TABLE),
+            "ranking": build_known(Ranking, given, TABLE),
         }
         options = build(cls, {**given, **others}, TABLE, ranking)
         paths = tuple(Path(path).expanduser() for path in options.paths)

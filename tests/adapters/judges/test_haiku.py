@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("anthropic", reason="needs the SDK: pip install '/path/to/checkout[anthropic]'")
 
-from adapters.judges.haiku import Haiku, read
+from adapters.judges.haiku import Haiku, Options, read
 from adapters.judges.prompt import PASSAGE_CHARS, ask
 from fusion.contract import Passage, Verdict
 from fusion.errors import SettingsError
@@ -269,9 +269,7 @@ async def test_loading_the_sdk_counts_against_the_deadline_only(server: Server, 
     """A call that found the client not yet made times out, and leaves no mark on how long calls take."""
     from concurrent.futures import Future
 
-    judge = Haiku(
-        Future(), model="m", max_tokens=9, calls_per_minute=9, tokens_per_minute=99_999, clock=clock
-    )  # a client that is never made
+    judge = Haiku(Future(), Options(max_tokens=9), clock)  # a client that is never made
     assert (await ask_it(judge, SHORT_S)).status == "timeout"
 
 
