@@ -29,6 +29,7 @@ from fusion.doors.http.app import create_app
 from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
+from fusion.journal import rows
 from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
 from tests.backend_contract import NOW, event_id
@@ -489,7 +490,10 @@ class TestForgotten:
         gone = await tell("store", content="The alarm code is 4711.")
         await tell("store", content="Tea at nine.")
         source = cortex_of(tell).graph
-        forgotten = tell.fusion.journal.forgotten
+
+        async def forgotten(ids: Collection[str]) -> frozenset[str]:
+            return await tell.fusion.journal.read(rows.forgotten, ids)
+
         async with store(tmp_path / "b") as target:
             assert (await migrate_all(source, target, no_progress, forgotten)).copied == 2
             await tell("forget", id=gone["id"])
