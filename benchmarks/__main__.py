@@ -278,7 +278,7 @@ def _tune(options: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def _show_tuning(figures: Mapping[str, Any]) -> None:
-    from fusion.doors.cli.tune import show
+    from benchmarks.tune import show
 
     show(figures)
 

@@ -1,34 +1,56 @@
 """`python -m benchmarks tune`: chooses a recipe by a data set's questions, which are recorded once.
 
-`fusion` does not import this module: the questions are handed to it as a value. A data set needs stores of its own,
-many homes that are filled and thrown away again, which is what the benchmarks are for.
+A data set needs stores of its own, many homes that are filled and thrown away again.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+from rich.table import Table
+
 from benchmarks.arms import Arm
 from benchmarks.datasets import Question
 from benchmarks.datasets.load import load
 from benchmarks.figures import commit
 from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS
+from benchmarks.learning import learn
+from benchmarks.learning import steps as steps_of_learning
 from benchmarks.measure_corpus import corpus_recording
 from benchmarks.options import Run, check_run, refuse_tuned
 from benchmarks.progress import bar
 from benchmarks.recordings import CorpusRecording
 from benchmarks.replay import TrimmedReplay, scope_of
 from benchmarks.scored_rows import Scorer
-from fusion.compare.tune import Case, Questions
+from benchmarks.tuning import (
+    Case,
+    Questions,
+    ReadQuestions,
+    Tuned,
+    answers,
+    is_better,
+    largest_span,
+    select_knobs,
+    tune,
+)
+from benchmarks.tuning import steps as steps_of_tuning
+from fusion.compare.learn import Trained
+from fusion.doors import terminal
 from fusion.doors.cli.connect import settings_of
-from fusion.doors.cli.tune import from_questions, job_of
+from fusion.doors.cli.plural import counted
+from fusion.doors.cli.tune import Job, check, job_of, origin_of, show_files, write, write_recipe
 from fusion.recall.engine import FuseRequest, Outcome
 from fusion.recipe import ExpandSettings, Recipe
 from fusion.trust import changing
+
+BUDGETS = (6000, 3000, 1500)
+"""characters of the answers that a referee sees"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +66,104 @@ class Data:
     recordings: Path | None = None
 
 
-def run(data: Data, *, home: Path | None, config: Path | None, quiet: bool, **job: Any) -> dict[str, Any]:
+def run(
+    data: Data,
+    *,
+    home: Path | None,
+    config: Path | None,
+    quiet: bool,
+    answers: Path | None = None,
+    only: tuple[str, ...] = (),
+    **job: Any,
+) -> dict[str, Any]:
     """Tunes or learns, writes the recipe into the home if it is better, and gives the figures; ``job`` is of `job_of`.
+
+    ``answers`` is where the held-out answers go, a line of JSON each, for a referee. ``only`` names numbers by a part
+    of their path; empty is all of them.
 
     Raises DataError, BadInput, NotFound, SettingsError.
     """
     settings = settings_of(home, config)
     read = partial(read_questions, data, settings.home / "tuning")
     with changing(settings.home):
-        return from_questions(job_of(settings, data.path, **job), read, quiet=quiet)
+        return from_questions(job_of(settings, data.path, **job), read, answers_file=answers, only=only, quiet=quiet)
+
+
+def from_questions(
+    job: Job, read: ReadQuestions, *, answers_file: Path | None, only: tuple[str, ...], quiet: bool
+) -> dict[str, Any]:
+    """Chooses numbers, or learns trees, by recorded questions; writes a recipe if it is better, and gives the figures.
+
+    Nothing is written where anything fails.
+    """
+    check(job)
+    knobs = select_knobs(only)
+    found = read(job.base, largest_span(knobs))
+    made: Tuned | Trained
+    if job.learner:
+        with bar("learning", steps_of_learning(found.cases), quiet=quiet) as advance:
+            made = learn(found.cases, job.base, job.model_file.name, advance)
+    else:
+        with bar("trying values", steps_of_tuning(found.cases, knobs), quiet=quiet) as advance:
+            made = tune(found.cases, job.base, knobs, advance)
+    if answers_file is not None:
+        with bar("answers", len(made.held_out) * len(BUDGETS), quiet=quiet) as advance:
+            rows = answers(found.cases, made.held_out, BUDGETS, advance)
+        write(answers_file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    origin, figures = origin_of(job, found.data, found.commit), made.as_json()
+    model = made.text if isinstance(made, Trained) else None
+    written: list[str] = []
+    if (is_better(figures) or job.force) and (model is not None or figures["changed"]):
+        written = write_recipe(job, found.remembered_by(made.recipe), origin, _verdict(made.validated), model=model)
+    return {**origin, "written": written, "name": job.name, **figures}
+
+
+def _verdict(report: Mapping[str, Any]) -> list[str]:
+    """The cross-validated score in words."""
+    pair = report["verdict"]
+    lines = [
+        (
+            f"Share of evidence in the block, {counted(report['questions'], 'question')}, each answered by what was "
+            "made without its"
+        ),
+        f"fold: {report['cross_validated_eib']}; base {report['base_eib']}; {_difference(pair)}.",
+    ]
+    if pair["better"] != "tuned":
+        lines.append("That is no better than the base beyond chance.")
+    lines += [f"  {name}: {fold['held_out_eib']}, base {fold['base_eib']}" for name, fold in report["folds"].items()]
+    return lines
+
+
+def _difference(pair: Mapping[str, Any]) -> str:
+    return f"difference {pair['difference']:+.4f} [{pair['low']:+.4f}, {pair['high']:+.4f}]"
+
+
+def show(report: Mapping[str, Any]) -> None:
+    """Prints the curve of each number, then the verdict."""
+    console = terminal.console()
+    for name, points in report.get("curves", {}).items():
+        table = Table("value", "evidence in block", "over the base", "± over folds", title=escape(name))
+        for p in points:
+            mark = " ← chosen" if report["changed"].get(name) == p["value"] else " (base)" if p["base"] else ""
+            gain = f"{p['gain']:+.4f} ± {p['error']:.4f}"
+            table.add_row(f"{p['value']:g}{mark}", f"{p['eib']:.4f}", gain, f"{p['spread']:.4f}")
+        console.print(table)
+    pair = report["verdict"]
+    console.print(
+        f"Cross-validated over {counted(len(report['folds']), 'fold')}, {counted(report['questions'], 'question')}"
+        f": {report['cross_validated_eib']} against {report['base_eib']} of {report['base']}; {_difference(pair)}"
+    )
+    if report["unanswerable"]:
+        console.print(
+            f"Of {counted(report['unanswerable'], 'question')} without an answer, this share got an empty block: "
+            f"{report['cross_validated_left_empty']}; {report['base_left_empty']} with the base"
+        )
+    if pair["better"] != "tuned":
+        console.print("That is no better than the base beyond chance.")
+    if report.get("changed") == {}:
+        console.print("No number gained more than its standard error, so there is no file to write.")
+    else:
+        show_files(report)
 
 
 def read_questions(data: Data, cache: Path, base: Recipe, span: int) -> Questions:

@@ -1,1 +1,1 @@
-"""Comparison of two arms on the same input, and tuning of recipes by it."""
+"""Comparison of two arms on the same input, and learning from feedback."""

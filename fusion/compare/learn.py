@@ -1,4 +1,4 @@
-"""Trains boosted trees over the signals on the user's own labels, and cross-validates them as `tune` does.
+"""Trains boosted trees over the signals on the user's own labels, and cross-validates them.
 
 LambdaMART (Burges, "From RankNet to LambdaRank to LambdaMART", 2010) by LightGBM, an optional package that only
 training needs. The trees' sums only give an order; Platt's sigmoid, fitted to sums of memories outside of the training
@@ -7,20 +7,16 @@ data, turns them into probabilities (Platt, 1999). Floors apply to these.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import orjson
 
-from fusion.compare.tune import Advance, Case, Scores, folds, validated
 from fusion.errors import BadInput, SettingsError
 from fusion.lib.gbdt import Trees, digest
-from fusion.recall.engine import fuse
 from fusion.recall.rank_features import CONTEXT
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import EARLIER_SIGNALS, Learned, Recipe, renamed
@@ -45,9 +41,6 @@ SETTINGS: Mapping[str, Any] = {
 }
 MIN_ANSWERS = 20
 """fewest answers with votes of both kinds"""
-ABSTAIN = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-MAX_EMPTIED_SHARE = 0.01
-"""largest share of answerable questions that ``abstain`` may leave without a block"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,48 +67,8 @@ class Trained:
         return {"recipe_hash": self.recipe.hash, "model_hash": digest(self.text), **self.validated}
 
 
-def steps(cases: Sequence[Case]) -> int:
-    """The number of answers that `learn` computes, for a progress bar."""
-    return 3 * len(cases)
-
-
-def learn(cases: Sequence[Case], base: Recipe, file: str, advance: Advance = lambda n: None) -> Trained:
-    """Trains a model on all cases. Raises BadInput for too few, and SettingsError without LightGBM."""
-    _lightgbm()
-    by_name = folds(cases)
-    every = [i for i, case in enumerate(cases) if case.answerable]
-    seen = asyncio.run(_answers(cases, with_all_features(base, file), advance))
-    models = {name: train([seen[i] for i in every if i not in set(fold)]) for name, fold in by_name.items()}
-    sums = {i: Trees.parse(models[name]).sums(seen[i].signals).tolist() for name, fold in by_name.items() for i in fold}
-    slope, intercept = platt([s for i in every for s in sums[i]], [u for i in every for u in seen[i].useful])
-    best = sorted(max((_sigmoid(slope * s + intercept) for s in sums[i]), default=0.0) for i in every)
-    abstain = next((a for a in ABSTAIN if mean(b < a for b in best) <= MAX_EMPTIED_SHARE), 0.0)
-    numbers = replace(base, rerank=replace(base.rerank, floor=0.0, abstain=abstain))
-
-    without = {name: with_model(numbers, file, calibrated(text, slope, intercept)) for name, text in models.items()}
-    report = validated(Scores(cases, advance), base, without, by_name)
-    text = calibrated(train([seen[i] for i in every]), slope, intercept)
-    held_out = {i: without[name] for name, fold in by_name.items() for i in fold}
-    return Trained(text, with_model(numbers, file, text), report, held_out)
-
-
-def with_all_features(base: Recipe, file: str) -> Recipe:
-    """A recipe that orders as ``base`` does and computes every feature."""
-    return replace(base, rerank=replace(base.rerank, model=Learned(file, "", None, "it is being learned")))
-
-
 def with_model(recipe: Recipe, file: str, text: str) -> Recipe:
     return replace(recipe, rerank=replace(recipe.rerank, model=Learned(file, digest(text), Trees.parse(text))))
-
-
-async def _answers(cases: Sequence[Case], recipe: Recipe, advance: Advance) -> list[LabelledAnswer]:
-    found = []
-    for case in cases:
-        outcome = await fuse(case.request, recipe, case.io)
-        rows = outcome.receipt.body["candidates"]
-        found.append(LabelledAnswer([row["signals"] for row in rows], [case.useful(row["ref"]) for row in rows]))
-        advance(1)
-    return found
 
 
 # From feedback ---------------------------------------------------------------------------------------------------
@@ -171,7 +124,7 @@ def learn_from_votes(answers: Sequence[LabelledAnswer], base: Recipe, file: str)
         raise BadInput(
             f"{len(both)} answers have votes of both kinds, useful and useless; at least {MIN_ANSWERS} are needed"
         )
-    _lightgbm()
+    lightgbm_package()
     right: dict[str, list[float]] = {"base": [], "learned": []}
     sums: list[float] = []
     useful: list[bool] = []
@@ -209,7 +162,7 @@ def pairs_right(scores: Sequence[float], useful: Sequence[bool]) -> float:
 
 def train(answers: Iterable[LabelledAnswer]) -> str:
     """Trains LightGBM to rank useful memories first; returns the model's text."""
-    lightgbm = _lightgbm()
+    lightgbm = lightgbm_package()
     import numpy as np
 
     listed = [a for a in answers if any(a.useful) and not all(a.useful)]
@@ -221,7 +174,7 @@ def train(answers: Iterable[LabelledAnswer]) -> str:
     return str(lightgbm.train({**SETTINGS, **small}, data, TREES).model_to_string())
 
 
-def _lightgbm() -> Any:
+def lightgbm_package() -> Any:
     try:
         import lightgbm
     except ModuleNotFoundError:
@@ -253,7 +206,3 @@ def platt(sums: Sequence[float], useful: Sequence[bool]) -> tuple[float, float]:
             break
     # A negative slope would reverse the trees' order.
     return max(float(theta[0]), 1e-3), float(theta[1])
-
-
-def _sigmoid(x: float) -> float:
-    return 1 / (1 + exp(-max(-60.0, min(60.0, x))))

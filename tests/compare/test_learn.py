@@ -12,7 +12,6 @@ import pytest
 from fusion.compare.learn import (
     LabelledAnswer,
     calibrated,
-    learn,
     learn_from_votes,
     pairs_right,
     platt,
@@ -21,8 +20,10 @@ from fusion.compare.learn import (
 )
 from fusion.errors import BadInput
 from fusion.lib.gbdt import Trees
-from tests.compare.helpers import FIRST_COME, question
+from fusion.recipe import Recipe
 from tests.lib.test_gbdt import MODEL
+
+BASE = Recipe(name="first come")
 
 
 def labels(file: Path, answers: int) -> Path:
@@ -43,19 +44,19 @@ def test_learn_from_votes_orders_useful_memories_first(tmp_path: Path) -> None:
     """What had no say is ordered rightly in nearly all of its 8 pairs an answer; a local score of .5 for all is half.
     The shares of the model hold with a floor of ½: what is useful lies over it."""
     pytest.importorskip("lightgbm")
-    taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), FIRST_COME, "learned.txt")
+    taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), BASE, "learned.txt")
     told = taught.as_json()
     assert (told["answers"], told["votes"], told["base_pairs_right"]) == (60, 360, 0.5)
     assert told["cross_validated_pairs_right"] > 0.95
     good, bad = Trees.parse(taught.text).shares([{"dense": 0.9, "bm25": 0.1}, {"dense": 0.1, "bm25": 0.9}])
     assert bad < 0.5 < good
-    assert taught.recipe.hash != FIRST_COME.hash
+    assert taught.recipe.hash != BASE.hash
 
 
 def test_trees_score_as_lightgbm_does(tmp_path: Path) -> None:
     """For rows with and without missing values both add up to the same."""
     lightgbm = pytest.importorskip("lightgbm")
-    taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), FIRST_COME, "learned.txt")
+    taught = learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 60)), BASE, "learned.txt")
     trees = Trees.parse(taught.text)
     rows = [{}, {"dense": 0.2}, {"bm25": 0.7}, {"dense": 0.7, "bm25": 0.3, "mean": 0.1}]
     values = [[row.get(name, float("nan")) for name in trees.names] for row in rows]
@@ -81,18 +82,6 @@ def test_a_signal_that_only_some_memories_have_teaches_whether_it_is_there() -> 
     assert min(sums[:3]) > max(sums[3:])
 
 
-@pytest.mark.feature("`tune --learner` learns from questions, held out by conversation")
-def test_learn_holds_questions_out() -> None:
-    """The evidence has the words and comes second: the base finds 0 of 60, trees that a fold had no say in all 20."""
-    pytest.importorskip("lightgbm")
-    cases = [question(fold, n) for fold in ("a", "b", "c") for n in range(20)]
-    taught = learn(cases, FIRST_COME, "learned.txt")
-    told = taught.as_json()
-    assert (told["questions"], told["base_eib"], told["cross_validated_eib"]) == (60, 0.0, 1.0)
-    assert {fold["held_out_eib"] for fold in told["folds"].values()} == {1.0}
-    assert "eib" not in told
-
-
 def test_labels_with_earlier_signal_names_are_read_under_current_ones(tmp_path: Path) -> None:
     """Votes that an earlier version exported, or a journal kept since then."""
     file = tmp_path / "votes.jsonl"
@@ -105,7 +94,7 @@ def test_labels_with_earlier_signal_names_are_read_under_current_ones(tmp_path: 
 def test_too_few_votes_are_refused(tmp_path: Path) -> None:
     """19 answers with votes of both kinds: one too few."""
     with pytest.raises(BadInput, match="19 answers have votes of both kinds"):
-        learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 19)), FIRST_COME, "learned.txt")
+        learn_from_votes(read_labels(labels(tmp_path / "votes.jsonl", 19)), BASE, "learned.txt")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from fusion.compare.recipe_file import toml
-from fusion.compare.tune import is_better
 from fusion.doors.cli import app
 from fusion.errors import SettingsError
 from fusion.lib.gbdt import digest
@@ -116,19 +115,17 @@ def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> Non
     assert tune(*arguments, "--force")[0] == 0
 
 
-@pytest.mark.feature(
-    "… a recipe without a gain is not written; a shipped recipe's name needs `--force`",
-    of="`tune` changes a number only",
-)
-@pytest.mark.parametrize(
-    ("better", "left_empty", "paid"),
-    [("tuned", 0.0, True), (None, 0.0, False), (None, 0.5, True), ("base", 0.5, False)],
-)
-def test_what_does_not_pay_is_not_written(better: str | None, left_empty: float, paid: bool) -> None:
-    """More evidence beyond chance pays, and as much where more of the unanswerable stay empty; nothing else does."""
-    told = {"cross_validated_left_empty": left_empty, "base_left_empty": 0.0, "verdict": {"better": better}}
-    assert is_better(told) is paid
-    assert not is_better({"cross_validated_pairs_right": 0.5, "base_pairs_right": 0.5})
+def test_trees_that_order_feedback_no_better_are_not_written(tmp_path: Path) -> None:
+    """The scores of the recipe put all useful memories first already."""
+    pytest.importorskip("lightgbm")
+    file = labels(tmp_path / "votes.jsonl", 40)
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [{**row, "local": float(row["useful"])} for row in rows]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    home = tmp_path / "home"
+    code, out, err = tune("--home", home, "--data", file, "--format", "feedback", "--learner")
+    assert (code, "Keep the base: no file is written" in out) == (0, True), err
+    assert not (home / "recipes").exists()
 
 
 @pytest.mark.feature(

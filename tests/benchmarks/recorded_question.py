@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from fusion.compare.tune import Case
+from benchmarks.tuning import Case
 from fusion.contract import Hit, Scope
 from fusion.recall.engine import FuseRequest, Outcome
 from fusion.recall.filter import external_ref

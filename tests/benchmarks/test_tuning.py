@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fusion.compare.tune import Knob, choose, folds, steps, tune
+from benchmarks.tuning import Knob, choose, folds, is_better, steps, tune
 from fusion.errors import BadInput
 from fusion.lib.gbdt import Trees
 from fusion.recall.engine import fuse
 from fusion.recipe import Learned
-from tests.compare.helpers import FIRST_COME, question
+from tests.benchmarks.recorded_question import FIRST_COME, question
 from tests.lib.test_gbdt import MODEL
 
 BM25 = Knob("rerank.signals.bm25", (0, 2))
@@ -71,6 +71,20 @@ def test_tune_answers_a_fold_by_a_recipe_chosen_without_it() -> None:
     chosen = [told["folds"][fold]["chosen_without_it"] for fold in "abc"]
     assert chosen == [{}, {}, {"rerank.signals.bm25": 2}]
     assert (told["cross_validated_eib"], told["base_eib"], told["verdict"]["loss"]) == (0.0, round(4 / 12, 4), 4)
+
+
+@pytest.mark.feature(
+    "… a recipe without a gain is not written; a shipped recipe's name needs `--force`",
+    of="`tune` changes a number only",
+)
+@pytest.mark.parametrize(
+    ("better", "left_empty", "paid"),
+    [("tuned", 0.0, True), (None, 0.0, False), (None, 0.5, True), ("base", 0.5, False)],
+)
+def test_what_does_not_pay_is_not_written(better: str | None, left_empty: float, paid: bool) -> None:
+    """More evidence beyond chance pays, and as much where more of the unanswerable stay empty; nothing else does."""
+    told = {"cross_validated_left_empty": left_empty, "base_left_empty": 0.0, "verdict": {"better": better}}
+    assert is_better(told) is paid
 
 
 @pytest.mark.feature("… a floor rises only with enough questions", of="`tune` changes a number only")

@@ -60,8 +60,7 @@ class Questions:
 
 
 ReadQuestions = Callable[[Recipe, int], Questions]
-"""Gives the questions, recorded under a recipe with at least so many neighbours. The command passes it:
-a data set needs stores of its own, which are outside this package."""
+"""Gives the questions, recorded under a recipe with at least so many neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,10 +336,8 @@ def _error(values: Sequence[float]) -> float:
 
 def is_better(figures: Mapping[str, Any]) -> bool:
     """Whether held-out questions speak for what was chosen: more evidence, beyond chance; or as much, and more of the
-    unanswerable questions left empty. Of votes: more pairs ordered correctly.
+    unanswerable questions left empty.
     """
-    if "cross_validated_pairs_right" in figures:
-        return bool(figures["cross_validated_pairs_right"] > figures["base_pairs_right"])
     emptier = (figures["cross_validated_left_empty"] or 0) > (figures["base_left_empty"] or 0)
     better = figures["verdict"]["better"]
     return better == "tuned" or (better is None and emptier)
