@@ -12,8 +12,8 @@ from benchmarks.compound_questions import join_questions
 from benchmarks.datasets import Corpus, DataError
 from benchmarks.fill_stores import BACKENDS
 from fusion.recipe import Recipe, mark
+from fusion.recipe_files import recipes as load_recipes
 from fusion.settings import load as load_settings
-from fusion.settings import recipes as load_recipes
 
 
 @dataclass(frozen=True, slots=True)

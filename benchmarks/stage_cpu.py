@@ -22,7 +22,7 @@ from fusion.recall.rerank import by_local_score
 from fusion.recall.rrf import ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recipe import Recipe
-from fusion.settings import read_recipe
+from fusion.recipe_files import read_recipe
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Reads the settings and recipes from config/, a home and the environment into frozen values.
+"""Reads the settings of a home and of the environment into frozen values.
 
 Each source overrides the one before: the defaults here (`config/fusion.toml` shows each with its unit and reason) →
 `fusion.toml` in the home, or the named file → environment variables, `FUSION_SERVER__PORT=9000` for `[server] port` →
@@ -7,15 +7,12 @@ arguments. Relative paths in a file are relative to that file. Nothing else read
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -25,7 +22,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
-    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
@@ -35,11 +31,10 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.contract import NoteFolders, Scope
 from fusion.errors import SettingsError
-from fusion.home import config_root, find_home
-from fusion.lib.did_you_mean import hint, nearest
-from fusion.lib.gbdt import MAX_BYTES, Trees, digest
+from fusion.home import find_home
+from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import matcher
-from fusion.recipe import EARLIER_SIGNALS, Learned, Recipe, with_current_names
+from fusion.settings_errors import explain
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -83,14 +78,11 @@ class NextEmbedderSettings(_Part):
     api_key_file: str = ""
 
 
-class EmbedderSettings(_Part):
+class EmbedderSettings(NextEmbedderSettings):
+    """The embedder of all backends, and of questions."""
+
     adapter: str = "adapters.embedders.providers:Providers"
     provider: str = "local"
-    model: str = ""
-    url: str = ""
-    dimensions: int = Field(default=0, ge=0)
-    api_key_env: str = ""
-    api_key_file: str = ""
     timeout_s: float = Field(default=30.0, gt=0)
     query_timeout_ms: int = Field(default=800, gt=0)
     requests_per_minute: int = Field(default=0, ge=0)
@@ -232,7 +224,7 @@ class BackendSettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-def _built_in_backends() -> dict[str, BackendSettings]:
+def built_in_backends() -> dict[str, BackendSettings]:
     return {
         "markdown": BackendSettings.model_validate(
             {
@@ -274,7 +266,7 @@ class Settings(BaseSettings):
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
-    backends: dict[str, BackendSettings] = Field(default_factory=_built_in_backends)
+    backends: dict[str, BackendSettings] = Field(default_factory=built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -352,49 +344,9 @@ def load(config: Path | None = None, *, home: Path | None = None, **overrides: A
     try:
         settings = Settings(**table)
     except ValidationError as error:
-        raise SettingsError(_explain(error, file if file.is_file() else None)) from None
+        raise SettingsError(explain(error, Settings, file if file.is_file() else None, built_in_backends())) from None
     settings._asked_for = frozenset(name for name, options in named.items() if options)
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A setting of a new file: ``table`` is "" for the top level, ``toml`` the value as TOML, ``reason`` one line."""
-
-    table: str
-    name: str
-    toml: str
-    reason: str
-
-
-def new_file(chosen: Sequence[Chosen], opening: str) -> str:
-    """The text of a new `fusion.toml`: the shipped file with every default as a comment, and the ``chosen`` settings.
-
-    It is made from `config/fusion.toml`, so it explains every setting. ``opening`` is its first comment.
-    """
-    shipped = (config_root() / "fusion.toml").read_text(encoding="utf-8").split("\n\n", 1)[1]
-    wanted = {(one.table, one.name): one for one in chosen}
-    lines = [*(f"# {line}".rstrip() for line in opening.splitlines()), ""]
-    table = ""
-    for line in shipped.splitlines():
-        if header := re.fullmatch(r"\[([\w.]+)\]", line):
-            table = header[1]
-        name = line.partition(" = ")[0]
-        if one := wanted.pop((table, name), None):
-            lines += [f"# Chosen: {one.reason}", f"{name} = {one.toml}"]
-        else:
-            lines.append(f"# {line}" if _SETTING.match(line) else line)
-    if wanted:
-        raise SettingsError(f"there is no setting {', '.join('.'.join(key).lstrip('.') for key in wanted)}")
-    return "\n".join(lines) + "\n"
-
-
-_SETTING = re.compile(r"\w+ = ")
-
-
-def toml_text(text: str) -> str:
-    """A text as a TOML string; JSON's form is valid TOML except for one character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _environment() -> dict[str, Any]:
@@ -426,7 +378,7 @@ def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
     backends = table.get("backends", {})
     if not isinstance(backends, dict) or str(table.get("backends_only")).lower() in _YES:
         return {**table, "backends": backends}
-    merged: dict[str, Any] = {name: value.model_dump() for name, value in _built_in_backends().items()}
+    merged: dict[str, Any] = {name: value.model_dump() for name, value in built_in_backends().items()}
     for name, options in backends.items():
         merged[name] = {**merged.get(name, {}), **options} if isinstance(options, dict) else options
     return {**table, "backends": merged}
@@ -453,140 +405,3 @@ def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merge(merged[key], value) if both else value
     return merged
-
-
-def _explain(error: ValidationError, file: Path | None) -> str:
-    return "; ".join(
-        f"{_where(e['loc'], file)}: "
-        f"{_no_adapter(e) or _WORDS.get(e['type']) or e['msg'].removeprefix('Value error, ')}{_near(e)}"
-        for e in error.errors(include_input=False, include_url=False)
-    )
-
-
-def _no_adapter(error: Mapping[str, object]) -> str:
-    """The error for a backend that is not built in and names no adapter, with the nearest built-in name; else ''."""
-    match error:
-        case {"type": "missing", "loc": ("backends", str(name), "adapter")}:
-            near = nearest(name, _built_in_backends())
-            fix = f"did you mean {near}?" if near else f"the built-in backends are {', '.join(_built_in_backends())}."
-            return f"{fix} A backend of your own names its adapter, package.module:Class"
-    return ""
-
-
-_WORDS = {"extra_forbidden": "there is no such setting", "unexpected_keyword_argument": "there is no such number"}
-
-
-def _near(error: Any) -> str:
-    """A hint for a key that does not exist: the most similar one of its table, or the table that has it."""
-    if error["type"] not in _WORDS:
-        return ""
-    *path, key = error["loc"]
-    root: Any = Settings if error["type"] == "extra_forbidden" else Recipe
-    if said := hint(str(key), _keys(_table(root, path))):
-        return said
-    homes = [name for name in _keys(root) if str(key) in _keys(_table(root, [name]))]
-    return f"; it belongs in [{homes[0]}]" if homes else ""
-
-
-def _keys(kind: Any) -> Sequence[str]:
-    """The keys of a table: the fields of a model or a dataclass."""
-    fields: Mapping[str, Any] = getattr(kind, "model_fields", None) or getattr(kind, "__dataclass_fields__", {})
-    return tuple(fields)
-
-
-def _table(kind: Any, path: Sequence[int | str]) -> Any:
-    """The type of the table at ``path`` below a model or dataclass; None where that is no table."""
-    for step in path:
-        if isinstance(step, str):
-            kind = get_type_hints(kind).get(step) if _keys(kind) else None
-        while get_args(kind):
-            kind = next((one for one in reversed(get_args(kind)) if _keys(one)), None)
-    return kind
-
-
-def _where(loc: Sequence[int | str], file: Path | None) -> str:
-    """The variable that a key comes from, or the key with its file."""
-    variable = "FUSION_" + "__".join(map(str, loc)).upper()
-    if loc and variable in {name.upper() for name in os.environ}:
-        return variable
-    key = ".".join(map(str, loc)) or "settings"
-    return f"{file}: {key}" if file else key
-
-
-def recipes(settings: Settings) -> dict[str, Recipe]:
-    """The shipped recipes and the user's own (`recipes/*.toml` in the home, or ``recipes_folder``), by name."""
-    folders = [config_root() / "recipes", settings.home / "recipes"]
-    if settings.recipes_folder is not None:
-        folders.append(settings.recipes_folder)
-    found = {}
-    for folder in folders:
-        for file in sorted(folder.glob("*.toml")):
-            found[file.stem] = read_recipe(file)
-    if settings.recipe not in found:
-        known = ", ".join(sorted(found))
-        raise SettingsError(f"recipe = {settings.recipe!r}: there are {known}{hint(settings.recipe, found)}")
-    return found
-
-
-def shipped_recipes() -> tuple[str, ...]:
-    """The names of the recipes that come with the project."""
-    return tuple(sorted(file.stem for file in (config_root() / "recipes").glob("*.toml")))
-
-
-def read_recipe(file: Path) -> Recipe:
-    """Reads a recipe file; missing keys have the defaults of `Recipe`. Raises SettingsError, which names the key."""
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-        table = with_current_names(table)
-        table, model = _model(table, file)
-        recipe = _RECIPE.validate_python({**table, "name": file.stem})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} is not TOML: {error}") from None
-    except ValidationError as error:
-        raise SettingsError(_explain(error, file)) from None
-    except ValueError as error:
-        raise SettingsError(f"{file}: {error}") from None
-    for key, number in _numbers(asdict(recipe)):
-        if number < 0:
-            raise SettingsError(f"{file}: {key} = {number} is negative")
-    return replace(recipe, rerank=replace(recipe.rerank, model=model)) if model is not None else recipe
-
-
-def _model(table: dict[str, Any], file: Path) -> tuple[dict[str, Any], Learned | None]:
-    """A recipe's table without its model, and the model. If it cannot be loaded, the weights score instead."""
-    part = table.get("rerank")
-    if not isinstance(part, dict) or not {"model", "model_hash"} & part.keys():
-        return table, None
-    rest = {key: value for key, value in part.items() if key not in ("model", "model_hash")}
-    name, wanted = part.get("model"), part.get("model_hash")
-    if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name or not name:
-        raise SettingsError(f"{file}: rerank.model names a file in the same folder, and model_hash is its hash")
-    model = Learned(name, wanted, None)
-    try:
-        text = _small(file.with_name(name))
-        if digest(text) != wanted:
-            raise ValueError("its hash is not model_hash")
-        trees = Trees.parse(text)
-        trees = replace(trees, names=tuple(EARLIER_SIGNALS.get(signal, signal) for signal in trees.names))
-        model = Learned(name, wanted, trees)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        model = Learned(name, wanted, None, f"{name} cannot be used, so the weights score: {why}")
-    return {**table, "rerank": rest}, model
-
-
-def _small(file: Path) -> str:
-    if file.stat().st_size > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES} bytes")
-    return file.read_text(encoding="utf-8")
-
-
-def _numbers(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, float]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _numbers(value, f"{path}{key}.")
-        elif isinstance(value, int | float):
-            yield f"{path}{key}", value
-
-
-_RECIPE: TypeAdapter[Recipe] = TypeAdapter(Recipe)

@@ -16,7 +16,8 @@ from fusion.home import config_root
 from fusion.lib.gbdt import Trees, digest
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe, RerankSettings
-from fusion.settings import load, read_recipe, recipes
+from fusion.recipe_files import read_recipe, recipes
+from fusion.settings import load
 from tests.lib.test_gbdt import MODEL
 
 SHIPPED = {file.stem: read_recipe(file) for file in (config_root() / "recipes").glob("*.toml")}

@@ -22,8 +22,9 @@ from adapters.mem0.options import Options as Mem0Options
 from adapters.triples.options import Options as TriplesOptions
 from fusion.errors import SettingsError
 from fusion.home import config_root
+from fusion.new_settings import Chosen, new_file, toml_text
 from fusion.recipe import Recipe
-from fusion.settings import BackendSettings, Chosen, KeySettings, Settings, load, new_file, toml_text
+from fusion.settings import BackendSettings, KeySettings, Settings, load
 
 SHIPPED = config_root() / "fusion.toml"
 SAMPLE = config_root() / "sample" / "fusion.toml"

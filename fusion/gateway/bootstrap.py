@@ -32,7 +32,8 @@ from fusion.recall.rank_features import CONTEXT
 from fusion.recall.receipt import Receipts
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
-from fusion.settings import NoteSettings, SessionSettings, Settings, recipes
+from fusion.recipe_files import recipes
+from fusion.settings import NoteSettings, SessionSettings, Settings
 from fusion.sources.files import Limits
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import Delta, SessionWatcher

@@ -18,8 +18,8 @@ from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
 from fusion.recall.engine import fuse
 from fusion.recipe import GatherSettings, Recipe
+from fusion.recipe_files import recipes
 from fusion.settings import load as load_settings
-from fusion.settings import recipes
 
 BACKENDS = ("markdown", "cortex", "triples")
 KITCHEN = Corpus(

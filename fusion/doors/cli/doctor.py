@@ -39,7 +39,8 @@ from fusion.gateway.import_class import resolve
 from fusion.gateway.open_backends import NOT_OPENED
 from fusion.home import explain_lock, owner, read_record
 from fusion.local_server import running_server
-from fusion.settings import LOOPBACK, Settings, load, recipes
+from fusion.recipe_files import recipes
+from fusion.settings import LOOPBACK, Settings, load
 from fusion.store.rows import time_of
 from fusion.trust import require
 from fusion.trust.fingerprint import printable

@@ -31,7 +31,8 @@ from fusion.doors.cli.progress import spinner
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
-from fusion.settings import Chosen, Settings, load, new_file, toml_text
+from fusion.new_settings import Chosen, new_file, toml_text
+from fusion.settings import Settings, load
 from fusion.sources.files import Limits
 from fusion.store.private_files import sync, write_atomically
 from fusion.trust import make_home, require, rerecord

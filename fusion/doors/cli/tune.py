@@ -21,7 +21,8 @@ from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput, NotFound
 from fusion.lib.gbdt import MAX_BYTES
 from fusion.recipe import Recipe
-from fusion.settings import Settings, read_recipe, recipes, shipped_recipes
+from fusion.recipe_files import read_recipe, recipes, shipped_recipes
+from fusion.settings import Settings
 from fusion.store.private_files import write_atomically
 
 

@@ -23,8 +23,8 @@ from fusion.recipe import (
     RerankSettings,
     mark,
 )
+from fusion.recipe_files import read_recipe, recipes
 from fusion.settings import load as load_settings
-from fusion.settings import read_recipe, recipes
 from tests.compare.test_learn import labels
 from tests.lib.test_gbdt import MODEL
 

@@ -1,0 +1,97 @@
+"""Reads the shipped recipes and the user's own from their files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from fusion.errors import SettingsError
+from fusion.home import config_root
+from fusion.lib.did_you_mean import hint
+from fusion.lib.gbdt import MAX_BYTES, Trees, digest
+from fusion.recipe import EARLIER_SIGNALS, Learned, Recipe, with_current_names
+from fusion.settings import Settings
+from fusion.settings_errors import explain
+
+_RECIPE: TypeAdapter[Recipe] = TypeAdapter(Recipe)
+
+
+def recipes(settings: Settings) -> dict[str, Recipe]:
+    """The shipped recipes and the user's own (`recipes/*.toml` in the home, or ``recipes_folder``), by name."""
+    folders = [config_root() / "recipes", settings.home / "recipes"]
+    if settings.recipes_folder is not None:
+        folders.append(settings.recipes_folder)
+    found = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*.toml")):
+            found[file.stem] = read_recipe(file)
+    if settings.recipe not in found:
+        known = ", ".join(sorted(found))
+        raise SettingsError(f"recipe = {settings.recipe!r}: there are {known}{hint(settings.recipe, found)}")
+    return found
+
+
+def shipped_recipes() -> tuple[str, ...]:
+    """The names of the recipes that come with the project."""
+    return tuple(sorted(file.stem for file in (config_root() / "recipes").glob("*.toml")))
+
+
+def read_recipe(file: Path) -> Recipe:
+    """Reads a recipe file; missing keys have the defaults of `Recipe`. Raises SettingsError, which names the key."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = with_current_names(table)
+        table, model = _model(table, file)
+        recipe = _RECIPE.validate_python({**table, "name": file.stem})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from None
+    except ValidationError as error:
+        raise SettingsError(explain(error, Recipe, file)) from None
+    except ValueError as error:
+        raise SettingsError(f"{file}: {error}") from None
+    for key, number in _numbers(asdict(recipe)):
+        if number < 0:
+            raise SettingsError(f"{file}: {key} = {number} is negative")
+    return replace(recipe, rerank=replace(recipe.rerank, model=model)) if model is not None else recipe
+
+
+def _model(table: dict[str, Any], file: Path) -> tuple[dict[str, Any], Learned | None]:
+    """A recipe's table without its model, and the model. If it cannot be loaded, the weights score instead."""
+    part = table.get("rerank")
+    if not isinstance(part, dict) or not {"model", "model_hash"} & part.keys():
+        return table, None
+    rest = {key: value for key, value in part.items() if key not in ("model", "model_hash")}
+    name, wanted = part.get("model"), part.get("model_hash")
+    if not isinstance(name, str) or not isinstance(wanted, str) or Path(name).name != name or not name:
+        raise SettingsError(f"{file}: rerank.model names a file in the same folder, and model_hash is its hash")
+    model = Learned(name, wanted, None)
+    try:
+        text = _small(file.with_name(name))
+        if digest(text) != wanted:
+            raise ValueError("its hash is not model_hash")
+        trees = Trees.parse(text)
+        trees = replace(trees, names=tuple(EARLIER_SIGNALS.get(signal, signal) for signal in trees.names))
+        model = Learned(name, wanted, trees)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        model = Learned(name, wanted, None, f"{name} cannot be used, so the weights score: {why}")
+    return {**table, "rerank": rest}, model
+
+
+def _small(file: Path) -> str:
+    if file.stat().st_size > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    return file.read_text(encoding="utf-8")
+
+
+def _numbers(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{path}{key}.")
+        elif isinstance(value, int | float):
+            yield f"{path}{key}", value
