@@ -153,26 +153,26 @@ def of_tenant(settings: Settings, tenant: str) -> Settings:
 
 
 RENAMED = {"alone": "it is called similarity now: write similarity = …"}
-"""signals of the first versions, which a recipe must name anew; see also `fusion.recipe.EARLIER_SIGNALS`"""
+"""signals of the first versions, which a recipe must rename; see also `fusion.recipe.EARLIER_SIGNALS`"""
 
 
 def checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
-    """Recipes whose signals exist. Raises SettingsError for a misspelt one: it would silently weigh nothing."""
+    """Recipes whose signals exist. Raises SettingsError for a misspelt one, which would have no effect."""
     for recipe in found.values():
         for name in recipe.rerank.signals:
             if name not in SIGNALS:
                 fix = RENAMED.get(name) or f"there are {', '.join(SIGNALS)}"
                 raise SettingsError(f"recipe {recipe.name}: no signal is called {name!r}; {fix}")
-    return {name: _with_a_model_of_todays_signals(recipe) for name, recipe in found.items()}
+    return {name: _without_outdated_model(recipe) for name, recipe in found.items()}
 
 
-def _with_a_model_of_todays_signals(recipe: Recipe) -> Recipe:
-    """A recipe whose model was learned of other signals goes by its weights, and says so: they would all be missing."""
+def _without_outdated_model(recipe: Recipe) -> Recipe:
+    """The recipe; without its model if that was trained on other signals, which would all be missing."""
     model = recipe.rerank.model
-    strange = [] if model is None or model.trees is None else sorted({*model.trees.names} - {*SIGNALS, *CONTEXT})
-    if model is None or not strange:
+    unknown = [] if model is None or model.trees is None else sorted({*model.trees.names} - {*SIGNALS, *CONTEXT})
+    if model is None or not unknown:
         return recipe
-    why = f"{model.file} cannot be used, so the weights score: no signal is called {strange[0]!r}; learn it anew"
+    why = f"{model.file} cannot be used, so the weights score: no signal is called {unknown[0]!r}; train it again"
     return replace(recipe, rerank=replace(recipe.rerank, model=Learned(model.file, model.hash, None, why)))
 
 

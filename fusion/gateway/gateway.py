@@ -90,14 +90,14 @@ def in_tenant(method: Method) -> Method:
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    async def answer(gateway: Gateway, *args: Any, **given: Any) -> Any:
-        tenant = _tenant(signature.bind(gateway, *args, **given).arguments)
+    async def answer(gateway: Gateway, *args: Any, **kwargs: Any) -> Any:
+        tenant = _tenant(signature.bind(gateway, *args, **kwargs).arguments)
         if tenant in (None, gateway.tenant):
-            return await method(gateway, *args, **given)
+            return await method(gateway, *args, **kwargs)
         if gateway.tenants is None:
             raise BadInput("this is the gateway of another tenant")
         async with gateway.tenants.at(tenant) as of_tenant:
-            return await method(of_tenant, *args, **given)
+            return await method(of_tenant, *args, **kwargs)
 
     return cast("Method", answer)
 
@@ -106,9 +106,9 @@ def _tenant(arguments: Mapping[str, Any]) -> str | None:
     """The tenant that a call's arguments name, else the tenant of the scope in them, else None."""
     if "tenant" in arguments:
         return str(arguments["tenant"])
-    scopes = (arguments.get("scope"), arguments.get("fields", {}).get("scope"), arguments.get("request"))
-    found = next((s for s in (getattr(one, "scope", one) for one in scopes) if isinstance(s, Scope)), None)
-    return None if found is None else found.tenant
+    values = (arguments.get("scope"), arguments.get("fields", {}).get("scope"), arguments.get("request"))
+    scopes = (getattr(value, "scope", value) for value in values)
+    return next((scope.tenant for scope in scopes if isinstance(scope, Scope)), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,9 +220,9 @@ class Gateway(TenantParts):
         The first answer waits `FIRST_HEALTH_WAIT_S` for it, since it could not say otherwise whether it is degraded.
         """
         if self.health.is_due():
-            looking = self._in_background(self.health.look())
+            refresh = self._in_background(self.health.look())
             if not self.health.has_looked:
-                await asyncio.wait([looking], timeout=FIRST_HEALTH_WAIT_S)
+                await asyncio.wait([refresh], timeout=FIRST_HEALTH_WAIT_S)
 
     @in_tenant
     async def worth_asking_s(self, names: Sequence[str] | None, tenant: str) -> float:
@@ -263,9 +263,8 @@ class Gateway(TenantParts):
         for row in compared.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         await self._refresh_health()
-        found = compared.comparison
-        notes = (*self._notes, *self.health.failing)
-        return replace(found, a=self._as_home(found.a), b=self._as_home(found.b), notes=notes)
+        comparison, notes = compared.comparison, (*self._notes, *self.health.failing)
+        return replace(comparison, a=self._as_home(comparison.a), b=self._as_home(comparison.b), notes=notes)
 
     def _as_home(self, side: Side) -> Side:
         """An arm's answer with the faults of the whole home, as in `fuse`."""
@@ -320,7 +319,7 @@ class Gateway(TenantParts):
         return None if (configured := self.embedders.configured) is None else configured.identity
 
     @in_tenant
-    async def append(self, text: str, scope: Scope) -> Mapping[str, Any]:
+    async def append_to_log(self, text: str, scope: Scope) -> Mapping[str, Any]:
         """Append lines to today's log file if a backend keeps one for the scope; otherwise store them as a note.
 
         The day is the current one in the user's time zone (``[flush] zone``). Raises BadInput and StoreFull.
@@ -356,8 +355,8 @@ class Gateway(TenantParts):
             held = await self.journal.outbox.holders([record.ref])
             current = record.superseded_by is None
             more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
-            said = await self.journal.read(rows.times_remembered, ref, scope)
-            return {"ref": record.ref, **public(record.event), **more, "said": said, "said_at": record.said_at}
+            times = await self.journal.read(rows.times_remembered, ref, scope)
+            return {"ref": record.ref, **public(record.event), **more, "said": times, "said_at": record.said_at}
         await self.external_refs.flush()
         item = await self.journal.read(external_refs.resolve, ref, scope)
         if item.backend not in self.sources:
@@ -450,8 +449,8 @@ class Gateway(TenantParts):
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
         """The drop-in routes, by backend."""
-        found = {name: routes_of(chosen.adapter) for name, chosen in self.settings.backends.items()}
-        return {name: routes for name, routes in found.items() if routes}
+        by_backend = {name: routes_of(chosen.adapter) for name, chosen in self.settings.backends.items()}
+        return {name: routes for name, routes in by_backend.items() if routes}
 
     @in_tenant
     async def do(self, backend: str, verb: Verb, scope: Scope, line: Line, progress: Progress) -> object:

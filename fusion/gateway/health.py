@@ -122,8 +122,8 @@ class Health:
         states = await self.backends()
         self._vectors_pending = sum(state.vectors_pending for state in states)
         self.has_looked = True
-        silent = any(s.disabled is None and s.name not in self._describing for s in self._sources.values())
-        self.items = None if silent else sum(state.items for state in states)
+        incomplete = any(s.disabled is None and s.name not in self._describing for s in self._sources.values())
+        self.items = None if incomplete else sum(state.items for state in states)
         # Damage is reported separately, until a check finds none.
         failing = [state for state in states if state.degraded and state.name not in self.damaged]
         self._failing = {s.name: f"{s.name}: {'; '.join(s.notes) or s.detail or 'it says no more'}" for s in failing}
@@ -223,8 +223,8 @@ def breaker_of(breaker: Breaker) -> dict[str, Any]:
 def only_read(journal: Journal, what: str, home: Path) -> dict[str, str]:
     """Make a journal that lost events read-only; returns, by store, the fault and its fix."""
     text = (
-        f"{journal.file} is sound, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
-        f"forgotten until the journal is made anew from them: stop the server and run fusion repair --home "
+        f"{journal.file} is intact, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
+        f"forgotten until the journal is rebuilt from them: stop the server and run fusion repair --home "
         f"{home}; with --dry-run it only says what that would do"
     )
     journal.refuse_writes(text)

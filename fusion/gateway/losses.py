@@ -76,7 +76,7 @@ class Losses:
         folder = self._folders[name]
         return (
             f"{name}: at least {count.missing} of its memories are gone that nobody removed; it holds {count.events}. "
-            f"The journal has them: stop the server, move {folder} away and start again, and the store is filled anew"
+            f"The journal has them: stop the server, move {folder} away and start again, and the store is filled again"
         )
 
 

@@ -104,7 +104,7 @@ class Tenants(Generic[T]):
             try:
                 async with self.at(tenant) as parts:
                     await parts.settle()
-            except Exception as error:  # noqa: BLE001 — the tenant's next call reports the fault; others go on
+            except Exception as error:  # noqa: BLE001 — the tenant's next call reports the fault; the others continue
                 log.warning("a tenant's deliveries wait: %s", type(error).__name__)
 
     async def reopen(self) -> None:

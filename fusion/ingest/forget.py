@@ -183,8 +183,9 @@ class Forgetter:
         limit = request.limit or DEFAULT_QUERY_LIMIT
         recalled = list(await recall(request.query, request.scope))
         if request.criteria.names():  # external items have no known source and time
-            ours = [one.ref for one in recalled if not is_external(one.ref)]
-            kept = await self._journal.read(listing.matching, request.scope, request.criteria, len(ours), among=ours)
+            in_journal = [one.ref for one in recalled if not is_external(one.ref)]
+            page = (request.scope, request.criteria, len(in_journal))
+            kept = await self._journal.read(listing.matching, *page, among=in_journal)
             wanted = {record.ref for record in kept}
             recalled = [one for one in recalled if one.ref in wanted]
         return recalled[:limit], len(recalled) > limit

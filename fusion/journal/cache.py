@@ -114,8 +114,8 @@ class JournalCache:
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
-        whose = (scope.tenant, scope.user_id)
-        known = self._counts.get(whose)
+        owner = (scope.tenant, scope.user_id)
+        known = self._counts.get(owner)
         if known is None or not known.counts.keys() >= set(asked):
             changes = self._changes
             found = await self._database.read(lambda db: frequencies(db, scope, asked))
@@ -123,8 +123,8 @@ class JournalCache:
             if changes == self._changes:
                 if sum(len(one.counts) for one in self._counts.values()) > CACHED_TERMS:
                     self._counts.clear()
-                before = self._counts.get(whose, known).counts
-                self._counts[whose] = replace(known, counts={**before, **known.counts})
+                before = self._counts.get(owner, known).counts
+                self._counts[owner] = replace(known, counts={**before, **known.counts})
         return replace(known, counts={term: n for term in asked if (n := known.counts[term])})
 
     def invalidate(self) -> None:

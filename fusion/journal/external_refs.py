@@ -66,7 +66,7 @@ class ExternalRefs:
         self._writer: asyncio.Task[None] | None = None
 
     def unknown(self, refs: Iterable[str], scope: Scope) -> frozenset[str]:
-        """Those of ``refs`` that cite external items and were not stored lately."""
+        """Those of ``refs`` that cite external items and were not stored recently."""
         late = time.monotonic() - self.REPEAT_S
         return frozenset(ref for ref in refs if is_external(ref) and self._noted.get((ref, scope), late) <= late)
 
@@ -118,7 +118,7 @@ def store_items(db: Connection, items: Sequence[ExternalItem], now: datetime) ->
     at = microseconds(now)
     db.executemany(
         "insert or replace into shown values(?, ?, ?, ?, ?, ?)",
-        [(one.scope.tenant, one.ref, _whose(one.scope), one.backend, _packed(one.hit), at) for one in items],
+        [(one.scope.tenant, one.ref, _scope_json(one.scope), one.backend, _packed(one.hit), at) for one in items],
     )
     db.execute("delete from shown where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))
     db.execute(
@@ -144,7 +144,7 @@ def drop(db: Connection, tenant: str, ref: str) -> None:
     db.execute("delete from shown where tenant = ? and ref = ?", (tenant, ref))
 
 
-def _whose(scope: Scope) -> str:
+def _scope_json(scope: Scope) -> str:
     return orjson.dumps({**scope.named(), "audience": scope.audience}, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -79,10 +79,10 @@ def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], no
         if gone is not None:
             raise BadInput(f"{vote.ref} was forgotten since; it takes no feedback")
     db.execute("delete from label where tenant = ? and receipt_id = ?", (scope.tenant, receipt_id))
-    at, whose = microseconds(now), json.dumps(scope.named())
+    at, asked_by = microseconds(now), json.dumps(scope.named())
     db.executemany(
         "insert into label(tenant, receipt_id, ref, useful, at, scope, body) values(?, ?, ?, ?, ?, ?, ?)",
-        [(scope.tenant, receipt_id, v.ref, v.useful, at, whose, json.dumps(v.body)) for v in votes],
+        [(scope.tenant, receipt_id, v.ref, v.useful, at, asked_by, json.dumps(v.body)) for v in votes],
     )
 
 

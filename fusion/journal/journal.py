@@ -97,8 +97,8 @@ class Journal:
     def fix_for(file: Path) -> str:
         """What the owner of a damaged journal can do."""
         return (
-            f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or make it "
-            f"anew from what can be read of it and from the stores: fusion repair --home {file.parent}"
+            f"It holds every memory, so it is not replaced. Stop the gateway and restore it from a backup; or rebuild "
+            f"it from what can be read of it and from the stores: fusion repair --home {file.parent}"
         )
 
     async def load(self) -> None:
@@ -118,7 +118,7 @@ class Journal:
         return self._database.path
 
     def refuse_writes(self, why: str, error: type[FusionError] = StoreDamaged) -> None:
-        """From now on every write raises ``error`` with this reason; reads go on."""
+        """From now on every write raises ``error`` with this reason; reads continue."""
         self._database.refusal, self._database.refused = why, error
 
     def require_reachable(self) -> None:
@@ -269,10 +269,10 @@ class Journal:
 
     async def find(self, ref: str, scope: Scope) -> Record:
         """The event of a short ref or event id. Raises NotFound, also for another owner's and for a forgotten one."""
-        found = self._tombstones.visible_record(record_of(await self.read(row_of, ref, scope)))
-        if found is None:
+        record = self._tombstones.visible_record(record_of(await self.read(row_of, ref, scope)))
+        if record is None:
             raise NotFound(f"there is no memory {ref!r} here: all that it says was forgotten in its file")
-        return found
+        return record
 
     async def find_all(self, refs: Sequence[str], scope: Scope) -> Mapping[str, Record]:
         """By ref, the events of those refs that name one."""

@@ -80,7 +80,7 @@ class Outbox:
             db.executemany(
                 # A known store has a row for every event up to its last one.
                 f"insert into delivery(seq, backend) select seq, ?1 from event where {LIVE} "
-                # Events that stand for external items are not part of that sequence.
+                # Events that were made to forget external items are not part of that sequence.
                 "and seq > coalesce((select d.seq from delivery d join event e using(seq) where d.backend = ?1 "
                 f"and (e.natural is null or e.natural not like '[\"{BORN_FORGOTTEN}\"%') "
                 "order by d.seq desc limit 1), 0)",

@@ -25,7 +25,7 @@ WORDS = "words\0"
 RETIRED = "retired"
 """the value of ``superseded_by`` for an event that is no longer in its file"""
 BORN_FORGOTTEN = "born forgotten"
-"""the prefix of the natural key of an event that stands for a forgotten external item"""
+"""the prefix of the natural key of an event that was made to forget an external item"""
 LIVE = f"forgotten = 0 and superseded_by is not '{RETIRED}'"
 """the condition on an event that backends hold: earlier versions too, but nothing forgotten or retired"""
 
@@ -153,13 +153,13 @@ def count(db: Connection, event: Event, sign: int) -> None:
 def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequencies:
     """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
     owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
-    whose = owner_of(scope) if scope.user_id is not None else scope.tenant
+    owner = owner_of(scope) if scope.user_id is not None else scope.tenant
     documents, length = db.execute(
-        f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {owners}", (whose,)
+        f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {owners}", (owner,)
     ).fetchone()
     counts = db.execute(
         f"select term, sum(n) as n from term where {owners} and term in (select value from json_each(?)) group by term",
-        (whose, json.dumps(list(asked))),
+        (owner, json.dumps(list(asked))),
     ).fetchall()
     return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})
 

@@ -125,10 +125,10 @@ class Tombstones:
             return text
         if forgotten(_piece_key(text)):
             return "\n" * text.count("\n")
-        formerly = {number for number, key in _former_line_keys(text) if key and forgotten(key)}
-        if formerly:
-            formerly |= {number for number, key in _former_line_keys(text) if not key}
-            lines = ("" if number in formerly else line for number, line in enumerate(text.split("\n")))
+        hidden_lines = {number for number, key in _former_line_keys(text) if key and forgotten(key)}
+        if hidden_lines:
+            hidden_lines |= {number for number, key in _former_line_keys(text) if not key}
+            lines = ("" if number in hidden_lines else line for number, line in enumerate(text.split("\n")))
             return without("\n".join(lines), forgotten)
         return without(text, forgotten)
 

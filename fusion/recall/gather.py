@@ -125,17 +125,18 @@ PRIMARY_SHARE = 0.5
 async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
     """As `gather`, but fallbacks wait for the sources they replace. These must not form a cycle."""
     named = {source.name for source in sources}
-    stood_in_for = {name for source in sources for name in source.fallback_for}
+    replaced = {name for source in sources for name in source.fallback_for}
     asked = [source for source in sources if _refusal(query, source) is None]
     until = asyncio.get_running_loop().time() + deadline_s
     answers: dict[str, asyncio.Task[Answer]] = {}
 
     async def answer(source: Source) -> Answer:
-        found = await asyncio.gather(*(answers[name] for name in source.fallback_for if name in named))
-        if answered := [one.backend for one in found if one.status in ("ok", "empty")]:
-            return Answer(source.name, "skipped", detail=f"it stands in for {', '.join(answered)}, which answered")
+        primaries = await asyncio.gather(*(answers[name] for name in source.fallback_for if name in named))
+        if answered := [one.backend for one in primaries if one.status in ("ok", "empty")]:
+            detail = f"it is the fallback for {', '.join(answered)}, which answered"
+            return Answer(source.name, "skipped", detail=detail)
         left_s = until - asyncio.get_running_loop().time()
-        budget_s = left_s * PRIMARY_SHARE if source.name in stood_in_for else left_s
+        budget_s = left_s * PRIMARY_SHARE if source.name in replaced else left_s
         return await _one(query, source, min(source.deadline_s, budget_s), asked)
 
     for source in sources:  # tasks start when this one waits: by then all exist

@@ -102,7 +102,7 @@ class Reachable:
         return (
             f"{what} while a server had it open. That server acknowledges nothing any more and ends; the next command "
             f"starts one for what is at {self._file.parent} then. If that was a mistake, put it back first, from where "
-            "it was moved to or from a backup. A journal alone can be made anew from the stores: fusion repair"
+            "it was moved to or from a backup. A journal alone can be rebuilt from the stores: fusion repair"
         )
 
     def _sizes(self) -> tuple[int, ...]:

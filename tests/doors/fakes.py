@@ -177,7 +177,7 @@ class FakeFusion:
 
     embedding_model: str | None = "all-MiniLM-L6-v2-int8@8199be6f"
 
-    async def append(self, text: str, scope: Scope) -> dict[str, Any]:
+    async def append_to_log(self, text: str, scope: Scope) -> dict[str, Any]:
         await self._work()
         self.appended.append((text, scope))
         return {"path": "m1z", "ref": "m1z", "status": "stored", "redacted": 0, "reason": ""}

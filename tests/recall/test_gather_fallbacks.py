@@ -1,4 +1,4 @@
-"""A backend that stands in for others: asked once they have failed, in what is left of the time, and never needlessly.
+"""A backend that is the fallback for others: asked once these failed, in what is left of the time, never needlessly.
 
 Time is virtual, as in `test_gather`.
 """
@@ -34,7 +34,7 @@ def test_who_answers_needs_no_fallback(first: Does) -> None:
     fallback = Does()
     found = asked(Source("ours", fallback, fallback_for=("qmd",)), Source("qmd", first))
     assert (found["ours"].status, fallback.calls) == ("skipped", [])
-    assert found["ours"].detail == "it stands in for qmd, which answered"
+    assert found["ours"].detail == "it is the fallback for qmd, which answered"
     assert found["qmd"].status in ("ok", "empty")
 
 

@@ -55,7 +55,7 @@ async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
 @router.post("/v1/tools/memory_append", response_model=wire.Appended, responses=problems(507))
 async def memory_append(context: Context, body: schemas.AppendToolBody) -> Response:
     """An agent's tool: append to today's log"""
-    return reply(await context.fusion.append(body.text, body.scope(context.tenant)))
+    return reply(await context.fusion.append_to_log(body.text, body.scope(context.tenant)))
 
 
 @router.post("/v1/flush/plan", response_model=wire.FlushPlan)
