@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fusion.lib.ignore import Ignored
 
-_PASS = getattr(os, "O_PATH", os.O_RDONLY)
+PASS = getattr(os, "O_PATH", os.O_RDONLY)
 """the access to folders on the way to a file: where the system has O_PATH, those that cannot be listed are passed"""
 
 
@@ -100,6 +100,6 @@ def open_parent(folder: Path, path: str) -> Iterator[tuple[int, str]]:
 def open_file(path: Path) -> int:
     """The descriptor of a file, for reading. No part of its path may be a link; a pipe does not block."""
     path = path.absolute()
-    with open_folder(Path(path.anchor), path.parts[1:-1], _PASS) as folder:
+    with open_folder(Path(path.anchor), path.parts[1:-1], PASS) as folder:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(path.name or ".", flags, dir_fd=folder)

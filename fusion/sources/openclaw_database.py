@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +23,7 @@ import orjson
 from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import UNATTENDED
+from fusion.lib.walk import PASS, open_folder
 from fusion.sources.files import MAX_UNPACKED_BYTES, Lines, Skip, Unreadable, opened, unpacked
 from fusion.sources.offsets import ReadOffset, ReadOffsets, digest
 from fusion.sources.sessions import BEGINNING, MAX_LINE_BYTES, openclaw_session, turns_of
@@ -37,11 +39,18 @@ MAX_COLD_BYTES = 1 << 26
 """of a packed archive in the database or next to it"""
 UNKNOWN_SCHEMA = "its tables are not known of OpenClaw: there is no transcript_events with session_id, seq, event_json"
 UNKNOWN_COLD = "its cold archive does not match the database"
+DESCRIPTORS = Path("/dev/fd")
+"""the folder that lists the descriptors of this process"""
+WAL_VERSIONS = b"\2\2"
+"""bytes 18 and 19 of a database with a write-ahead log; another does not read a log that is left next to it"""
+Connect = Callable[..., sqlite3.Connection]
 _UNATTENDED_KEY = re.compile(r":(?:cron|subagent|heartbeat|hook|acp)(?::|$)")
 _GROUP_KEY = re.compile(r":(?:group|channel):")
 
 
-def database(path: Path, owner: Scope, bookmarks: ReadOffsets | None = None) -> Iterator[NewMemory | Skip]:
+def database(
+    path: Path, owner: Scope, bookmarks: ReadOffsets | None = None, *, connect: Connect = sqlite3.connect
+) -> Iterator[NewMemory | Skip]:
     """The turns in an OpenClaw agent's database since its bookmarks. The database is never written.
 
     A session's events are rows, packed or not. Those of a session that rested for long are in a cold archive, in the
@@ -49,7 +58,7 @@ def database(path: Path, owner: Scope, bookmarks: ReadOffsets | None = None) -> 
     so that the current events are read last.
     """
     try:
-        with _database(path) as db:
+        with _database(path, connect) as db:
             keys = _session_keys(db)
             yield from _archived(db, path, owner, bookmarks)
             for session_id, last in _sessions(db):
@@ -78,29 +87,61 @@ def _session_of_row(path: Path, session_id: object, key: str, group: bool, owner
     return replace(session, scope=replace(session.scope, audience=owner.audience)) if group else session
 
 
+CHANGED = "changed while it was read; run it again"
+
+
 @contextmanager
-def _database(path: Path) -> Iterator[sqlite3.Connection]:
+def _database(path: Path, connect: Connect) -> Iterator[sqlite3.Connection]:
     """Opens a database of another program read-only. Raises Unreadable, also if it changed while it was read.
 
     Where no program has it open (there is no write-ahead log), it is opened as immutable: otherwise SQLite would put
-    files of its own next to it.
+    files of its own next to it. SQLite opens by path and follows links, so what it opened is compared with the files
+    that were reached without following one.
     """
-    with opened(path) as file:
-        begins = file.read(16)
-    if begins != b"SQLite format 3\0":
-        raise Unreadable("not an SQLite database")
-    log = path.with_name(path.name + "-wal")
-    before = path.stat()
-    quiet = not log.exists() and not path.with_name(path.name + "-journal").exists()
-    mode = "mode=ro&immutable=1" if quiet else "mode=ro"
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=2.0)) as db:
-        db.execute("pragma query_only = on")
-        if not COLUMNS.issubset(_columns(db, TABLE)):
-            raise Unreadable(UNKNOWN_SCHEMA)
-        yield db
-    after = path.stat()
-    if quiet and (log.exists() or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)):
-        raise Unreadable("changed while it was read; run it again")
+    with opened(path) as file, open_folder(Path(path.anchor), path.parts[1:-1], PASS) as folder:
+        header = file.read(20)
+        if header[:16] != b"SQLite format 3\0":
+            raise Unreadable("not an SQLite database")
+        before = os.fstat(file.fileno())
+        log = _at(folder, f"{path.name}-wal")
+        quiet = log is None and _at(folder, f"{path.name}-journal") is None
+        mode = "mode=ro&immutable=1" if quiet else "mode=ro"
+        with closing(connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=2.0)) as db:
+            db.execute("pragma query_only = on")
+            columns = _columns(db, TABLE)
+            expected = [before] if log is None or header[18:] != WAL_VERSIONS else [before, log]
+            if not _opened_by_sqlite(expected, path, besides=file.fileno()):
+                raise Unreadable(CHANGED)
+            if not COLUMNS.issubset(columns):
+                raise Unreadable(UNKNOWN_SCHEMA)
+            yield db
+        after, log = os.fstat(file.fileno()), _at(folder, f"{path.name}-wal")
+    if quiet and (log is not None or (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)):
+        raise Unreadable(CHANGED)
+
+
+def _at(folder: int, name: str) -> os.stat_result | None:
+    """What is at a name in an open folder, not through a link; None if nothing is."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _opened_by_sqlite(wanted: Sequence[os.stat_result], path: Path, *, besides: int) -> bool:
+    """Whether this process has these files open, by another descriptor than ``besides``.
+
+    Where the system does not list descriptors, whether the first of them is at its path now.
+    """
+    numbers = {int(one.name) for one in DESCRIPTORS.iterdir()} if DESCRIPTORS.is_dir() else set()
+    if besides not in numbers:
+        return os.path.samestat(path.stat(), wanted[0])
+    there = set()
+    for number in numbers - {besides}:
+        with suppress(OSError):  # closed meanwhile, as that of the listing is
+            about = os.fstat(number)
+            there.add((about.st_dev, about.st_ino))
+    return there.issuperset((about.st_dev, about.st_ino) for about in wanted)
 
 
 def _columns(db: sqlite3.Connection, table: str) -> set[str]:

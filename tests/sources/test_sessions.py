@@ -17,6 +17,7 @@ from fusion.contract import Moment, Place, Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import MARKED, UNATTENDED
 from fusion.sources import files as opening
+from fusion.sources import openclaw_database
 from fusion.sources.files import Skip
 from fusion.sources.offsets import ReadOffsets
 from fusion.sources.openclaw_database import UNKNOWN_COLD
@@ -549,6 +550,47 @@ def test_another_database_is_skipped_with_its_reason(agent: Path, schema: str | 
         db.close()
     [told] = reasons(agent)
     assert told.startswith(reason)
+
+
+class Swap:
+    """Connects to a database while a link to another folder stands for its folder."""
+
+    def __init__(self, folder: Path, other: Path) -> None:
+        self.folder, self.other = folder, other
+
+    def __call__(self, *args: Any, **options: Any) -> sqlite3.Connection:
+        aside = self.folder.with_name("aside")
+        self.folder.rename(aside)
+        self.folder.symlink_to(self.other)
+        db = sqlite3.connect(*args, **options)
+        db.execute("select count(*) from sqlite_master").fetchone()  # it opens its files now
+        self.folder.unlink()
+        aside.rename(self.folder)
+        return db
+
+
+@pytest.mark.feature("a database of sessions is not read through a link that stands for its folder for a moment")
+@pytest.mark.parametrize("part", ["database", "log"])
+def test_a_database_is_not_read_through_a_link_that_replaces_its_folder(agent: Path, tmp_path: Path, part: str):
+    """Neither the database of the other folder, nor only its log: the database itself may be a hard link there."""
+    path, other = agent / "agent" / "openclaw-agent.sqlite", tmp_path / "other" / "openclaw-agent.sqlite"
+    live, secret = tmp_path / "live.sqlite", [claw(1, "user", "The code of the safe is 4711.")]
+    for target, rows in ((path, TALK), (other, secret)):
+        live.unlink(missing_ok=True)
+        writer = database(live, (ID, "agent:max:main", None, rows))
+        target.parent.mkdir(parents=True)
+        for suffix in ("", "-wal") if part == "log" else ("",):
+            if not suffix and part == "database":
+                writer.execute("pragma wal_checkpoint(truncate)")
+            Path(f"{target}{suffix}").write_bytes(Path(f"{live}{suffix}").read_bytes())
+        writer.close()
+    if part == "log":
+        other.unlink()
+        other.hardlink_to(path)
+    found = list(openclaw_database.database(path, ADA, connect=Swap(path.parent, other.parent)))
+    assert found == [Skip(str(path), "changed while it was read; run it again")]
+    assert texts(path) == [item.text for item in memories(path)]
+    assert len(memories(path)) == 3
 
 
 # From where it was left
