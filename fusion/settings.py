@@ -83,6 +83,7 @@ class EmbedderSettings(NextEmbedderSettings):
 
     adapter: str = "adapters.embedders.providers:Providers"
     provider: str = "local"
+    connect_ms: int = Field(default=3000, ge=1, le=60_000)
     timeout_s: float = Field(default=30.0, gt=0)
     query_timeout_ms: int = Field(default=800, gt=0)
     requests_per_minute: int = Field(default=0, ge=0)
@@ -122,6 +123,7 @@ class ModelSettings(_Part):
     base_url: str = ""
     calls_per_minute: int = Field(default=20, gt=0)
     tokens_per_minute: int = Field(default=60_000, ge=10_000)
+    connect_ms: int = Field(default=5000, ge=1, le=60_000)
     timeout_ms: int = Field(default=60_000, gt=0)
     quiet_s: float = Field(default=30.0, ge=0)
 

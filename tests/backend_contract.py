@@ -119,7 +119,7 @@ def make_samples(scope: Scope = ANYONE, kind: Kind = "note", first: int = 1) -> 
     ]
 
 
-def make_query(text: str, scope: Scope = ANYONE, limit: int = 100, deadline_s: float = 30.0) -> Query:
+def make_query(text: str, scope: Scope = ANYONE, limit: int = 100, deadline_s: float = 3600.0) -> Query:
     """A query at a fixed time, with a deadline so long that no test depends on speed."""
     return Query(text=text, scope=scope, now=NOW, limit=limit, deadline_s=deadline_s)
 

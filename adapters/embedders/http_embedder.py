@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-CONNECT_S = 3.0
-"""for a distant provider: name resolution and the TLS handshake"""
 REPLY_BYTES = 64 << 20
 """2,048 vectors of 1,536 numbers, each written with 20 characters"""
 PAUSE_S = 2.0
@@ -88,7 +86,7 @@ class HttpEmbedder:
             key = options.key()
             return api.headers(key) if key else {}
 
-        http = Http(options.url or api.url, headers, connect_s=CONNECT_S, reply_bytes=REPLY_BYTES)
+        http = Http(options.url or api.url, headers, connect_s=options.connect_ms / 1000, reply_bytes=REPLY_BYTES)
         try:
             dimensions = options.dimensions or api.dimensions.get(model) or await _dimensions(api, http, model, options)
             identity = f"{api.name}/{model}@{dimensions}"

@@ -15,7 +15,8 @@ from fusion.errors import SettingsError, Unauthorized
 class Options:
     """The options of a provider. Empty texts and zeros mean the provider's own default.
 
-    ``dimensions``: numbers in a vector. ``timeout_s``, ``query_timeout_ms``: for one request while storing, and for a
+    ``dimensions``: numbers in a vector. ``connect_ms``: for a new connection, name resolution and the TLS handshake
+    included. ``timeout_s``, ``query_timeout_ms``: for one request while storing, and for a
     question. ``requests_per_minute``, ``tokens_per_minute``: 0 is no bound. ``dense_cache_mb``, ``dense_store_mb``: of
     vectors in memory and on disk.
     """
@@ -26,6 +27,7 @@ class Options:
     dimensions: int = number(0, 0)
     api_key_env: str = ""
     api_key_file: str = ""
+    connect_ms: int = number(3000, 1, 60_000)
     timeout_s: float = number(30.0, 0.001)
     query_timeout_ms: int = number(800, 1)
     requests_per_minute: int = number(0, 0)

@@ -2,7 +2,8 @@
 gateway (OpenClaw's), vLLM, llama.cpp, Ollama, LM Studio. One call, one answer, no retries.
 
 Options: ``model``, ``base_url`` (up to and with ``/v1``; "" is OpenAI's own), ``api_key_env`` (else OPENAI_API_KEY for
-OpenAI's own address, and no key for any other), ``timeout_ms``. Redirects are not followed, so a key goes nowhere else.
+OpenAI's own address, and no key for any other), ``timeout_ms`` of a call, ``connect_ms`` of a new connection. Redirects
+are not followed, so a key goes nowhere else.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from fusion.errors import InvalidAnswer
 API = "https://api.openai.com/v1"
 VARIABLE = "OPENAI_API_KEY"
 
-CONNECT_S = 5.0
-"""over the internet with TLS; the loopback's answer comes at once anyway"""
 REPLY_BYTES = 1024 * 1024
 
 
@@ -32,7 +31,7 @@ class Gateway:
         # Their newer models know only the second name, most gateways only the first.
         self._limit = "max_completion_tokens" if options.url == API else "max_tokens"
         headers = {"Authorization": f"Bearer {options.key}"} if options.key else {}
-        self._http = Http(options.url, lambda: headers, connect_s=CONNECT_S, reply_bytes=REPLY_BYTES)
+        self._http = Http(options.url, lambda: headers, connect_s=options.connect_s, reply_bytes=REPLY_BYTES)
 
     @classmethod
     def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:

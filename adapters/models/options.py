@@ -12,12 +12,14 @@ from fusion.errors import ModelMissing, SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``name`` is the model's; ``url`` has no slash at its end; ``timeout_s`` is for one whole call."""
+    """``name`` is the model's; ``url`` has no slash at its end; ``timeout_s`` is for one whole call, ``connect_s`` for
+    a new connection."""
 
     name: str
     url: str
     key: str | None
     timeout_s: float
+    connect_s: float
 
     @classmethod
     def of(cls, options: Mapping[str, object], environ: Mapping[str, str], *, api: str, variable: str) -> Self:
@@ -35,14 +37,19 @@ class Options:
         name = _text(options, "model")
         if not name:
             raise SettingsError("[model] model: write the model's name, as its server knows it")
-        timeout_ms = options.get("timeout_ms", 60_000)
-        if not isinstance(timeout_ms, int) or isinstance(timeout_ms, bool) or timeout_ms <= 0:
-            raise SettingsError(f"[model] timeout_ms is a number of milliseconds above 0, not {timeout_ms!r}")
+        timeout_s, connect_s = _seconds(options, "timeout_ms", 60_000), _seconds(options, "connect_ms", 5000)
         wanted = _text(options, "api_key_env") or (variable if url == api else "")
         key = environ.get(wanted) if wanted else None
         if wanted and not key:
             raise ModelMissing(f"{wanted} is not set, so the model is never asked: export {wanted}=…")
-        return cls(name, url.rstrip("/"), key, timeout_ms / 1000)
+        return cls(name, url.rstrip("/"), key, timeout_s, connect_s)
+
+
+def _seconds(options: Mapping[str, object], name: str, default: int) -> float:
+    value = options.get(name, default)
+    if type(value) is not int or value <= 0:
+        raise SettingsError(f"[model] {name} is a number of milliseconds above 0, not {value!r}")
+    return value / 1000
 
 
 def _text(options: Mapping[str, object], name: str) -> str:

@@ -24,6 +24,7 @@ from fusion.errors import ModelMissing, SettingsError
 from tests.backend_contract import NOW
 from tests.chaos import Call, Chaos
 from tests.fakes import FakeEmbedder, word_vector
+from tests.patience import PATIENT_MS
 from tests.test_settings import environment
 
 KEY = "AIza-canary"
@@ -46,7 +47,10 @@ async def seeing(call: Call) -> None:
 @asynccontextmanager
 async def opened(tmp_path: Path, server: Chaos, **options: Any) -> AsyncIterator[Markdown]:
     """Over the folder ``vault``; the model is Gemini Embedding 2 on loopback."""
-    given = Options("gemini", model="gemini-embedding-2", url=server.url, dimensions=16, api_key_env="MEDIA_TEST_KEY")
+    patient = {"connect_ms": PATIENT_MS, "query_timeout_ms": PATIENT_MS}
+    given = Options(
+        "gemini", model="gemini-embedding-2", url=server.url, dimensions=16, api_key_env="MEDIA_TEST_KEY", **patient
+    )
     with environment(MEDIA_TEST_KEY=KEY):
         dense = await HttpEmbedder.open(GEMINI, tmp_path / "embeddings", given)
         embedder = Composed(dense, None)

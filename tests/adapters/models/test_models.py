@@ -28,7 +28,8 @@ from fusion.errors import (
 )
 from tests import chaos
 from tests.adapters.embedders.small_model import SmallModel
-from tests.chaos import Behaviour, Chaos, refusing
+from tests.chaos import Behaviour, Chaos, blackhole, refusing
+from tests.patience import PATIENT_MS
 
 KEY = "sk-made-up-canary"
 
@@ -83,7 +84,14 @@ class Dialect:
         self.refused = "refusal" if name == "anthropic" else "content_filter"
 
     def options(self, url: str, **more: object) -> Mapping[str, object]:
-        return {"model": "small", "base_url": url, "api_key_env": "MY_KEY", "timeout_ms": 30_000, **more}
+        return {
+            "model": "small",
+            "base_url": url,
+            "api_key_env": "MY_KEY",
+            "timeout_ms": PATIENT_MS,
+            "connect_ms": PATIENT_MS,
+            **more,
+        }
 
     @asynccontextmanager
     async def opened(self, url: str, **more: object) -> AsyncIterator[LanguageModel]:
@@ -170,12 +178,22 @@ async def test_each_fault_is_named(dialect: Dialect, behaviour: Behaviour, error
 @pytest.mark.parametrize("behaviour", [chaos.hang, chaos.hang_after_headers, chaos.trickle])
 async def test_the_deadline_is_for_the_whole_call(dialect: Dialect, behaviour: Behaviour):
     """A server that hangs or trickles is left after ``timeout_ms``, and is asked once."""
-    async with Chaos(behaviour=says(dialect.reply())) as server, dialect.opened(server.url, timeout_ms=1500) as model:
-        await model.complete("s", "u", 9)  # the SDK is loaded
+    async with Chaos(behaviour=says(dialect.reply())) as server:
+        async with dialect.opened(server.url) as model:
+            await model.complete("s", "u", 9)  # the SDK is loaded
         server.behaviour = behaviour
-        with pytest.raises(BackendTimeout):
-            await model.complete("s", "u", 9)
-        assert len(server.calls) == 2
+        async with dialect.opened(server.url, timeout_ms=500) as model:
+            with pytest.raises(BackendTimeout):
+                await model.complete("s", "u", 9)
+        assert len(server.calls) <= 2  # on a busy machine the time may be over before the request has left
+
+
+async def test_connect_ms_bounds_a_new_connection_of_the_gateway():
+    """A server that accepts no connection is left after `connect_ms`, long before the call's deadline."""
+    with blackhole() as url:
+        async with Dialect("gateway").opened(url, connect_ms=40, timeout_ms=3_600_000) as model:
+            with pytest.raises(BackendUnreachable, match="no connection within 40 ms"):
+                await model.complete("s", "u", 9)
 
 
 async def test_nobody_there(dialect: Dialect):
@@ -229,6 +247,7 @@ def test_each_provider_gets_the_token_limit_in_its_own_field():
         ({"model": 7}, "model"),
         ({"timeout_ms": 0}, "timeout_ms"),
         ({"timeout_ms": True}, "timeout_ms"),
+        ({"connect_ms": 0}, "connect_ms"),
     ],
 )
 def test_a_wrong_option_is_named(dialect: Dialect, wrong: Mapping[str, object], error: str):
