@@ -33,7 +33,7 @@ async def opened_here(settings: Settings) -> AsyncIterator[AsyncClient]:
 
     os.umask(0o077)  # only the owner may read the files that a backend writes
     key = secrets.token_urlsafe()
-    async with Gateway.open(settings) as fusion:
-        transport = httpx.ASGITransport(create_app(fusion, settings, local_token=key))
+    async with Gateway.open(settings) as gateway:
+        transport = httpx.ASGITransport(create_app(gateway, settings, local_token=key))
         async with AsyncClient.over(transport, api_key=key) as client:
             yield client

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fusion.settings import Settings
 
 
-def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None = None) -> Gate:
+def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None = None) -> Gate:
     """The ASGI application over an open `Gateway`. Every request needs ``local_token``, the home's, or an API key."""
     app = FastAPI(
         title="memory-fusion",
@@ -52,16 +52,16 @@ def create_app(fusion: Gateway, settings: Settings, *, local_token: str | None =
             Exception: on_error,
         },
     )
-    probes = {compat_path(name, one) for name, many in fusion.routes().items() for one in many if one.probe}
+    probes = {compat_path(name, one) for name, many in gateway.routes().items() for one in many if one.probe}
     rules = Rules.of(settings, local_token=local_token)
-    gate = Gate(app, rules, probes=PUBLIC | probes, require=fusion.require_home)
+    gate = Gate(app, rules, probes=PUBLIC | probes, require=gateway.require_home)
 
-    app.state.context = RequestContext(fusion, settings, gate)
+    app.state.context = RequestContext(gateway, settings, gate)
     app.router.routes.extend(router.routes)  # not include_router, which builds every route again
-    for backend, drop_ins in fusion.routes().items():
+    for backend, drop_ins in gateway.routes().items():
         for drop_in in drop_ins:
             app.add_route(
-                compat_path(backend, drop_in), drop_in_endpoint(fusion, backend, drop_in), methods=[drop_in.method]
+                compat_path(backend, drop_in), drop_in_endpoint(gateway, backend, drop_in), methods=[drop_in.method]
             )
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
     app.add_route(OPENAPI, document_route(needs_key=bool(rules.keys)), include_in_schema=False)
@@ -74,7 +74,7 @@ def compat_path(backend: str, route: DropIn) -> str:
     return f"/compat/{backend}{route.path}"
 
 
-def drop_in_endpoint(fusion: Gateway, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
+def drop_in_endpoint(gateway: Gateway, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
     """The endpoint of a drop-in route. The other system has no users, so its scope is the whole tenant."""
 
     async def endpoint(request: Request) -> Response:
@@ -83,7 +83,7 @@ def drop_in_endpoint(fusion: Gateway, backend: str, route: DropIn) -> Callable[[
             raise BadInput("The body is not a JSON object.")
         arguments = {**request.query_params, **sent, **request.path_params}
         scope = Scope(request.scope["tenant"], audience="private")
-        work = fusion.serve(backend, route, scope, arguments, no_lines, no_progress)
+        work = gateway.serve(backend, route, scope, arguments, no_lines, no_progress)
         return reply(await while_connected(request, work))
 
     return endpoint

@@ -72,7 +72,7 @@ class StrictRequest(Request):
 class RequestContext:
     """The objects that answer a request, and the tenant of the request."""
 
-    fusion: Gateway
+    gateway: Gateway
     settings: Settings
     gate: Gate
     tenant: str = "default"
@@ -80,7 +80,7 @@ class RequestContext:
 
 async def context_of(request: Request) -> RequestContext:
     shared: RequestContext = request.app.state.context
-    return RequestContext(shared.fusion, shared.settings, shared.gate, request.scope["tenant"])
+    return RequestContext(shared.gateway, shared.settings, shared.gate, request.scope["tenant"])
 
 
 Context = Annotated[RequestContext, Depends(context_of)]

@@ -140,11 +140,11 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
                 fix = f"Choose another: backends.{name}.compat_port"
                 own = listen(settings.server.host, chosen.compat_port, fix)
                 drop_ins[doors.enter_context(contextlib.closing(own))] = name
-        async with Gateway.open(settings) as fusion:
+        async with Gateway.open(settings) as gateway:
             doors.enter_context(settled_heap())
-            await serve_on(door, fusion, settings, on_ready, drop_ins)
+            await serve_on(door, gateway, settings, on_ready, drop_ins)
             try:
-                fusion.require_home()
+                gateway.require_home()
             except HomeGone as error:
                 abandon(error)
 
@@ -159,18 +159,18 @@ def abandon(error: HomeGone) -> NoReturn:
     os._exit(GONE_STATUS)
 
 
-async def _leave_when_gone(server: Server, fusion: Gateway) -> None:
+async def _leave_when_gone(server: Server, gateway: Gateway) -> None:
     """Stop the server when its home is gone, also while it is idle."""
     while True:
         try:
-            await fusion.look_at_home()
+            await gateway.look_at_home()
         except HomeGone as error:
             log.error("%s", error)
             server.stop()
             return
         except FusionError as error:
             log.warning("the home could not be looked at: %s", error)
-        bound_log(fusion.settings.home / LOG, server.log_bytes)
+        bound_log(gateway.settings.home / LOG, server.log_bytes)
         await asyncio.sleep(HOME_CHECK_S)
 
 
@@ -190,18 +190,18 @@ def bound_log(log_file: Path, max_bytes: float, descriptor: int = 2) -> None:
 
 async def serve_on(
     door: socket.socket,
-    fusion: Gateway,
+    gateway: Gateway,
     settings: Settings,
     on_ready: Callable[[str], None] = lambda url: None,
     drop_ins: Mapping[socket.socket, str] | None = None,
 ) -> None:
-    """Serve an open ``fusion`` on the socket ``door``, and record its address in the home for clients.
+    """Serve an open ``gateway`` on the socket ``door``, and record its address in the home for clients.
 
     ``drop_ins`` are further sockets, each with the backend whose drop-in routes it serves at its root.
     """
     drop_ins = drop_ins or {}
     token = token_of(settings.home)
-    gate = create_app(fusion, settings, local_token=token)
+    gate = create_app(gateway, settings, local_token=token)
     app = PortPrefix(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
     server = Server(gate, settings, app=app)
     loop = asyncio.get_running_loop()
@@ -211,8 +211,8 @@ async def serve_on(
         write_record(settings.home, ServerRecord(os.getpid(), url_of(door), datetime.now(UTC).isoformat(), token))
     except OSError as error:  # a full or read-only disk: clients need the address
         log.warning("clients cannot find this server by its home: %s", error)
-    idle = asyncio.ensure_future(_leave_when_idle(server, gate, fusion, settings.server.idle_exit_s))
-    watching = asyncio.ensure_future(_leave_when_gone(server, fusion))
+    idle = asyncio.ensure_future(_leave_when_idle(server, gate, gateway, settings.server.idle_exit_s))
+    watching = asyncio.ensure_future(_leave_when_gone(server, gateway))
     try:
         on_ready(url_of(door))
         await server.serve(sockets=[door, *drop_ins])
@@ -243,13 +243,13 @@ def url_of(door: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _leave_when_idle(server: Server, gate: Gate, fusion: Gateway, idle_exit_s: float) -> None:
+async def _leave_when_idle(server: Server, gate: Gate, gateway: Gateway, idle_exit_s: float) -> None:
     """Stop a server that a client started, after ``idle_exit_s`` without requests and with nothing left to deliver."""
     while idle_exit_s > 0:
         if gate.idle_s() < idle_exit_s:
             await asyncio.sleep(max(0.05, idle_exit_s - gate.idle_s()))
             continue
-        await fusion.settle()
+        await gateway.settle()
         if gate.idle_s() >= idle_exit_s:
             log.info("no request for %g s: stopping", idle_exit_s)
             server.stop()

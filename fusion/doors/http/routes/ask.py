@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @router.post("/v1/fuse", name="fuse_v1", response_model=wire.FuseReply)
 async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Response:
     """Ask all memories; get one block that fits the prompt"""
-    fused = await while_connected(request, context.fusion.fuse(body.request(context.tenant)))
+    fused = await while_connected(request, context.gateway.fuse(body.request(context.tenant)))
     return reply(fused, server_timing=f"fuse;dur={fused.took_ms:.2f}")
 
 
@@ -31,24 +31,24 @@ async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Re
 async def compare(request: Request, context: Context, body: schemas.CompareBody) -> Response:
     """Ask once, answer by two arms, and show what differs and why"""
     question = body.request(context.tenant)
-    return reply(await while_connected(request, context.fusion.compare(question, body.a, body.b)))
+    return reply(await while_connected(request, context.gateway.compare(question, body.a, body.b)))
 
 
 @router.post("/v1/search", response_model=wire.SearchReply)
 async def search(request: Request, context: Context, body: schemas.SearchBody) -> Response:
     """Ask one backend; get its raw hits"""
-    search_backend = context.fusion.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)
+    search_backend = context.gateway.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)
     answer = await while_connected(request, search_backend)
     if answer.status not in ("ok", "empty", "skipped"):
-        raise no_answer(answer, await context.fusion.worth_asking_s([answer.backend], context.tenant))
-    return reply(search_reply(answer, await context.fusion.refs(answer, context.tenant)))
+        raise no_answer(answer, await context.gateway.worth_asking_s([answer.backend], context.tenant))
+    return reply(search_reply(answer, await context.gateway.refs(answer, context.tenant)))
 
 
 @router.get("/v1/documents", response_model=wire.Document, responses=problems(404))
 async def document(context: Context, query: Annotated[schemas.DocumentQuery, InQuery]) -> Response:
     """Read a page of a document that a hit names"""
     scope = query.scope(context.tenant)
-    return reply(await context.fusion.document(query.path, scope, start=query.start, lines=query.lines))
+    return reply(await context.gateway.document(query.path, scope, start=query.start, lines=query.lines))
 
 
 def no_answer(answer: Answer, retry_after_s: float) -> NobodyAnswered:

@@ -14,7 +14,7 @@ from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, 
 @router.get("/v1/feedback", response_model=wire.Labels)
 async def labels(context: Context, query: Annotated[schemas.LabelsQuery, InQuery]) -> Response:
     """List the memories with feedback, oldest first, each with the signals that ranked it"""
-    return reply(await context.fusion.labels(context.tenant, query.limit, cursor=query.cursor))
+    return reply(await context.gateway.labels(context.tenant, query.limit, cursor=query.cursor))
 
 
 @router.post("/v1/feedback", response_model=wire.Feedback, responses=problems(404, 507))
@@ -22,11 +22,11 @@ async def feedback(context: Context, body: schemas.FeedbackBody) -> Response:
     """Say which memories of an answer were useful, and which were not"""
     scope = body.scope(context.tenant)
     return reply(
-        await context.fusion.feedback(checked_ref(body.receipt_id), scope, useful=body.useful, useless=body.useless)
+        await context.gateway.feedback(checked_ref(body.receipt_id), scope, useful=body.useful, useless=body.useless)
     )
 
 
 @router.get("/v1/receipts/{receipt_id}", response_model=dict[str, Any], responses=problems(404))
 async def receipt(context: Context, receipt_id: Reference, query: Annotated[schemas.ReceiptQuery, InQuery]) -> Response:
     """Show why each candidate of an answer is in the block or not"""
-    return reply(await context.fusion.receipt(checked_ref(receipt_id), context.tenant, user_id=query.user_id))
+    return reply(await context.gateway.receipt(checked_ref(receipt_id), context.tenant, user_id=query.user_id))

@@ -22,7 +22,7 @@ from fusion.trust.token import READER, READER_HEADER, is_reader
 async def memories(context: Context, query: Annotated[schemas.MemoriesQuery, InQuery]) -> Response:
     """List what is remembered, newest first, page by page"""
     scope = query.scope(context.tenant)
-    page = context.fusion.memories(
+    page = context.gateway.memories(
         scope, query.limit, cursor=query.cursor, document=query.document, source=query.source
     )
     return reply(await page)
@@ -75,7 +75,7 @@ async def remember(
     items = [one.memory() for one in (body if isinstance(body, list) else [body])]
     if not await _from_reader(context, reader):
         items = [unread(item) for item in items]
-    kept = await context.fusion.remember(
+    kept = await context.gateway.remember(
         items, idempotency_key=idempotency_key, tenant=context.tenant, batch=ingest_batch
     )
     fresh = any(item.status in ("stored", "superseded") for item in kept)
@@ -86,45 +86,45 @@ async def remember(
 @router.get("/v1/memories/{ref:path}", response_model=wire.StoredMemory, responses=problems(404))
 async def memory(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """Read one memory"""
-    return reply(await context.fusion.memory(checked_ref(ref), query.scope(context.tenant)))
+    return reply(await context.gateway.memory(checked_ref(ref), query.scope(context.tenant)))
 
 
 @router.delete("/v1/memories/{ref:path}", response_model=wire.Forgotten, responses=problems(404, 507))
 async def forget(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """Forget one memory, in every backend"""
-    return reply(await context.fusion.forget(checked_ref(ref), query.scope(context.tenant)))
+    return reply(await context.gateway.forget(checked_ref(ref), query.scope(context.tenant)))
 
 
 @router.post("/v1/forget", response_model=wire.ForgetReply, responses=problems(507))
 async def forget_many(context: Context, body: schemas.ForgetBody) -> Response:
     """Forget by refs, query, source, document or time; or show what would be forgotten"""
-    return reply(await context.fusion.forget_many(body.request(context.tenant)))
+    return reply(await context.gateway.forget_many(body.request(context.tenant)))
 
 
 @router.post("/v1/undo", response_model=wire.Undone, responses=problems(404, 507))
 async def undo(context: Context, body: schemas.UndoBody) -> Response:
     """Undo one ingest; its files can be ingested again"""
     scope = body.scope(context.tenant)
-    return reply(await context.fusion.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
+    return reply(await context.gateway.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
 
 
 @router.get("/v1/batches", response_model=wire.Batches)
 async def batches(context: Context, query: Annotated[schemas.BatchesQuery, InQuery]) -> Response:
     """List the ingests that can be undone, latest first"""
-    return reply({"batches": await context.fusion.batches(query.scope(context.tenant), query.limit)})
+    return reply({"batches": await context.gateway.batches(query.scope(context.tenant), query.limit)})
 
 
 @router.get("/v1/forgotten", response_model=wire.ForgottenPage)
 async def forgotten(context: Context, query: Annotated[schemas.ForgottenQuery, InQuery]) -> Response:
     """List what was forgotten, newest first: when, and what each backend did"""
-    return reply(await context.fusion.forgotten(query.scope(context.tenant), query.limit, cursor=query.cursor))
+    return reply(await context.gateway.forgotten(query.scope(context.tenant), query.limit, cursor=query.cursor))
 
 
 @router.get("/v1/sources", response_model=wire.Sources)
 async def sources(context: Context, query: Annotated[schemas.SourcesQuery, InQuery]) -> Response:
     """List the sources of memories, by name"""
     scope = query.scope(context.tenant)
-    return reply({"sources": await context.fusion.origins(scope, query.prefix or "", query.after or "", query.limit)})
+    return reply({"sources": await context.gateway.origins(scope, query.prefix or "", query.after or "", query.limit)})
 
 
 @router.post("/v1/retire", response_model=wire.Retired, responses=problems(507))
@@ -143,7 +143,7 @@ async def retire(
             f"only a reader of the user's files may retire what they no longer contain: send the key in home/{READER} "
             f"as the header {READER_HEADER}, or remove memories by POST /v1/forget"
         )
-    sources = await context.fusion.retire(body.scope(context.tenant), body.whole(), dry_run=body.dry_run)
+    sources = await context.gateway.retire(body.scope(context.tenant), body.whole(), dry_run=body.dry_run)
     return reply({"retired": sum(sources.values()), "sources": sources, "dry_run": body.dry_run})
 
 

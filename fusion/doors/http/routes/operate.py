@@ -22,7 +22,7 @@ from fusion.trust.token import CHALLENGE, PROOF
 @router.get("/v1/backends", response_model=wire.Backends)
 async def backends(context: Context) -> Response:
     """List the backends, with their state and what they hold"""
-    return reply({"backends": await context.fusion.backends(context.tenant)})
+    return reply({"backends": await context.gateway.backends(context.tenant)})
 
 
 _LINES = '{"progress":{"done":500,"total":50000}}\n{"result":{"expired":3}}\n'
@@ -40,8 +40,8 @@ async def do(request: Request, context: Context, backend: Name, verb: Name) -> R
 
     Each adapter has its own verbs: `fusion <backend> <verb> --help` shows the arguments of one.
     """
-    work, sent = schemas.verb(context.fusion.verb(backend, verb), await request.body())
-    run = partial(context.fusion.do, backend, work, sent.scope(context.tenant))
+    work, sent = schemas.verb(context.gateway.verb(backend, verb), await request.body())
+    run = partial(context.gateway.do, backend, work, sent.scope(context.tenant))
     if NDJSON in request.headers.get("accept", ""):
         return await streamed(run)
     return reply(await while_connected(request, run(no_lines, no_progress)))
@@ -50,7 +50,7 @@ async def do(request: Request, context: Context, backend: Name, verb: Name) -> R
 @router.get("/v1/status", response_model=wire.Status)
 async def status(context: Context) -> Response:
     """The state of the home: backends, breakers, backlog, sizes"""
-    return reply({**(await context.fusion.status(context.tenant)), "requests": context.gate.load(context.tenant)})
+    return reply({**(await context.gateway.status(context.tenant)), "requests": context.gate.load(context.tenant)})
 
 
 @router.post("/v1/settle", response_model=wire.Settled)
@@ -59,9 +59,9 @@ async def settle(request: Request, context: Context, body: schemas.SettleBody) -
     settled = False
     with contextlib.suppress(TimeoutError):
         async with context.gate.wait_limit(body.timeout_s):
-            await while_connected(request, context.fusion.settle(context.tenant))
+            await while_connected(request, context.gateway.settle(context.tenant))
             settled = True
-    return reply({"settled": settled, "backends": await context.fusion.backends(context.tenant)})
+    return reply({"settled": settled, "backends": await context.gateway.backends(context.tenant)})
 
 
 @router.get("/healthz", response_model=wire.Health, openapi_extra={"security": []})
@@ -83,7 +83,7 @@ async def healthz(request: Request, context: Context) -> Response:
 )
 async def readyz(request: Request, context: Context) -> Response:
     """Readiness of the server; 503 while it starts or stops"""
-    state = {"ready": True, **(await context.fusion.ready(context.tenant))}
+    state = {"ready": True, **(await context.gateway.ready(context.tenant))}
     if not request.scope["admitted"]:  # without a key no names of backends and no paths
         state = {"ready": state["ready"]}
     if context.gate.draining:

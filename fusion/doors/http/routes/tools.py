@@ -22,7 +22,7 @@ from fusion.recall.document import MAX_CHARS
 async def memory_search(request: Request, context: Context, body: schemas.SearchToolBody) -> Response:
     """An agent's tool: single memories with path, lines and citation; an empty list when no backend answers"""
     try:
-        fused = await while_connected(request, context.fusion.fuse(body.request(context.tenant)))
+        fused = await while_connected(request, context.gateway.fuse(body.request(context.tenant)))
     except NobodyAnswered as error:
         return reply(openclaw.unavailable_result(error))
     result = openclaw.search_result(
@@ -31,7 +31,7 @@ async def memory_search(request: Request, context: Context, body: schemas.Search
         min_score=body.min_score,
         citations=body.citations or context.settings.tools.citations,
         audience=body.audience,
-        embedder=context.fusion.embedding_model,
+        embedder=context.gateway.embedding_model,
     )
     return reply(result)
 
@@ -41,12 +41,12 @@ async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
     """An agent's tool: lines of a document, or a memory; an empty text for an unknown path"""
     scope = body.scope(context.tenant)
     try:
-        page = await context.fusion.document(body.path, scope, start=body.start, lines=body.lines)
+        page = await context.gateway.document(body.path, scope, start=body.start, lines=body.lines)
         return reply(openclaw.page_result(page))
     except NotFound:
         pass  # a memory without a document is read by its ref
     try:
-        memory = await context.fusion.memory(checked_ref(body.path), scope)
+        memory = await context.gateway.memory(checked_ref(body.path), scope)
     except NotFound:
         return reply(openclaw.empty_result(body.path))
     return reply({"text": clip(memory["text"], MAX_CHARS), "path": body.path})
@@ -55,7 +55,7 @@ async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
 @router.post("/v1/tools/memory_append", response_model=wire.Appended, responses=problems(507))
 async def memory_append(context: Context, body: schemas.AppendToolBody) -> Response:
     """An agent's tool: append to today's log"""
-    return reply(await context.fusion.append_to_log(body.text, body.scope(context.tenant)))
+    return reply(await context.gateway.append_to_log(body.text, body.scope(context.tenant)))
 
 
 @router.post("/v1/flush/plan", response_model=wire.FlushPlan)
