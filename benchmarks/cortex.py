@@ -28,7 +28,7 @@ from adapters.embedders.minilm import MiniLM
 from adapters.graph.options import WalkOptions
 from adapters.graph.traversal import mention_pairs, query_entities, walk
 from benchmarks.figures import commit
-from benchmarks.markdown import Drawn, drawn
+from benchmarks.markdown_vault import RandomEmbedder, random_vectors
 from benchmarks.progress import bar
 from benchmarks.synthetic_text import sentence, word
 from fusion.compare.verdict import paired
@@ -75,7 +75,7 @@ def run(data: Path | None) -> dict[str, Any]:
 async def _run(folder: Path, corpora: Sequence[Corpus]) -> dict[str, Any]:
     figures: dict[str, Any] = {"store_per_s": round(await store_per_s(folder / "stored"))}
     for size, name in ((SMALL, "10k"), (LARGE, "100k")):
-        async with opened(folder / name, Drawn()) as cortex:
+        async with opened(folder / name, RandomEmbedder()) as cortex:
             with bar(f"{size} memories", size) as advance:
                 for batch in batches(size):
                     await cortex.remember(batch)
@@ -166,7 +166,7 @@ async def recall_ms(cortex: Cortex) -> float:
     """CPU of one recall, its query encoded already."""
     size = (await cortex.describe()).items
     asked = _questions(size, QUESTIONS + 5)
-    vectors = drawn([query.text for query in asked])
+    vectors = random_vectors([query.text for query in asked])
     taken = []
     with settled_heap():
         for query, vector in zip(asked, vectors, strict=True):

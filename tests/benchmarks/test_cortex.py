@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import cortex as bench
 from benchmarks.datasets import Corpus, Item, Question
-from benchmarks.markdown import Drawn
+from benchmarks.markdown_vault import RandomEmbedder
 from tests.fakes import FakeEmbedder
 
 
@@ -24,7 +24,7 @@ def test_synthetic_memories_are_the_same_each_time() -> None:
 
 async def test_recall_and_walk_are_measured(tmp_path: Path) -> None:
     """Both take some time on forty memories."""
-    async with bench.opened(tmp_path, Drawn()) as cortex:
+    async with bench.opened(tmp_path, RandomEmbedder()) as cortex:
         for batch in bench.batches(40):
             await cortex.remember(batch)
         await cortex.settle()
