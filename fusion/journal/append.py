@@ -38,49 +38,29 @@ class Stored:
     """the ref of the event that it replaces"""
 
 
-def append_all(
-    db: Connection,
-    events: Sequence[Event],
-    *,
-    stores: Sequence[str],
-    tombstones: Tombstones,
-    distils: bool,
-    urgent: bool = False,
-    apart: bool = False,
-) -> list[Stored]:
-    """Store events, each with its deliveries to ``stores``.
+@dataclass(frozen=True, slots=True)
+class AppendRules:
+    """How events are stored: with deliveries to ``stores``, as far as ``tombstones`` allow.
 
-    With ``distils`` their turns are queued for the language model; ``urgent`` ones are delivered first. With ``apart``,
+    With ``distils``, turns are queued for the language model. ``urgent`` events are delivered first. With ``apart``,
     words that were remembered explicitly before become another memory.
     """
+
+    stores: Sequence[str]
+    tombstones: Tombstones
+    distils: bool = False
+    urgent: bool = False
+    apart: bool = False
+
+
+def append_all(db: Connection, events: Sequence[Event], rules: AppendRules) -> list[Stored]:
+    """Store events; the outcomes in their order."""
     # Of several texts for one place only the last can be a return to an earlier version.
     last = {keys_of(event)[0]: event.event_id for event in events}
-    return [
-        _append(
-            db,
-            event,
-            last=last[keys_of(event)[0]] == event.event_id,
-            stores=stores,
-            tombstones=tombstones,
-            distils=distils,
-            urgent=urgent,
-            apart=apart,
-        )
-        for event in events
-    ]
+    return [_append(db, event, last[keys_of(event)[0]] == event.event_id, rules) for event in events]
 
 
-def _append(
-    db: Connection,
-    event: Event,
-    *,
-    last: bool,
-    stores: Sequence[str],
-    tombstones: Tombstones,
-    distils: bool,
-    urgent: bool,
-    apart: bool,
-) -> Stored:
+def _append(db: Connection, event: Event, last: bool, rules: AppendRules) -> Stored:
     """Store one event; ``last`` says that no later event of the call has its place.
 
     Nothing is written for a duplicate, or for an event that a tombstone blocks.
@@ -92,14 +72,14 @@ def _append(
             place_key, natural, words = keys_of(event)
     withheld = 0
     if natural is not None:
-        event, withheld = _without_forgotten(event, tombstones)
+        event, withheld = _without_forgotten(event, rules.tombstones)
         row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
         if row is not None and not row["forgotten"]:
             # The stored text of a piece of a file depends on which of its statements were forgotten at that time.
             other = _is_piece(event) and row["text"] != event.text
             if row["superseded_by"] == RETIRED:
                 if not other:
-                    retire.revive(db, row, stores)
+                    retire.revive(db, row, rules.stores)
                     return Stored(short_ref(row["seq"]), event_of(row), "stored")
             elif row["superseded_by"] is None and other and len(event.text) > len(row["text"]):
                 retire.retire(db, [row])
@@ -115,18 +95,18 @@ def _append(
         db.execute("update event set natural = null where natural = ?", (natural,))
     else:
         lift(db, words)
-        if not apart and (row := repeats.find_repeat(db, event)) is not None:
+        if not rules.apart and (row := repeats.find_repeat(db, event)) is not None:
             return Stored(
                 short_ref(row["seq"]), event_of(row), "duplicate", said=repeats.count_repeat(db, row, event.recorded_at)
             )
     event, state = _superseding(db, event, place_key)
     stated = storable(json.dumps(event.stated, ensure_ascii=False))
     seq = insert_event(db, event, natural=natural, place_key=place_key, stated=stated, file=event.file)
-    retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, distils)
-    outbox.enter(db, seq, stores, urgent=urgent)
+    retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, rules.distils)
+    outbox.enter(db, seq, rules.stores, urgent=rules.urgent)
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
     count(db, event, +1)
-    if distils and event.kind == "turn" and event.trust != "quarantined":
+    if rules.distils and event.kind == "turn" and event.trust != "quarantined":
         distil_queue.add(db, seq)
     replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
     return Stored(short_ref(seq), event, state, tuple(retired), withheld, supersedes=replaced)

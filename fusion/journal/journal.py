@@ -34,7 +34,7 @@ from fusion.journal import (
     split_tenants,
     watermark,
 )
-from fusion.journal.append import Stored, append_all
+from fusion.journal.append import AppendRules, Stored, append_all
 from fusion.journal.batches import Undone
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
@@ -194,15 +194,8 @@ class Journal:
     def _append(
         self, db: Connection, events: Sequence[Event], *, urgent: bool = False, apart: bool = False
     ) -> list[Stored]:
-        return append_all(
-            db,
-            events,
-            stores=self.outbox.stores,
-            tombstones=self._tombstones,
-            distils=self._distils_turns,
-            urgent=urgent,
-            apart=apart,
-        )
+        rules = AppendRules(self.outbox.stores, self._tombstones, self._distils_turns, urgent, apart)
+        return append_all(db, events, rules)
 
     def _update_caches(self, outcome: Sequence[Stored]) -> None:
         """Drop from the caches what a write changed."""
