@@ -29,7 +29,7 @@ from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.lib.ids import UuidSource
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
-from fusion.recall.receipt import Receipts
+from fusion.recall.receipt_store import ReceiptStore
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
 from fusion.recipe_files import recipes
@@ -81,7 +81,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(journal.close)
         if tenant == DEFAULT and not damaged:
             await move_tenants(journal, settings.home, places)
-        receipts = Receipts(
+        receipts = ReceiptStore(
             settings.home / "receipts.sqlite", settings.receipts.keep_days, settings.receipts.max_mb * 1_000_000
         )
         stack.push_async_callback(receipts.close)

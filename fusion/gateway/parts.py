@@ -17,7 +17,7 @@ from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
 from fusion.recall.gather import Source
 from fusion.recall.io import Live
-from fusion.recall.receipt import Receipts
+from fusion.recall.receipt_store import ReceiptStore
 from fusion.recipe import Recipe
 from fusion.settings import Settings
 from fusion.sources.note_watcher import NoteWatcher
@@ -62,7 +62,7 @@ class TenantParts:
     deliverer: Deliverer
     forgetter: Forgetter
     external_refs: ExternalRefs
-    receipts: Receipts
+    receipts: ReceiptStore
     live: Live
     health: Health
     use_trackers: Mapping[str, TracksUse]

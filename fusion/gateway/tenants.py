@@ -23,7 +23,7 @@ from fusion.errors import StoreDamaged, StoreFull
 from fusion.home import TENANTS, tenant_folder
 from fusion.journal import Journal, split_tenants, store_watermarks
 from fusion.journal.outbox import has_open_deliveries
-from fusion.recall.receipt import move_receipts
+from fusion.recall.receipt_store import move_receipts
 from fusion.settings import Settings
 
 log = logging.getLogger(__name__)

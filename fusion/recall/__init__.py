@@ -6,7 +6,8 @@
 4. `rrf` fuses the backends' ranks; `expand` adds neighbours. The result is the pool.
 5. `signals` scores the pool once per sub-question (`split_query`, `maxsim`, `query_dates`, `rank_features`).
 6. `rerank` orders the pool and asks the judge about close calls; `dispute` puts rivals next to each other.
-7. `pack` fills the block (`reading_order`, `mask`, `fence`); `decision` and `receipt` record the reasons.
+7. `pack` fills the block (`reading_order`, `mask`, `fence`); `decision` and `receipt` record the reasons, which
+   `receipt_store` keeps.
 
 `document` serves pages of a cited document. `place_index` answers where a hit is in its document.
 """

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from fusion.errors import NotFound
-from fusion.recall.receipt import MAX_WAITING_RECEIPTS, Receipt, Receipts
+from fusion.recall.receipt import Receipt
+from fusion.recall.receipt_store import MAX_WAITING_RECEIPTS, ReceiptStore
 
 
 def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
@@ -21,7 +22,7 @@ def receipt(name: str, tenant: str = "default", at: float | None = None) -> Rece
 
 async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
     """Before it is written it is read from memory, and after from the file."""
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     receipts.keep(receipt("r1"))
     assert (await receipts.read("r1", "default"))["receipt_id"] == "r1"
     await receipts.flush()
@@ -40,7 +41,7 @@ async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -
         {"ref": "m1", "decision": "packed", "signals": {"bm25": 0.5}},
         {"ref": "m2", "decision": "under the floor", "signals": {"similarity": 0.25}},
     ]
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     receipts.keep(made)
     waiting = await receipts.read("r1", "default")
     await receipts.flush()
@@ -60,7 +61,7 @@ async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path:
         "signals": {"own": [0.5, None], "agreement": [1.0, 0.0], "linked": [None, 0.25]},
     }
     summary = {"receipt_id": "r1", "weights": {"own": 6, "agreement": 1, "bm25": 2}}
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     receipts.keep(Receipt("r1", "default", time.time(), summary, reasons))
     await receipts.flush()
     body = await receipts.read("r1", "default")
@@ -74,17 +75,17 @@ async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path:
 
 async def test_receipts_outlive_the_process(tmp_path: Path) -> None:
     """Closing writes what waits."""
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     receipts.keep(receipt("r1"))
     await receipts.close()
-    again = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    again = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     assert (await again.read("r1", "default"))["receipt_id"] == "r1"
     await again.close()
 
 
 async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
     """Uniform: no receipt, in memory or in the file."""
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     receipts.keep(receipt("r1", tenant="a"))
     with pytest.raises(NotFound):
         await receipts.read("r1", "b")
@@ -97,7 +98,7 @@ async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
 @pytest.mark.feature("receipts are kept for a configured time, separately for each tenant")
 async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
     """Kept for a day, made two days ago."""
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=1)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=1)
     receipts.keep(receipt("old", at=time.time() - 2 * 86_400))
     await receipts.flush()
     with pytest.raises(NotFound, match="kept for 1 days"):
@@ -109,18 +110,18 @@ async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     """Explanations are not worth a gateway that does not start."""
     file = tmp_path / "receipts.sqlite"
     file.write_bytes(b"no database at all" * 100)
-    receipts = Receipts(file, keep_days=7)
+    receipts = ReceiptStore(file, keep_days=7)
     receipts.keep(receipt("r1"))
     await receipts.close()
     assert (tmp_path / "receipts.damaged").read_bytes().startswith(b"no database")
-    again = Receipts(file, keep_days=7)
+    again = ReceiptStore(file, keep_days=7)
     assert (await again.read("r1", "default"))["receipt_id"] == "r1"
     await again.close()
 
 
 async def test_receipts_are_read_while_others_are_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Reading in several threads never makes a write fail, not even one that shrinks the file."""
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7, max_bytes=100_000)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7, max_bytes=100_000)
 
     async def read(turn: int) -> None:
         for number in range(40):
@@ -137,7 +138,7 @@ async def test_receipts_are_read_while_others_are_written(tmp_path: Path, caplog
 
 async def test_what_cannot_be_written_waits_and_is_bounded(tmp_path: Path) -> None:
     """Another process holds the file: receipts stay readable from memory, at most a thousand, and are written later."""
-    receipts = Receipts(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
     other = sqlite3.connect(tmp_path / "receipts.sqlite", isolation_level=None)
     receipts._database.execute("pragma busy_timeout = 0")
     other.execute("begin exclusive")
