@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
 from fusion.store.private_files import sync
 from fusion.store.rows import event_of, event_row
-from fusion.store.sqlite import Connection
+from fusion.store.sqlite import Connection, migrate
 
 FILE = "journal.sqlite"
 WORK = "journal.repair"
@@ -108,17 +108,14 @@ def begin(folder: Path) -> tuple[Path, CopyReport]:
     with closing(sqlite3.connect(new, isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
         if copied.damage:
-            for number, step in enumerate(STEPS, start=1):
-                db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            migrate(db, STEPS)
             if old.exists():
                 copied.cut = _copy_readable(old, db)
             _count_anew(db)
         else:
             with closing(sqlite3.connect(old)) as source:
                 source.backup(db)
-            version = db.execute("pragma user_version").fetchone()[0]
-            for number, step in enumerate(STEPS[version:], start=version + 1):
-                db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            migrate(db, STEPS)
             copied.mark = watermark.read(db)
             db.execute("update mark set id = lower(hex(randomblob(8)))")
         copied.events = db.execute("select count(*) from event").fetchone()[0]
@@ -259,14 +256,15 @@ def _copy_readable(old: Path, db: Connection) -> list[str]:
         return [name for name, _ in tables]
     with closing(source):
         for table, keyed in tables:
-            names = [row["name"] for row in db.execute(f"pragma table_info({table})")]
-            order = ", ".join(str(n) for n in _key(db, table)) if keyed else "rowid"
+            columns = db.execute(f"pragma table_info({table})").fetchall()
+            names = [row["name"] for row in columns]
+            key = [row["name"] for row in columns if row["pk"]] if keyed else ["rowid"]
             db.execute("begin immediate")
-            whole = False
-            for direction in ("asc", "desc"):
-                whole = _copy_rows(source, db, table, names, f"order by {_each(order, direction)}")
-                if whole:
-                    break
+            # Rows behind a damaged page are read from the other end.
+            whole = any(
+                _copy_rows(source, db, table, names, ", ".join(f"{name} {direction}" for name in key))
+                for direction in ("asc", "desc")
+            )
             db.execute("commit")
             if not whole:
                 cut.append(table)
@@ -282,24 +280,12 @@ def _copy_rows(source: sqlite3.Connection, db: Connection, table: str, names: Se
             return False
         listed = ", ".join(columns)
         into = f"insert or ignore into {table}({listed}) values({', '.join('?' * len(columns))})"
-        for row in _rows(source, f"select {listed} from {table} {order}"):
+        for row in source.execute(f"select {listed} from {table} order by {order}"):
             with suppress(sqlite3.IntegrityError, sqlite3.InterfaceError):  # a damaged page may yield an invalid row
                 db.execute(into, row)
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         return False
     return True
-
-
-def _rows(source: sqlite3.Connection, sql: str) -> Iterator[tuple[object, ...]]:
-    yield from source.execute(sql)
-
-
-def _key(db: Connection, table: str) -> list[str]:
-    return [row["name"] for row in db.execute(f"pragma table_info({table})") if row["pk"]]
-
-
-def _each(order: str, direction: str) -> str:
-    return ", ".join(f"{column} {direction}" for column in order.split(", "))
 
 
 def merge_copies(held: Mapping[str, Iterable[tuple[Event, tuple[str, ...]]]]) -> list[list[StoredCopy]]:

@@ -73,6 +73,13 @@ def connect(path: Path, *, busy_s: float = BUSY_S) -> Connection:
     return db
 
 
+def migrate(db: Connection, steps: Sequence[str]) -> None:
+    """Run those of ``steps`` that come after the version of the file: ``steps[n]`` leads from version n to n + 1."""
+    version = db.execute("pragma user_version").fetchone()[0]
+    for number, step in enumerate(steps[version:], start=version + 1):
+        db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+
+
 def read_only(path: Path, *, busy_s: float = BUSY_S) -> Connection:
     """A connection that cannot write, and that makes no files next to a database without a write-ahead log."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
@@ -277,14 +284,12 @@ class Database:
             db.execute(f"pragma journal_size_limit = {self._wal_bytes}")
             if existed:
                 self._require_sound(db)
-            version = db.execute("pragma user_version").fetchone()[0]
-            if version > len(steps):
+            if (version := db.execute("pragma user_version").fetchone()[0]) > len(steps):
                 raise StoreDamaged(
                     f"{self.path} was written by a newer version of memory-fusion (schema {version}, ours is "
                     f"{len(steps)}): install that version again, or a newer one"
                 )
-            for number, step in enumerate(steps[version:], start=version + 1):
-                db.executescript(f"begin immediate; {step}; pragma user_version = {number}; commit;")
+            migrate(db, steps)
             if events:
                 add_missing_columns(db, events)
             if self._guard is not None:
