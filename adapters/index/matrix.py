@@ -143,9 +143,6 @@ class Matrix:
             if slot < self._end and self._tags[slot]:
                 self._tags[slot] = tag
 
-    def has(self, slot: int) -> bool:
-        return slot < self._end and bool(self._tags[slot])
-
     def search(
         self,
         query: Floats,

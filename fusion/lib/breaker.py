@@ -23,7 +23,7 @@ Reason = Literal["open", "rate_limited", "unauthorized"]
 
 FAILURES = 5  # in a row; fewer would open on the noise of one busy second
 FIRST_S, CAP_S = 5.0, 120.0  # how long it stays open: 5 s, doubled at each failed probe, at most two minutes…
-SPREAD = 0.2  # …each time ± 20 %, lest many gateways come back to a server at one instant
+SPREAD = 0.2  # …each time ± 20 %, so that many gateways do not return to a server at one instant
 RETRY_AFTER_CAP_S = 300.0  # no server may silence itself for longer
 RATE_LIMITED_S = 5.0  # for a 429 that does not say how long
 UNAUTHORIZED_S = 60.0  # a new credential takes somebody a minute

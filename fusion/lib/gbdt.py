@@ -125,7 +125,7 @@ def _fields(text: str) -> dict[str, str]:
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise ValueError(f"{text} is no number to reckon with")
+        raise ValueError(f"{text} is not a finite number")
     return number
 
 

@@ -46,7 +46,7 @@ _PUTTY_KEY = re.compile(r"Private-Lines: \d{1,4}\n(?P<value>(?:[A-Za-z0-9+/=]{1,
 
 
 class _Form(NamedTuple):
-    """Where a secret stands: literals in lower case of which a text has one, and an expression with its value."""
+    """A context in which a secret is written: literals in lower case, one of which a text has, and its expression."""
 
     kind: str
     hints: tuple[str, ...]

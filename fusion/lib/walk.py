@@ -22,7 +22,7 @@ PASS = getattr(os, "O_PATH", os.O_RDONLY)
 class Entry:
     """A file, link or special file below the folder; ``path`` is relative to it, with ``/``.
 
-    ``listed`` gives its metadata until the walk goes on.
+    ``listed`` gives its metadata until the next entry is taken.
     """
 
     path: str

@@ -85,10 +85,6 @@ class ReadOffsets:
         with suppress(OSError):
             write_atomically(self._file, orjson.dumps({"journal": self._identity(), "marks": kept}))
 
-    def drop(self) -> None:
-        """Drops the bookmarks since the last commit."""
-        self._new.clear()
-
     def _key(self, name: str) -> str:
         return f"{self._owner} {name}"
 

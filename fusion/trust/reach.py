@@ -18,20 +18,8 @@ from urllib.parse import urlsplit
 from fusion.trust.fingerprint import References
 
 OWN_VARIABLES = frozenset(
-    {
-        "ANTHROPIC_API_KEY",
-        "COGNEE_API_KEY",
-        "COGNEE_PASSWORD",
-        "GEMINI_API_KEY",
-        "HINDSIGHT_API_KEY",
-        "MEM0_API_KEY",
-        "MEMGRAPH_PASSWORD",
-        "MISTRAL_API_KEY",
-        "NEO4J_PASSWORD",
-        "OPENAI_API_KEY",
-        "QDRANT_API_KEY",
-        "VOYAGE_API_KEY",
-    }
+    "ANTHROPIC_API_KEY COGNEE_API_KEY COGNEE_PASSWORD GEMINI_API_KEY HINDSIGHT_API_KEY MEM0_API_KEY MEMGRAPH_PASSWORD "
+    "MISTRAL_API_KEY NEO4J_PASSWORD OPENAI_API_KEY QDRANT_API_KEY VOYAGE_API_KEY".split()
 )
 """variables that a settings file may name for a key or a password, with all that begin with FUSION_"""
 
