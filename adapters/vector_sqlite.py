@@ -183,20 +183,16 @@ class VectorSqlite:
         return [hit_of(rows[memory], round(scores[memory], 6)) for memory in best]
 
     async def describe(self) -> Description:
-        def count(db: Connection) -> tuple[int, int]:
-            (items,) = db.execute("select count(*) from memory").fetchone()
-            model = self.embedder.identity if self.embedder else ""
-            (vectors,) = db.execute("select count(*) from vector where model = ?", (model,)).fetchone()
-            return items, vectors
-
-        items, vectors = await self.database.read(count)
+        items, model = await self.count(), self.embedder.identity if self.embedder else ""
+        count = "select count(*) from vector where model = ?"
+        vectors = await self.database.read(lambda db: int(db.execute(count, (model,)).fetchone()[0]))
         if self.embedder is None:
             return Description(items, notes=("found by words only: no embedding model is set up ([embedder])",))
         error = self._backfill.error
         notes = (f"vectors are not filled in: {error}",) if error else ()
         return Description(items, vectors, items - vectors, notes, bool(notes))
 
-    async def count(self) -> int | None:
+    async def count(self) -> int:
         return await self.database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
 
     async def check(self) -> str | None:

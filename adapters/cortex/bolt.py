@@ -112,14 +112,12 @@ class BoltGraph:
     # Reading
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
-        rows = await self._rows(cypher.GET, {"ids": list(ids)}) if ids else []
-        return {row["event_id"]: memory_in(row) for row in rows}
+        return _by_id(await self._rows(cypher.GET, {"ids": list(ids)}) if ids else [])
 
     async def visible(self, view: View, ids: Sequence[str]) -> Mapping[str, Memory]:
         condition, values = cypher.visible(view)
         statement = f"MATCH (m:Memory) WHERE m.event_id IN $ids WITH m {condition} RETURN {cypher.WHOLE}"
-        rows = await self._rows(statement, {**values, "ids": list(ids)}) if ids else []
-        return {row["event_id"]: memory_in(row) for row in rows}
+        return _by_id(await self._rows(statement, {**values, "ids": list(ids)}) if ids else [])
 
     async def versions(self, id: str) -> Sequence[Memory]:
         async def look(run: Run) -> list[Row]:
@@ -135,21 +133,16 @@ class BoltGraph:
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
         condition, values = ("true", {}) if scope is None else cypher.admitted(scope)
-        statement = (
-            f"MATCH (m:Memory) WHERE m.event_id > $after AND {condition} "
-            f"RETURN {cypher.WHOLE} ORDER BY event_id LIMIT $limit"
-        )
-        rows = await self._rows(statement, {**values, "after": after, "limit": limit})
-        return [memory_in(row) for row in rows]
+        return await self._page(f"m.event_id > $after AND {condition}", {**values, "after": after, "limit": limit})
 
     async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
         condition, values = cypher.admitted(scope)
-        statement = (
-            f"MATCH (m:Memory) WHERE (m.event_id STARTS WITH $part OR m.event_id ENDS WITH $part) AND {condition} "
-            f"RETURN {cypher.WHOLE} ORDER BY event_id LIMIT $limit"
-        )
-        rows = await self._rows(statement, {**values, "part": storable(part), "limit": limit})
-        return [memory_in(row) for row in rows]
+        either_end = "(m.event_id STARTS WITH $part OR m.event_id ENDS WITH $part)"
+        return await self._page(f"{either_end} AND {condition}", {**values, "part": storable(part), "limit": limit})
+
+    async def _page(self, where: str, values: Mapping[str, object]) -> list[Memory]:
+        statement = f"MATCH (m:Memory) WHERE {where} RETURN {cypher.WHOLE} ORDER BY event_id LIMIT $limit"
+        return [memory_in(row) for row in await self._rows(statement, values)]
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Matches:
         dialect, words, index = self._bolt.dialect, searchable(text), self.index.of
@@ -249,6 +242,10 @@ class BoltGraph:
     async def _define(self) -> None:
         await self._bolt.define(cypher.schema(self.index.of), DEFINE_S)
         await self.index.queue_missing()
+
+
+def _by_id(rows: Sequence[Row]) -> dict[str, Memory]:
+    return {row["event_id"]: memory_in(row) for row in rows}
 
 
 def _changed(changes: Mapping[str, Change]) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from adapters.cortex.context import packed
 from adapters.cortex.maintenance import Entities, Export, Import, Lifecycle, Migrate, Reembed, Reindexed, Stats
 from adapters.cortex.requests import (
     MAX_PAGE,
@@ -26,9 +27,12 @@ from adapters.cortex.requests import (
     stored_memory,
     without_forgotten,
 )
+from adapters.cortex.retention import to_stated
+from adapters.cortex.shapes import chain, kind_of, listing, shaped
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.extension import Call, Lines, Verb
+from fusion.lib.words import content_hash
 
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex
@@ -60,9 +64,6 @@ class Recall:
             raise BadInput(f"budget: from 1 to {MAX_BUDGET_TOKENS} tokens")
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.context import packed
-        from adapters.cortex.shapes import shaped
-
         asked = query_of(self.message, call, self.project, as_of=self.as_of)
         ranked = await recall_unforgotten(cortex, call, asked, history=self.include_history)
         context = packed([one.memory for one in ranked], self.budget)
@@ -94,8 +95,6 @@ class Search:
             raise BadInput(f"limit: from 1 to {MAX_PAGE}")
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.shapes import shaped
-
         asked = query_of(self.message, call, self.project, as_of=self.as_of)
         ranked = (await recall_unforgotten(cortex, call, asked, history=self.include_history))[: self.limit]
         return {
@@ -112,8 +111,6 @@ class Search:
         }
 
     def render(self, result: Any) -> str:
-        from adapters.cortex.shapes import listing
-
         return "\n".join(f"{row['score']:.3f}  {listing([row['memory']])}" for row in result["results"]) or "nothing"
 
 
@@ -133,9 +130,6 @@ class Store:
         return store_result(await call.gateway.remember([self.draft(call)]))
 
     def draft(self, call: Call) -> Event:
-        from adapters.cortex.retention import to_stated
-        from adapters.cortex.shapes import kind_of
-
         return Event(
             "",
             required_content(self.content),
@@ -175,8 +169,6 @@ class Capture:
     assistant_message: Annotated[str, "What the agent answered."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from fusion.lib.words import content_hash
-
         said = {"user": self.user_message, "assistant": self.assistant_message}
         # Both sides in one session on one day are one exchange, however often it is sent; "yes" to something else is
         # another.
@@ -218,9 +210,6 @@ class Update:
     valid_until: Annotated[str | None, "When it stops to be true; else as the old version says."] = None
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.retention import to_stated
-        from adapters.cortex.shapes import kind_of
-
         named = await own_memory(cortex, call, self.id)
         versions = await without_forgotten(call, await cortex.graph.versions(named.id))
         old = newest_version(named, [one for one in versions if call.scope.admits(one.event.scope)])
@@ -273,8 +262,6 @@ class Get:
     id: Id
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.shapes import chain
-
         memory = await own_memory(cortex, call, self.id)
         versions = chain(await without_forgotten(call, await cortex.graph.versions(memory.id)))
         (shown,) = [one for one in versions if one["id"] == memory.id]
@@ -288,8 +275,6 @@ class History:
     id: Id
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.shapes import chain
-
         memory = await own_memory(cortex, call, self.id)
         shown = []
         for id_ in filter(None, (memory.id, memory.state.merged_into)):
@@ -298,8 +283,6 @@ class History:
         return {"versions": sorted(shown, key=lambda one: (one["valid_from"], one["id"]))}
 
     def render(self, result: Any) -> str:
-        from adapters.cortex.shapes import listing
-
         return listing(result["versions"])
 
 
@@ -318,8 +301,6 @@ class List:
             raise BadInput(f"limit: from 1 to {MAX_PAGE}")
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.shapes import shaped
-
         found: list[Memory] = []
         after = self.after
         while len(found) < self.limit and (page := await cortex.graph.page(after, MAX_PAGE, call.scope)):
@@ -329,8 +310,6 @@ class List:
         return {"memories": [shaped(one) for one in found], "next": found[-1].id if len(found) == self.limit else None}
 
     def render(self, result: Any) -> str:
-        from adapters.cortex.shapes import listing
-
         more = f"\nmore: --after {result['next']}" if result["next"] else ""
         return listing(result["memories"]) + more
 

@@ -5,11 +5,16 @@ They work on this store alone, not through the journal.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from adapters.cortex.lifecycle import Rules, pages, tend
+from adapters.cortex.open_store import SQLITE, open_graph, target_of
+from adapters.cortex.transfer import export_lines, imported, migrate_all
+from adapters.graph.options import WalkOptions
 from adapters.reindex import Reindex
 from fusion.errors import BadInput, SettingsError
 from fusion.extension import Call, Lines
@@ -60,8 +65,6 @@ class Lifecycle:
             raise BadInput("ttl_hours and idle_hours: give hours, more than 0")
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
-        from adapters.cortex.lifecycle import Rules, tend
-
         rules = Rules(timedelta(hours=self.ttl_hours), timedelta(hours=self.idle_hours))
         return await tend(
             cortex.graph,
@@ -79,10 +82,6 @@ class Stats:
     """How many memories there are, by type and by scope."""
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from collections import Counter
-
-        from adapters.cortex.lifecycle import pages
-
         types: Counter[str] = Counter()
         lifetimes: Counter[str] = Counter()
         async for page in pages(cortex.graph, call.scope):
@@ -100,8 +99,6 @@ class Export:
     """Print every memory as a line of JSON, in the order of their ids: the same store is the same bytes."""
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        from adapters.cortex.transfer import export_lines
-
         return {
             "exported": await export_lines(cortex.graph, call.scope, call.line, call.progress, call.gateway.forgotten)
         }
@@ -117,8 +114,6 @@ class Import:
     lines: Annotated[Lines, "As export printed it."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
-        from adapters.cortex.transfer import imported
-
         return await imported(cortex.graph, call.scope, self.lines, call.gateway.forgotten)
 
 
@@ -163,10 +158,6 @@ class Migrate:
     store: Annotated[str, "Where to: sqlite, memgraph or neo4j."]
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> object:
-        from adapters.cortex.open_store import SQLITE, open_graph, target_of
-        from adapters.cortex.transfer import migrate_all
-        from adapters.graph.options import WalkOptions
-
         now = {"store": SQLITE, **cortex.opening.options}
         try:
             opening = target_of(cortex.opening, self.store)

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from adapters.cortex.retention import to_stated
+from adapters.cortex.shapes import kind_of
 from fusion.contract import Event, Query, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.extension import Call
@@ -119,9 +121,6 @@ def query_of(message: str, call: Call, project: str | None, *, as_of: str | None
 
 def draft_of(sent: Mapping[str, object], call: Call) -> Event:
     """The event to remember from the JSON of an openclaw-cortex client. Raises ``BadInput``, which names the field."""
-    from adapters.cortex.retention import to_stated
-    from adapters.cortex.shapes import kind_of
-
     check_fields(
         sent, {"content": str, "type": str, "scope": str, "tags": list, "project": str, "confidence": (int, float)}
     )

@@ -198,26 +198,18 @@ class SqliteGraph(GraphStore):
         return await self._database.read(lambda db: _memories(db.execute(_VERSIONS, (id,))))
 
     async def page(self, after: str = "", limit: int = 500, scope: Scope | None = None) -> Sequence[Memory]:
-        mine, values = ("true", {}) if scope is None else _of(scope)
-
-        def look(db: Connection) -> list[Memory]:
-            rows = db.execute(
-                f"select * from memory m where m.event_id > :after and {mine} order by m.event_id limit :limit",
-                {**values, "after": after, "limit": limit},
-            )
-            return _memories(rows)
-
-        return await self._database.read(look)
+        mine, values = _ANY_STATE if scope is None else _of(scope)
+        return await self._page(f"m.event_id > :after and {mine}", {**values, "after": after, "limit": limit})
 
     async def named(self, part: str, scope: Scope, limit: int) -> Sequence[Memory]:
         mine, values = _of(scope)
         part = storable(part)
-        sql = (
-            "select * from memory m "
-            "where (substr(m.event_id, 1, :length) = :part or substr(m.event_id, -:length) = :part) "
-            f"and {mine} order by m.event_id limit :limit"
-        )
+        either_end = "(substr(m.event_id, 1, :length) = :part or substr(m.event_id, -:length) = :part)"
         values |= {"part": part, "length": len(part), "limit": limit}
+        return await self._page(f"{either_end} and {mine}", values)
+
+    async def _page(self, where: str, values: Mapping[str, object]) -> list[Memory]:
+        sql = f"select * from memory m where {where} order by m.event_id limit :limit"
         return await self._database.read(lambda db: _memories(db.execute(sql, values)))
 
     async def find(self, text: str, vector: Floats | None, view: View, limit: int) -> Matches:

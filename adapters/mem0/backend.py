@@ -116,24 +116,17 @@ class Mem0:
 
     async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         """Only for a local folder; a server also has memories of other programs."""
-        shelf = self._shelf
-        return await self._run(shelf.held, after, limit) if isinstance(shelf, EmbeddedMem0) else []
+        return await self._run(self._shelf.held, after, limit)
 
     async def count(self) -> int | None:
-        """Of a folder of ours, as `held`."""
-        shelf = self._shelf
-        return await self._run(shelf.count) if isinstance(shelf, EmbeddedMem0) else None
+        return await self._run(self._shelf.count)
 
     @property
     def has_files(self) -> bool:
         return False
 
     async def forget_all(self, items: Sequence[tuple[str, Sequence[str]]]) -> Sequence[Forgotten]:
-        shelf, every = self._shelf, [{event_id, *native_ids} for event_id, native_ids in items]
-        if isinstance(shelf, EmbeddedMem0):
-            gone = await self._run(shelf.delete_all, every)
-        else:
-            gone = [await self._run(shelf.delete, ids) for ids in every]
+        gone = await self._run(self._shelf.delete_all, [{event_id, *native_ids} for event_id, native_ids in items])
         return ["deleted" if one else "absent" for one in gone]
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:

@@ -106,6 +106,17 @@ class Plain:
                 store.delete(native_id)
             return bool(found)
 
+    def delete_all(self, groups: Sequence[set[str]]) -> list[bool]:
+        return [self.delete(ids) for ids in groups]
+
+    def held(self, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:
+        """None: a server also has memories of other programs."""
+        return []
+
+    def count(self) -> int | None:
+        """Unknown, for the same reason."""
+        return None
+
     def search(self, query: Query, vector: Floats | None) -> list[Hit]:
         if vector is None:
             raise BackendUnreachable("the embedding model does not answer, and mem0 searches by vectors")
