@@ -119,7 +119,7 @@ def _moment(item: Mapping[str, Any]) -> Moment | None:
 
 @lru_cache(maxsize=8192)
 def _moment_of(at: str | datetime, precision: Any, zone: str | None) -> Moment:
-    """Remembered, as places are: the same memories come back query after query."""
+    """Cached, as places are: the same memories are returned for many queries."""
     utc = _time(at)
     if utc is None or precision not in _PRECISIONS:
         raise ValueError("a moment has a time and a precision")
@@ -146,7 +146,7 @@ def time_of(value: Any) -> datetime:
 
 
 def time_or_none(value: Any) -> datetime | None:
-    """The time, or None for what is none."""
+    """The time, or None for an invalid one."""
     with suppress(TypeError, ValueError, OverflowError, OSError):
         return time_of(value)
     return None

@@ -1,7 +1,7 @@
-"""The reference backend: every port on one screen, nothing kept beyond its life. For demos and tests.
+"""The reference backend: every port on one screen, in memory only. For demos and tests.
 
 Ranks by BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) over stems, with
-the usual k1 = 1.2 and b = 0.75, computed afresh for each query: right at a few thousand memories, slow beyond.
+the usual k1 = 1.2 and b = 0.75, computed anew for each query: fast enough for a few thousand memories.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def table(keys: Iterable[str], default: Mapping[str, str] | None = None) -> Any:
 
 
 def owner() -> Any:
-    """A field for whose all memories of a backend are: some dimensions of a scope with their values."""
+    """A field for the owner of all memories of a backend: some dimensions of a scope with their values."""
     return table(DIMENSIONS)
 
 

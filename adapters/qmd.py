@@ -3,14 +3,14 @@
     [backends.qmd]
     adapter = "adapters.qmd:Qmd"
     deadline_ms = 1000                  # its own; with rerank on a CPU QMD takes minutes
-    url = "http://localhost:8181"       # it refuses every other name of itself
+    url = "http://localhost:8181"       # QMD refuses requests to any other name
     collections = ["workspace"]         # of QMD's; left out, those that it searches by default
     rerank = false                      # its language model orders what was found
     connect_ms = 250                    # milliseconds for a new connection
     limit = 30                          # documents at most
     min_score = 0.0
     private = ["MEMORY.md", "memory.md"]  # names of files that are never shown to a group
-    bound = { user_id = "ada" }         # whose the collections are, where the gateway serves several
+    bound = { user_id = "ada" }         # the owner of the collections, if the gateway serves several
     tenant = "default"
 
     [backends.markdown]
@@ -126,7 +126,7 @@ def request_of(text: str, limit: int, options: Options) -> dict[str, Any]:
 
 
 def hit_of(item: Any, whose: Scope, options: Options) -> Hit:
-    """One result of a reply. Raises KeyError, TypeError or ValueError where it is none."""
+    """One result of a reply as a hit. Raises KeyError, TypeError or ValueError for an invalid one."""
     file, snippet = item["file"], item["snippet"]
     if not isinstance(file, str) or not isinstance(snippet, str) or not file:
         raise TypeError("a result has a file and a snippet")

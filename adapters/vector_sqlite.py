@@ -1,4 +1,4 @@
-"""Keeps all memories in one small SQLite file, ranked 70 % by vector and 30 % by words (seed 003, stage 5).
+"""Stores all memories in one small SQLite file, ranked 70 % by vector and 30 % by words (seed 003, stage 5).
 
     [backends.vector_sqlite]
     adapter = "adapters.vector_sqlite:VectorSqlite"
@@ -6,8 +6,8 @@
     vector_weight = 0.7
     text_weight = 0.3
 
-It needs nothing but SQLite and the configured embedder (the seed's is OpenAI's text-embedding-3-small, with 1,536
-dimensions), so that it still answers when servers and indexes do not. Vectors are compared one by one, exactly: right
+It needs only SQLite and the configured embedder (the seed's is OpenAI's text-embedding-3-small, with 1,536
+dimensions), so it still answers when servers and indexes fail. Vectors are compared one by one, exactly: right
 for some ten thousand memories (1,536 dimensions take 6 kB each, in the file and in memory), slow beyond; the other
 backends are for more.
 
@@ -80,7 +80,7 @@ def merged(
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Unit vectors and the memories they are of, row by row; a change makes another one, so that a search may go on."""
+    """Unit vectors with their memories, row by row. A change makes a new matrix, as a search may be running."""
 
     ids: NDArray[np.int64]
     rows: Floats
@@ -104,7 +104,7 @@ class Matrix:
         return Matrix(self.ids[kept], self.rows[kept])
 
     def nearest(self, query: Floats, limit: int) -> list[tuple[int, float]]:
-        """The ``limit`` memories of the highest cosine, best first; equals in the order of their ids."""
+        """The ``limit`` memories with the highest cosines, best first; equals by id."""
         import numpy as np
 
         cosines = np.round(self.rows @ query, 5)
@@ -114,7 +114,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A question's vector, and those it is compared with."""
+    """The vector of a query, and the vectors to compare it with."""
 
     matrix: Matrix
     asked: Floats
@@ -162,7 +162,7 @@ class VectorSqlite:
         return await self.database.read(lambda db: self._found(db, query, terms, near))
 
     async def _near(self, text: str) -> Near | None:
-        """The vectors there are, and the question's; None where there are none or the model fails: words are enough."""
+        """The stored vectors and the query's; None if there are none or the model fails: then only words are searched."""
         embedder, matrix = self.embedder, self.matrix
         if embedder is None or matrix is None or not len(matrix.ids):
             return None
@@ -234,7 +234,7 @@ class VectorSqlite:
                 db.execute("insert into words(words) values ('optimize')")
             return found
 
-        async with self._changing:  # a vector that is being made must not come after it
+        async with self._changing:  # a vector that is being computed must not be stored after it
             gone = await self.database.write(delete)
             if gone and self.matrix is not None:
                 self.matrix = self.matrix.without(gone)
@@ -242,7 +242,7 @@ class VectorSqlite:
         return "deleted" if gone else "absent"
 
     async def settle(self) -> None:
-        """Returns when every vector is there, or when the model failed once more and words are all there is for now."""
+        """Wait until every memory has its vector, or the model has failed again."""
         if self.embedder is not None:
             await self._backfill.settle()
 
@@ -253,7 +253,7 @@ class VectorSqlite:
     # Filling in vectors
 
     async def _fill_some(self) -> bool:
-        """Makes some of the missing vectors; whether there may be more."""
+        """Compute some of the missing vectors. Returns whether more may be missing."""
         embedder = self.embedder
         if embedder is None:
             return False
@@ -297,7 +297,7 @@ class VectorSqlite:
 
 
 def _matching(db: Connection, query: Query, terms: Sequence[str], width: int) -> dict[int, float]:
-    """The ``width`` best memories that have one of the terms and that the question may see, with their scores."""
+    """The ``width`` best visible memories that have one of the terms, with their scores."""
     if not terms:
         return {}
     seen, values = visible(query)
@@ -311,7 +311,7 @@ def _matching(db: Connection, query: Query, terms: Sequence[str], width: int) ->
 
 
 def _nearest(db: Connection, query: Query, near: Near, width: int) -> dict[int, float]:
-    """The ``width`` nearest memories that the question may see, with their cosines (below 0 they count nothing)."""
+    """The ``width`` nearest visible memories with their cosines; a negative one counts as 0."""
     seen, values = visible(query)
     step = width
     while True:

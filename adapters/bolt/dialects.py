@@ -5,7 +5,7 @@ without imports, ``LIMIT $n``. In only one of them: ``COUNT { }``, quantified pa
 ``timestamp()`` counts milliseconds in Neo4j, microseconds in Memgraph, so times are written as integers or ISO strings.
 
 Values are parameters, always. What cannot be one (labels, relationship types, property and index names) is a constant
-of the program, or passes `allowed` first: a label that a caller chooses is where Cypher injection came in elsewhere.
+of the program, or passes `allowed` first: elsewhere, labels chosen by callers were the way of Cypher injections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Protocol
 from fusion.errors import BadInput
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-"""what a name in a schema may be: nothing that would have to be quoted, so that nothing can break out of a quote"""
+"""a valid name in a schema; none needs quotes, so none can break out of them"""
 
 
 def allowed(name: str, among: Collection[str]) -> str:
@@ -137,7 +137,7 @@ def searchable(text: str) -> str:
     Only letters, digits and _ are left, in lower case: no operator of Lucene's or Tantivy's survives, neither a sign
     nor AND, OR, NOT or TO, which they know in capitals only.
     """
-    # Neo4j's default analyser keeps accents, Tantivy's too: so does this.
+    # Accents stay, as Neo4j's and Tantivy's default analysers keep them.
     words = _WORD.findall(unicodedata.normalize("NFC", text).lower())
     return " ".join(list(dict.fromkeys(words))[:_WORDS])
 

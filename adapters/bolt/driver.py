@@ -4,10 +4,10 @@ One `Bolt` a backend. Work runs in managed transactions: reads in read transacti
 which the server refuses to write; writes in write transactions. Each has a deadline, which covers everything: waiting
 for a connection, logging on, the queries, every repetition.
 
-What is repeated, within the deadline: what the server calls transient (two writers met, a leader is being elected)
-after a short pause that grows; a connection that was lost, once and at once, for after a restart all of the pool's
-connections are dead, and the first that fails empties the pool. A commit that nobody confirmed is not repeated: it may
-have happened.
+Repeated within the deadline: failures that the server calls transient (two writers met, a leader is being elected),
+after a growing pause; and a lost connection, once and at once, because after a restart all connections of the pool are
+dead, and the first failure empties the pool. A commit without confirmation is not repeated, because it may have
+happened.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 Values = Mapping[str, object]
 
 CONNECTIONS = 64
-"""as many as searches of one backend at once"""
+"""the most concurrent searches of one backend"""
 
 PLAN_S = 30.0
 """for a query that was cut off, once more"""
@@ -43,13 +43,13 @@ PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
 
 
 class Run(Protocol):
-    """Runs a statement in the transaction at hand: all its rows, which the statement itself has to bound."""
+    """Runs a statement in the current transaction and returns all its rows; the statement limits their number."""
 
     async def __call__(self, statement: str, values: Values = ...) -> list[Row]: ...
 
 
 class Bolt:
-    """Does not connect before it is asked: a server that is down now may be up by then."""
+    """A pool that connects at the first query, so a server that is down now may come up later."""
 
     def __init__(self, server: Server, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -66,7 +66,7 @@ class Bolt:
         return await self.reading(lambda run: run(statement, values), deadline_s)
 
     async def reading(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
-        """Several queries that see one state. ``work`` may be repeated from its start."""
+        """Run several queries on one snapshot. ``work`` may be repeated from its start."""
         return await self._managed(work, deadline_s, write=False)
 
     async def reading_once_more(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
@@ -89,8 +89,8 @@ class Bolt:
         return await self.writing(lambda run: run(statement, values), deadline_s)
 
     async def writing(self, work: Callable[[Run], Awaitable[T]], deadline_s: float) -> T:
-        """Several statements that happen together or not at all. ``work`` may be repeated from its start; none of it
-        has happened then."""
+        """Run several statements in one transaction. ``work`` may be repeated from its start; then nothing of it was
+        committed."""
         return await self._managed(work, deadline_s, write=True)
 
     async def define(self, schema: Schema, deadline_s: float) -> None:
@@ -122,7 +122,7 @@ class Bolt:
         await self._repeated(drop, deadline_s)
 
     async def indexes(self, deadline_s: float) -> Mapping[str, int | None]:
-        """The names of the indexes there are, with the dimensions of those that are of vectors."""
+        """The names of the existing indexes, with the dimensions of vector indexes."""
         return await self._repeated(self._existing, deadline_s, write=False)
 
     async def _existing(self, session: AsyncSession) -> Mapping[str, int | None]:

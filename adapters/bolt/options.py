@@ -27,7 +27,7 @@ NAMES = ("url", "database", "user", "password_env", "password_file", "connect_ms
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """``connect_ms`` covers TCP, TLS, handshake and log-on: five round trips with the hash of a password among them."""
+    """The address and the login. ``connect_ms`` covers TCP, TLS, handshake and login: five round trips."""
 
     url: str = ""
     database: str | None = None

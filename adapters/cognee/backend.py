@@ -13,7 +13,7 @@
     limit = 15                          # of each; Cognee counts its bookkeeping among the triplets
     dataset = "agent_memory"            # the one that remembers, searched as well; left out: read only
     kinds = ["fact", "decision"]        # what it remembers; all but turns unless said otherwise
-    bound = { user_id = "ada" }         # whose it all is: Cognee cannot filter
+    bound = { user_id = "ada" }         # the owner of all of it: Cognee cannot filter
     tenant = "default"
 
 Only remembering costs calls of a language model: Cognee builds its graph from added documents in the background, and

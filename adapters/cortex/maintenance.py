@@ -106,7 +106,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Import:
-    """Take the lines of an export into this store; what is there already stays as it is.
+    """Take the lines of an export into this store; existing memories stay as they are.
 
     What was forgotten since the export stays forgotten: store it anew if you want it back.
     """

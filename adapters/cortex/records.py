@@ -78,7 +78,7 @@ def _read(written: str) -> Extraction:
 
 
 _SMALL = 40
-"""characters: a kind and nothing else, as recall reads a hundred of at once"""
+"""characters of an extraction that has only a kind; recall reads a hundred at once"""
 
 _small = lru_cache(64)(_read)
 

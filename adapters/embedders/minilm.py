@@ -162,7 +162,7 @@ class MiniLM:
         await asyncio.to_thread(end)
 
     async def _asked(self, texts: Sequence[str]) -> dict[str, Encoded]:
-        """Encodes queries: at once, and kept in memory only."""
+        """Encode queries at once; cached in memory only."""
         found = {text: held for text in texts if (held := self._queries.get(text)) is not None}
         joined = self._query_flights.board([text for text in texts if text not in found], self._fly_query)
         return found | await landed(joined)
@@ -256,7 +256,7 @@ def _portions(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:
 
 
 def _step_back() -> None:
-    """Lets everything else in this process go first. Only Linux gives each thread a niceness of its own."""
+    """Lower this thread's priority. Only Linux has a niceness for each thread."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 

@@ -20,7 +20,7 @@ _LONGEST_WORD = 100
 _REMEMBERED_WORDS = 32_768
 _ASCII_PUNCTUATION = frozenset(string.punctuation)
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co"})
-# Not "Cn": what this Python does not know yet, say a new emoji, is a character all the same.
+# Not "Cn": a character that this Python does not know yet, such as a new emoji, is still a character.
 _IDEOGRAPHS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),

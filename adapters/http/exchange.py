@@ -55,7 +55,7 @@ class Request:
 class Http:
     """``headers`` is called for each request, so that a renewed credential is used without a restart.
 
-    ``connector`` replaces TCP in tests. Raises SettingsError for an address that is none.
+    ``connector`` replaces TCP in tests. Raises SettingsError for an invalid address.
     """
 
     def __init__(
@@ -224,9 +224,9 @@ class Credential:
             raise SettingsError(f"{self.option}_env or {self.option}_file, not both")
 
     def value(self) -> str:
-        """The key as it is now, so that a renewed one is used without a restart; "" where none is named.
+        """The current key, so that a renewed one is used without a restart; "" if none is configured.
 
-        Raises Unauthorized where it is not where it should be, which is no fault of the server's.
+        Raises Unauthorized if it cannot be read, which is not the server's fault.
         """
         if self.file:
             try:
@@ -239,7 +239,7 @@ class Credential:
 
 
 def checked(url: str) -> str:
-    """``scheme://host:port`` of an address, as errors name it. Raises SettingsError where it is no plain HTTP one."""
+    """``scheme://host:port`` of an address, as errors name it. Raises SettingsError for any other address."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -101,7 +101,7 @@ class Options(KeyedOptions):
 
 
 class HttpMemory:
-    """Asks one server in its own words, and reads its items in ours."""
+    """Sends queries in the form of one server, and reads its items as hits."""
 
     def __init__(self, http: Http, options: Options, clock: Callable[[], float] | None = None) -> None:
         """``clock`` counts seconds; the running loop's where none is given."""
@@ -179,7 +179,7 @@ class HttpMemory:
 
 
 def presets() -> Mapping[str, Mapping[str, Any]]:
-    """Options by the name of the system that needs them."""
+    """The options of each known system, by its name."""
     return tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
 
 
@@ -227,7 +227,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _ours(item: Any, fields: Mapping[str, str]) -> dict[str, Any]:
-    """An item in the words of `hit_of`. A time that is none is left out: the memory itself is still good."""
+    """An item in the fields of `hit_of`. An invalid time is left out: the memory itself is still valid."""
     if not isinstance(item, Mapping):
         raise TypeError("an item is an object")
     ours = {name: value for name, path in fields.items() if (value := _at(item, path)) is not None}

@@ -2,7 +2,7 @@
 
 url = "http://127.0.0.1:9000"
 connect_ms = 250                    # milliseconds for a new connection, name resolution included: 1 to 60000
-tenant = "default"                  # whose its memories are
+tenant = "default"                  # the owner of its memories
 api_key_env = "NOTES_KEY"           # the environment variable with the key; or, for one that is renewed:
 api_key_file = "/run/keys/notes"    # the file with it, read for each request
 """

@@ -104,7 +104,7 @@ Value = TypeVar("Value")
 class Waiting(dict[str, Value], Generic[Value]):
     """The queue of texts without a vector, by key: the newest first, refused ones last.
 
-    A key whose value changes is new: it is tried again.
+    A key with a changed value is new: it is tried again.
     """
 
     def __init__(self) -> None:
@@ -121,15 +121,15 @@ class Waiting(dict[str, Value], Generic[Value]):
 
     @property
     def why(self) -> InvalidAnswer | None:
-        """Why the model makes no vector of one that waits."""
+        """The model's reason for refusing a text in the queue."""
         return self._why if self._refused else None
 
     def try_refused(self) -> None:
-        """Has what was refused tried again."""
+        """Let refused texts be tried again."""
         self._refused = {}
 
     def some(self, limit: int) -> dict[str, Value]:
-        """The next ones. Raises why, where all that wait were refused."""
+        """The next texts. Raises the reason if all texts in the queue were refused."""
         fresh = list(islice(self._fresh, limit))
         for key in fresh:
             del self._fresh[key]  # once: one that is refused waits with the rest
@@ -140,7 +140,7 @@ class Waiting(dict[str, Value], Generic[Value]):
         return some
 
     def done(self, tried: Mapping[str, Value], refused: Mapping[str, InvalidAnswer]) -> None:
-        """Takes out what has its vector now, and did not change meanwhile. Raises why, where all were refused."""
+        """Remove texts that have their vector now and did not change. Raises the reason if all were refused."""
         for key, why in refused.items():
             self._refused[key], self._why = tried[key], why
         for key, value in tried.items():

@@ -57,7 +57,7 @@ def terms(text: str) -> list[str]:
 
 
 def analysis() -> str:
-    """Names the way texts become terms; an index that was written in another way must be written again."""
+    """A hash of the analysis of texts into terms; an index with another one must be written again."""
     return content_hash(" ".join([*sorted(STOP_WORDS), *terms(_PROBE)]))
 
 
@@ -65,21 +65,21 @@ def analysis() -> str:
 def _asked(text: str) -> tuple[str, ...]:
     """The terms of a query: those of its keywords, and the names whose camelCase parts keywords do not have.
 
-    Remembered, for several indexes are asked the same at once.
+    Cached, because several indexes get the same query at once.
     """
     return tuple(terms(" ".join([*keywords(text), *_CAMEL.findall(text.replace("_", " "))])))
 
 
 class Lexical:
-    """One tantivy index. Raises ``StoreDamaged`` where a file is not what was written.
+    """One tantivy index. Raises ``StoreDamaged`` if a file differs from what was written.
 
     ``search`` may be called from several threads at once, ``change`` from one at a time.
     """
 
     common: ClassVar[int] = 20_000
-    """documents that have a term; of one that more have, it is not worth while to look through them all: it counts in
-    what other terms find, and finds by itself only where these find nothing. What it would add are thousands of
-    documents of nearly one score. That is Lucene's CommonTermsQuery."""
+    """documents above which a term is common: it only scores what other terms find, and is searched alone only if
+    these find nothing. Else it would add thousands of documents of nearly the same score. This is Lucene's
+    CommonTermsQuery."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -107,7 +107,7 @@ class Lexical:
         return int(_guarded(lambda: self._index.searcher().num_docs))
 
     def check(self) -> None:
-        """Raises ``StoreDamaged`` when a file is not what was written. Nothing may be written meanwhile."""
+        """Raises ``StoreDamaged`` if a file differs from what was written. Nothing may be written meanwhile."""
 
         def look() -> None:
             if not (self._folder / "meta.json").exists():
@@ -120,7 +120,7 @@ class Lexical:
         _guarded(look)
 
     def change(self, put: Iterable[tuple[str, int, str]], drop: Iterable[str]) -> None:
-        """Puts (key, tag, text), replacing what the key had, and drops keys; on disk and to be found when it returns.
+        """Put (key, tag, text), replacing the key's former text, and drop keys; durable and searchable when it returns.
 
         All or nothing: after an error the index is unchanged.
         """
@@ -145,8 +145,8 @@ class Lexical:
                 raise
 
     def settle(self) -> None:
-        """Waits until tantivy has merged what it merges in the background: until then scores count some texts that are
-        not there any more, so that they depend on when they are asked for."""
+        """Wait until tantivy's background merges are done: until then scores still count some deleted texts, so they
+        depend on the time of the query."""
         with self._writing:
             if self._writer is not None:
                 self.close()
@@ -175,7 +175,7 @@ class Lexical:
         want = limit + _SPARE
         while True:
             hits = searcher.search(query, want, count=False).hits
-            # tantivy breaks ties by where a document happens to lie: those at the edge must all be seen to choose.
+            # tantivy breaks ties by the position of documents, so all equals at the edge must be read to choose by key.
             if len(hits) < want or _rounded(hits[-1][0]) < _rounded(hits[limit - 1][0]) or want >= _MOST_TIES:
                 break
             want = max(want, _MOST_TIES)
@@ -287,7 +287,7 @@ def _check_files(folder: Path) -> None:
 
 
 def _guarded(work: Callable[[], Result]) -> Result:
-    """Gives tantivy's failures our names; a panic in its Rust is not even an ``Exception``."""
+    """Translate tantivy's errors into `fusion.errors`; a panic in its Rust code is not an ``Exception``."""
     try:
         return work()
     except (StoreDamaged, UnicodeError):

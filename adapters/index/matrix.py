@@ -85,8 +85,8 @@ class Matrix:
         self.count = 0
 
     def load(self, slots: Numbers, tags: Numbers, sums: Numbers) -> list[int]:
-        """Takes slots, in ascending order, as they lie in the file; returns those whose rows are not what was written,
-        which stay free."""
+        """Take slots, in ascending order, with their rows in the file. Returns those with a wrong checksum, which stay
+        free."""
         self._make_room(int(slots.max(initial=-1)) + 1)
         sound = np.zeros(len(slots), np.bool_)
         for low, high, rows in self._on_disk(slots):
@@ -95,14 +95,14 @@ class Matrix:
         return slots[~sound].tolist()  # type: ignore[no-any-return]
 
     def damaged(self, slots: Numbers, sums: Numbers) -> list[int]:
-        """The damaged ones of these rows, whose bytes on disk differ from those written, in ascending order."""
+        """The slots of damaged rows, whose bytes differ from what was written, in ascending order."""
         sound = np.zeros(len(slots), np.bool_)
         for low, high, rows in self._on_disk(slots):
             sound[low:high] = checksums(rows) == sums[low:high]
         return slots[~sound].tolist()  # type: ignore[no-any-return]
 
     def write(self, slots: Sequence[int], tags: Sequence[int], vectors: Sequence[Small]) -> list[int]:
-        """Puts rows to disk, then lets them be found; returns their checksums. Raises ``OSError``: then none is."""
+        """Write rows to disk, then make all of them searchable, or none on ``OSError``. Returns their checksums."""
         self.free(slots)
         self._make_room(max(slots, default=-1) + 1)
         for start, end in _runs(slots):
@@ -117,7 +117,7 @@ class Matrix:
         return checksums(rows).tolist()  # type: ignore[no-any-return]
 
     def free(self, slots: Sequence[int]) -> None:
-        """These are not found any more."""
+        """Free these slots: they are not found any more."""
         with self._lock:
             taken = [slot for slot in slots if slot < self._end and self._tags[slot]]
             self._tags[taken] = 0
@@ -224,7 +224,7 @@ class Matrix:
             self.count += len(slots)
 
     def _make_room(self, slots: int) -> None:
-        """The file grows without taking space: that is for ``write``, which can say that there is none."""
+        """Grow the file without allocating space: ``write`` does that, and can report a full disk."""
         room = len(self._rows)
         if slots <= room and room:
             return
@@ -238,10 +238,7 @@ class Matrix:
             self._scales = np.concatenate([self._scales, np.zeros(more, np.float32)])
 
     def _on_disk(self, slots: Numbers) -> Iterator[tuple[int, int, Small]]:
-        """Portions of slots, from one place to another in their list, with the rows that the file has for them.
-
-        None for slots beyond its end.
-        """
+        """Portions of the list of slots (from, to) with their rows in the file; none for slots beyond its end."""
         size = self._dimensions
         with self._path.open("rb") as file:
             low = 0
@@ -275,12 +272,12 @@ def _having(taken: NDArray[np.int32], tags: Sequence[int]) -> NDArray[np.intp]:
 
 
 def _best(cosines: Floats, limit: int, margin: float) -> NDArray[np.intp]:
-    """Places of the best ``limit``, and of all that are no more than ``margin`` below the last of them."""
+    """The indices of the best ``limit``, and of all within ``margin`` below the last of them."""
     return np.flatnonzero(cosines >= _edge(cosines, limit) - margin)
 
 
 def _edge(cosines: Floats, limit: int) -> float:
-    """The least of the best ``limit``."""
+    """The lowest of the best ``limit``."""
     if len(cosines) <= limit:
         return -inf
     return float(np.partition(cosines, len(cosines) - limit)[len(cosines) - limit])

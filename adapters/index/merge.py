@@ -50,7 +50,7 @@ def _reciprocal(*lists: Scored) -> dict[str, float]:
 
 
 def text_score(rank: float) -> float:
-    """A rank as SQLite's FTS5 gives it (the more negative the better), between 0 and 1, the more the better.
+    """A rank of SQLite's FTS5 (the lower the better) as a score between 0 and 1 (the higher the better).
 
     With r = -rank: r/(1 + r). A rank of 0 or more is a poor one: 1/(1 + rank). What is no number is 1/1000.
     """
@@ -60,8 +60,8 @@ def text_score(rank: float) -> float:
 
 
 def seed_text_score(rank: float) -> float:
-    """1/(1 + max(0, rank)), to the letter of the seed. FTS5's ranks are negative, so every hit scores 1: its defect is
-    that the words decide who is found and never who comes first."""
+    """1/(1 + max(0, rank)), exactly as in the seed. FTS5's ranks are negative, so every hit scores 1: words decide
+    which hits are found, never their order."""
     return 1 / (1 + max(0.0, rank))
 
 
@@ -135,6 +135,6 @@ def _in_order(scores: dict[str, float], by_words: Scored, by_vectors: Scored) ->
 def _found(
     order: Iterable[str], scores: dict[str, float], by_words: Scored, by_vectors: Scored
 ) -> Iterator[SearchResult]:
-    """One by one: of two hundred candidates a search mostly asks for twenty."""
+    """The results, made one by one: of two hundred candidates a search mostly takes twenty."""
     words, cosines = dict(by_words), dict(by_vectors)
     return (SearchResult(key, scores[key], words.get(key), cosines.get(key)) for key in order)

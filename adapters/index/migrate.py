@@ -34,7 +34,7 @@ _COUNTS = "select count(*), count(moving.slot) from entry left join moving using
 
 
 def rows_file(identity: str) -> str:
-    """The file of a model that was moved to."""
+    """The name of the file with the vectors of a model."""
     return f"vectors-{content_hash(identity)[:8]}.i8"
 
 

@@ -228,8 +228,8 @@ class Haiku:
 def read(reply: object, ids: Iterable[str]) -> tuple[dict[str, float], int, str | None]:
     """Scores by passage id, the number that were ignored, and the fault if there are none.
 
-    A number from 0 to 10 for an id that was asked about is a score. The first word on an id counts, also if it is
-    none: an answer that contradicts itself has no better half.
+    A number from 0 to 10 for an id that was asked about is a score. Only the first entry for an id counts, even if it
+    is invalid: neither half of a contradiction is better.
     """
     if getattr(reply, "stop_reason", None) == "refusal":
         return {}, 0, "the model refused"

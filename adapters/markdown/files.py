@@ -175,8 +175,8 @@ def _examined(root: Root, entry: Entry) -> Seen | Skip | None:
 def look(root: Root, paths: Iterable[str]) -> tuple[list[Seen], list[str]] | None:
     """The files at some paths below a root, as `scan` would find them, and the paths without such a file.
 
-    ``None`` where only a scan tells what there is: at a folder, a link, what cannot be looked at, a single file of the
-    user's, a name that is not UTF-8 or that another one may take precedence over, and where the root itself is away.
+    ``None`` if only a scan can tell: for a folder, a link, an unreadable path, a single file of the user's, a name that
+    is not UTF-8 or that another may take precedence over, and if the root itself is missing.
     """
     seen: list[Seen] = []
     gone: list[str] = []

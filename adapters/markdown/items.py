@@ -113,7 +113,7 @@ def _spelled(day: Moment) -> str:
 
 
 def reading(roots: Sequence[Root], options: Options) -> str:
-    """Names the way files become items: a table that was written in another way must be written again."""
+    """A hash of how files become items; a table with another one must be written again."""
     probe = Content(_PROBE.encode(), (0, 0, 0, 0))
     made = [document_of(Seen(root, "2026-01-02.md", probe.signature), probe, options).items for root in roots[:2]]
     whole = options.chunk_tokens, options.chunk_overlap, options.max_bytes, options.private, options.bind, options.media

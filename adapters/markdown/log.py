@@ -13,10 +13,10 @@ from fusion.lib.walk import open_parent
 
 
 def append(folder: Path, path: str, text: str) -> tuple[int, int]:
-    """Adds ``text`` as lines of its own at the end of ``folder/path``, made if need be; from and to which line.
+    """Append ``text`` as whole lines to ``folder/path``, created if needed. Returns its first and last line.
 
-    One writer at a time, by a lock on the file itself; durable when it returns. No link is followed on the way. Raises
-    ``StoreFull`` with nothing half written, and ``BadInput`` where something else than a file has the name.
+    One writer at a time, by a lock on the file itself; durable when it returns. No link is followed. Raises
+    ``StoreFull`` with nothing half written, and ``BadInput`` if the name is not a regular file's.
     """
     try:
         with open_parent(folder, path) as (parent, name):

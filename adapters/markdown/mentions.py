@@ -21,7 +21,7 @@ HEAD = 3
 """hits whose names are followed"""
 
 AMONG = 20
-"""hits that may be lifted, the best: as many as are read anyway to be shown"""
+"""the best hits, which may be raised: as many as are read to be shown"""
 
 NAMES = 40
 """names of a hit that are followed, links first: a list of hundreds says little of each, and must not cost as much"""
@@ -34,7 +34,7 @@ _NAME = re.compile(rf"(?<!\w){_CAPITALISED}(?: (?:{_SMALL} ){{0,2}}{_CAPITALISED
 _SHORTEST = 4
 """letters of a name in ASCII, half as many of another: of shorter ones too many are the first words of sentences"""
 _TOGETHER = "\u0e00"
-"""where the scripts begin that write words together, or particles after them: Thai, kana, Han, hangul"""
+"""start of the scripts without blanks between words, or with attached particles: Thai, kana, Han, hangul"""
 
 
 @dataclass(frozen=True, slots=True)

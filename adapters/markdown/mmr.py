@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: the next best that is unlike those before it.
+"""Maximal marginal relevance: the next best item that differs from those before it.
 
 J. Carbonell and J. Goldstein, "The Use of MMR, Diversity-Based Reranking for Reordering Documents and Producing
 Summaries", SIGIR 1998. Likeness is Jaccard's of the words, which needs no model.

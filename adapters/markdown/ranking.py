@@ -64,7 +64,7 @@ class Ranking:
 
     @property
     def looks(self) -> int | None:
-        """At the texts and dates of how many it looks, the best first; ``None``: of all."""
+        """The number of hits, best first, whose texts and dates are read; ``None``: all."""
         if self.half_life_days or self.mmr_lambda < 1:
             return None
         return AMONG if self.mention_lift else 0
@@ -95,8 +95,8 @@ def ranked(
 def merged(
     by_words: Scored, by_vectors: Scored, ranking: Ranking, wordless: Callable[[str], bool] | None = None
 ) -> Iterator[SearchResult]:
-    """The union of both lists with one score, best first; by rank, what is first in both has 1. ``wordless`` tells what
-    is no text."""
+    """The union of both lists with one score, best first; by rank, what is first in both has 1. ``wordless`` says which
+    keys have no text."""
     if ranking.merge == "rrf":
         return (one._replace(score=one.score / BEST_RRF) for one in rrf(by_words, by_vectors))
     if ranking.merge == "convex":
@@ -108,8 +108,8 @@ def merged(
 def lifted(
     found: Iterable[SearchResult], question: str, note: Callable[[str], Note | None], lift: float
 ) -> Iterator[SearchResult]:
-    """Best first, once those that the best lead to have risen: 1 - (1 - score)(1 - lift · how surely). No score
-    falls, and no hit after the first ``AMONG`` moves."""
+    """The hits after raising those that the best ones lead to: 1 - (1 - score)(1 - lift · confidence). No score falls,
+    and no hit after the first ``AMONG`` moves."""
     rest = iter(found)
     head = list(islice(rest, AMONG))
     notes = {one.key: about for one in head if (about := note(one.key)) is not None}
@@ -129,7 +129,7 @@ def aged(
 
 
 def floored(found: Iterable[SearchResult], ranking: Ranking) -> Iterator[SearchResult]:
-    """Without what is too poor; hits of words alone are judged by their words, and come last.
+    """The hits above the floor; hits of words alone are compared by their text score, and come last.
 
     Weighed, the best of them has less than ``text_weight`` and none would ever pass the seed's floor of 0.35.
     """

@@ -22,7 +22,7 @@ Four things about the library shape the first (measured with mem0ai 2.2.1, qdran
   an event. ``Memory.search``, ``get``, ``get_all`` and ``delete`` see them like their own.
 - qdrant-client's local mode keeps each point as a pickle, which runs what it says when it is read. Points are kept as
   numbers and JSON instead (`adapters.mem0.local`), below the same engine; an existing folder is migrated once.
-- A filter costs local Qdrant 7 µs a point, for it is tried on each of them in Python. A condition that every stored
+- A filter costs local Qdrant 7 µs a point, because each is tested in Python. A condition that every stored
   memory meets is left out: where a home has one user, a search of 2,000 memories takes 5 ms instead of 24.
 
 Vectors of two models are never in one collection: its name carries the embedder's identity. What is stored without a

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 BATCH = 32
-"""Memories embedded and stored in one go: searches get their turn on the thread in between."""
+"""memories embedded and stored at a time; in between, searches run on the thread"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ THREADS = 8
 
 
 class Mem0:
-    """Remembers events in mem0. The native id of a memory is its event's id, unless mem0 made it by itself."""
+    """Remembers events in mem0. The native id of a memory is its event's id, unless mem0 derived the memory."""
 
     def __init__(
         self, shelf: EmbeddedMem0 | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
@@ -95,7 +95,7 @@ class Mem0:
         return await self._run(self._shelf.search, query, vector)
 
     def accepts(self, event: Event) -> bool:
-        """Not blank ones, which mem0 never finds; nor another tenant's where tenants are not kept apart."""
+        """Refuse blank events, which mem0 never finds, and those of other tenants if tenants are not separated."""
         ours = self.features.tenants or event.scope.tenant == self.features.tenant
         return ours and bool(event.text.strip())
 
@@ -158,7 +158,7 @@ class Mem0:
         return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
 
     async def settle(self) -> None:
-        """Raises what keeps the vectors from filling in."""
+        """Raises the error that prevents computing the vectors."""
         if self._embedder is not None and self._shelf.pending:
             await self._backfill.settle()
         if self._backfill.error is not None:
@@ -173,7 +173,7 @@ class Mem0:
         self._worker.shutdown(wait=False)
 
     async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """``work`` on the one thread. Given up before its turn it is not done; given up later it is done to its end."""
+        """Run ``work`` on mem0's thread. Cancelled while waiting, it never runs; later, it runs to its end."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, lambda: work(*args, **kwargs))
 
     async def _embed(self, texts: Sequence[str]) -> Floats | None:
@@ -194,7 +194,7 @@ class Mem0:
         self._fault = str(error)
 
     def _fill(self) -> None:
-        """Has what has no vector get one."""
+        """Start to compute missing vectors."""
         if self._embedder is not None and self._shelf.pending:
             self._backfill.start()
 

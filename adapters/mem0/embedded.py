@@ -76,7 +76,7 @@ class EmbeddedMem0:
             self._load(collection)
 
     def _load(self, collection: str) -> None:
-        """Learns what a collection has. What another model embedded, or none, waits for a vector of this one."""
+        """Load a collection into memory. Memories of another model's collection, or of none, wait for a vector."""
         count = self._client.count(collection).count
         points, _ = self._client.scroll(collection, limit=max(1, count), with_payload=True, with_vectors=False)
         stale = []
@@ -107,7 +107,7 @@ class EmbeddedMem0:
 
     def store(self, events: Sequence[Event], vectors: Floats | None) -> None:
         rows = [row for row, event in enumerate(events) if event.event_id not in self._hits]
-        if not rows:  # another delivery of the same events was quicker
+        if not rows:  # another delivery of the same events was faster
             return
         ids = [events[row].event_id for row in rows]
         payloads = [payload_of(events[row]) for row in rows]
@@ -119,7 +119,7 @@ class EmbeddedMem0:
             self._learn(native_id, hit_of(native_id, payload))
 
     def _park(self, ids: Sequence[str], payloads: Sequence[Payload]) -> None:
-        """Keeps memories in the collection that has no vectors: one number each, for Qdrant wants something."""
+        """Store memories in the collection without vectors: with one number each, because Qdrant requires a vector."""
         from qdrant_client.models import Distance, PointStruct, VectorParams
 
         collection = self._prefix + UNEMBEDDED
@@ -133,7 +133,7 @@ class EmbeddedMem0:
         return [self._hits[native_id] for native_id in list(self.pending)[:limit]]
 
     def move(self, ids: Sequence[str], vectors: Floats) -> None:
-        """Brings memories, with their new vectors, to where mem0 searches. What was forgotten meanwhile stays away."""
+        """Move memories with their new vectors to the searched collection. Those forgotten meanwhile are left out."""
         sources = set()
         for native_id, vector in zip(ids, vectors.tolist(), strict=True):
             if (source := self.pending.get(native_id)) is None:
@@ -224,7 +224,7 @@ class EmbeddedMem0:
             depth *= 4
 
     def _filters(self, scope: Scope) -> dict[str, object]:
-        """The scope as mem0's filters, less what every stored memory meets anyway."""
+        """The scope as mem0's filters, without conditions that every stored memory meets."""
         asked: dict[str, object] = {"user_id": "*"}  # mem0 requires an owner in a query; this is any owner
         wanted = conditions(scope)
         for position, key in enumerate(MATCHED):
@@ -258,7 +258,7 @@ class EmbeddedMem0:
         return [self._hits[other] for *_, other in near]
 
     def history(self, native_id: str, scope: Scope) -> tuple[list[Change], str | None]:
-        """A memory's changes, and the event that it took the place of. Raises NotFound, also for another's memory."""
+        """A memory's changes, and the event that it superseded. Raises NotFound, also for another owner's memory."""
         if native_id not in self._hits or not scope.admits(self._hits[native_id].scope):
             raise NotFound(f"mem0 has no memory {native_id!r} here")
         collection = self.pending.get(native_id, self._collection)
@@ -274,7 +274,7 @@ class EmbeddedMem0:
             return
         client, memory, self._memory = self._client, self._memory, None
         memory.close()
-        client.close()  # mem0 leaves it open, and with it the folder's lock
+        client.close()  # mem0 does not close it, so the folder would stay locked
 
 
 def collection_of(prefix: str, embedder: Embedder | None) -> str:

@@ -14,11 +14,11 @@ from fusion.contract import Embedder, LanguageModel
 from fusion.errors import InvalidAnswer, PackageMissing, StoreDamaged
 
 ANSWER_TOKENS = 4000
-"""of mem0's own extraction: a page of facts"""
+"""token limit of an answer in mem0's own extraction: a page of facts"""
 
 
 class Bridge:
-    """mem0's embedding model: hands it vectors of ours. It calls on the shelf's thread, never on the loop's."""
+    """mem0's embedding model, with the gateway's vectors. Called on mem0's thread, never on the event loop's."""
 
     def __init__(self, config: object = None) -> None:
         self.config = config
@@ -28,7 +28,7 @@ class Bridge:
 
     @property
     def ready(self) -> Mapping[str, list[float]]:
-        """Vectors made ready for what this thread asks next."""
+        """Vectors prepared for the next call of this thread."""
         found: Mapping[str, list[float]] = getattr(self._own, "ready", {})
         return found
 
@@ -40,7 +40,7 @@ class Bridge:
         self._embedder, self._loop = embedder, loop
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        """The vector that was made ready; for a text that only mem0 knows of, the embedder is asked."""
+        """The prepared vector; for a text that only mem0 knows, the embedder's."""
         if (vector := self.ready.get(text)) is not None:
             return vector
         if self._embedder is None or self._loop is None:
@@ -64,7 +64,7 @@ class Model:
         self._model, self._loop = model, loop
 
     def generate_response(self, messages: Sequence[Mapping[str, str]], *_: object, **__: object) -> str:
-        """Called on mem0's thread. Its instructions go as such, what they are about as what a user says."""
+        """Called on mem0's thread. Instructions become the system prompt, their subject the user's message."""
         if self._model is None or self._loop is None:
             raise InvalidAnswer("mem0 asked for a language model, and none is configured")
         said = {role: "\n\n".join(m["content"] for m in messages if m["role"] == role) for role in ("system", "user")}
@@ -93,8 +93,8 @@ class Frugal:
 class Bare:
     """Qdrant's local client without payloads, for a caller that caches them: copying 100 took a third of a search.
 
-    mem0 needs two things of them: that a memory says something, and the day on which it ends (``ends``, by id), for it
-    passes over what has expired. The question's vector is an array, for a list is copied float by float.
+    mem0 needs two things of them: that a memory has a text, and its expiry day (``ends``, by id), because it skips
+    expired memories. The query's vector is an array, because a list is copied float by float.
     """
 
     def __init__(self, client: Any, ends: Mapping[str, str]) -> None:

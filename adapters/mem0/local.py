@@ -91,7 +91,7 @@ class Points:
         self._db.execute("delete from point where collection = ? and id = ?", (self._collection, point_id))
 
     def load(self) -> Iterator[shapes.PointStruct]:
-        """The points in the order in which they came. Raises ValueError for one that is not as it was written."""
+        """The points in their order of insertion. Raises ValueError for a damaged one."""
         sql = "select id, vector, named, payload from point where collection = ? order by number"
         cursor = self._db.cursor()
         cursor.row_factory = None
@@ -115,7 +115,7 @@ class Points:
                 raise ValueError("its vector is no vector")
             numbers = np.frombuffer(vector, dtype="<f4")
             if len(numbers) != self._size or not np.isfinite(numbers).all():
-                raise ValueError("its vector is not of the collection's size, or has what is no number")
+                raise ValueError("its vector has another size than the collection's, or is not finite")
             found[UNNAMED] = numbers
         for name, value in (_object(named) if named is not None else {}).items():
             if not isinstance(value, dict):
@@ -217,7 +217,7 @@ class Engine(QdrantLocal):
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """The database, made where there is none. Raises ValueError for a link and for one of a newer version."""
+    """The database, created if missing. Raises ValueError for a link and for a newer version."""
     if path.is_symlink():
         raise ValueError(f"{path} is a link")
     db = connect(path)

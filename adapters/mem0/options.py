@@ -30,7 +30,7 @@ class Options(KeyedOptions):
     infer = false                       # let mem0 extract facts from memories, by the model of [model]
     timeout_ms = 5000                   # of one request to the server
     connect_ms = 250                    # milliseconds for a new connection to it
-    tenant = "default"                  # whose memories on a server are that this gateway did not store
+    tenant = "default"                  # the owner of memories on a server that this gateway did not store
     preset = ""                         # "openclaw": what its mem0 plugin has (seed 003): collection openclaw_mem0 at
     port = 0                            # …http://127.0.0.1:6334, 1,536 dimensions, cosine, 5 memories; another port
     """
@@ -72,8 +72,8 @@ class ServerOptions(KeyedOptions):
     infer = false                       # let mem0 extract facts from memories, by its own model
     timeout_ms = 30000                  # of one request that stores
     connect_ms = 250                    # milliseconds for a new connection
-    bound = { user_id = "ada" }         # whose its memories are, where the gateway serves several
-    tenant = "default"                  # whose memories there are that this gateway did not store
+    bound = { user_id = "ada" }         # the owner of its memories, if the gateway serves several
+    tenant = "default"                  # the owner of memories there that this gateway did not store
     """
 
     url: str = "http://127.0.0.1:8888"

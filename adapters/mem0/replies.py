@@ -33,7 +33,7 @@ class Change:
 
 
 def items_of(reply: Any) -> list[Any]:
-    """The memories of a reply. Raises InvalidAnswer where it has none of the shapes."""
+    """The memories of a reply. Raises InvalidAnswer for an unknown form."""
     found = reply.get("results") if isinstance(reply, dict) else reply
     if not isinstance(found, list):
         raise InvalidAnswer("mem0 answered in another shape: there are no results")
@@ -48,9 +48,9 @@ def hits_of(items: Sequence[Any], query: Query, tenant: str) -> tuple[list[Hit],
 
 
 def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
-    """One result. An owner that mem0 leaves out is that of the query; an external memory belongs to ``tenant``.
+    """One result as a hit. A missing owner is that of the query; an external memory belongs to ``tenant``.
 
-    Raises KeyError, TypeError, ValueError or AttributeError where it is none.
+    Raises KeyError, TypeError, ValueError or AttributeError for an invalid one.
     """
     metadata = item.get("metadata") or {}
     payload = {**metadata, **{key: value for key, value in item.items() if value is not None}}

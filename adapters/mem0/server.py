@@ -27,10 +27,10 @@ from fusion.errors import BackendError, HttpStatus, InvalidAnswer, NotFound
 from fusion.lib.words import spoken
 
 OWN = ("user_id", "agent_id", "run_id")
-"""what mem0 itself keeps memories apart by"""
+"""the dimensions by which mem0 itself separates memories"""
 _NOT_METADATA = frozenset({"data", "hash", "created_at", "updated_at", "text_lemmatized", *OWN})
 _REFUSED = (400, 422, 500)
-"""what servers of the one version answer to questions of the other"""
+"""the replies of a server of one version to requests of the other"""
 
 
 class Mem0Server:
@@ -70,7 +70,7 @@ class Mem0Server:
             asked = more
 
     def accepts(self, event: Event) -> bool:
-        """Not blank ones, which mem0 does not store; nor those of another tenant than its own."""
+        """Refuse blank events, which mem0 does not store, and those of other tenants."""
         ours = self.features.tenants or event.scope.tenant == self.features.tenant
         return ours and bool(event.text.strip())
 
@@ -153,7 +153,7 @@ class Mem0Server:
             raise InvalidAnswer(f"{self._http.server}: {error}") from None
 
     async def _remember(self, event: Event) -> tuple[str, ...]:
-        """Raises InvalidAnswer where the server does not say what it stored."""
+        """Store one event. Raises InvalidAnswer if the server does not return what it stored."""
         payload = payload_of(event)
         whose = {key: payload[key] for key in OWN if key in payload}
         if known := await self._stored(event.text, event.event_id, whose):

@@ -81,8 +81,8 @@ class Through(httpx.BaseTransport):
             return self._http
 
     def _on_loop(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float) -> T:
-        """What ``work`` comes to on the loop. It begins there, so that a loop that ends meanwhile leaves nothing begun,
-        and a loop that has ended keeps no thread waiting."""
+        """The result of ``work`` on the loop. It starts there, so that a loop that ends meanwhile leaves nothing
+        started, and no thread waits for a loop that has ended."""
         outcome: Future[T] = Future()
 
         def begin() -> None:

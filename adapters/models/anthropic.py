@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 OVERLOADED = 529
-"""Anthropic's own status: everybody is to wait"""
+"""Anthropic's status for an overloaded service"""
 
 
 class Anthropic:

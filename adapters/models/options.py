@@ -25,8 +25,8 @@ class Options:
     def of(cls, options: Mapping[str, object], environ: Mapping[str, str], *, api: str, variable: str) -> Self:
         """``api`` is the provider's own address and ``variable`` the one that usually has its key.
 
-        That one is read for the provider's own address only: a key goes to another server when ``api_key_env`` says
-        so, and never because it lies about. Raises SettingsError for a wrong option, and ModelMissing for a key that
+        That variable is read for the provider's own address only: a key goes to another server only if ``api_key_env``
+        says so. Raises SettingsError for a wrong option, and ModelMissing for a key that
         is wanted and not there.
         """
         url = _text(options, "base_url") or api

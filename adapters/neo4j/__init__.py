@@ -26,9 +26,9 @@
     valid_from = "valid_at"
     valid_to = "invalid_at"
 
-    scope = { user_id = "owner" }       # properties that say whose a node or relationship is: tenant, user_id,
+    scope = { user_id = "owner" }       # properties with the owner of a node or relationship: tenant, user_id,
                                         # agent_id, run_id, session_id, audience
-    bound = { user_id = "ada" }         # or whose all of it is
+    bound = { user_id = "ada" }         # or the owner of all of it
     tenant = "default"
     audience = "group"                  # "private": shown where nobody else reads
 

@@ -159,7 +159,7 @@ class Cypher:
         )
 
     def make(self, key: str) -> str:
-        """The statement that would make the index that ``key`` names, for people, never run; empty: there is none."""
+        """The statement that makes the index of this option, to show to people; never run, "" without such an index."""
         index = {"name_index": self.names, "text_index": self.texts, "vector_index": self.vectors}[key]
         if index is None:
             return ""

@@ -1,8 +1,8 @@
 """Finds the entities of a graph that a query names. Pure functions.
 
 A full-text index proposes entities, and those that are named to the letter come first, by the rules of
-`adapters.graph.names`: the longest name, regardless of case, accents and punctuation. Without an index names are looked
-up as they may be written, for a database compares them by the letter.
+`adapters.graph.names`: the longest name, regardless of case, accents and punctuation. Without an index, names are
+looked up in their usual spellings, because a database compares them exactly.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Rows:
         self._whose = Scope(tenant=tenant, audience=options.audience, **bound)
 
     def node(self, row: Any) -> Node:
-        """Raises ``TypeError`` or ``ValueError`` where ``row`` is none."""
+        """The node of a row. Raises ``TypeError`` or ``ValueError`` for an invalid one."""
         ident, labels, name, text, native, at, start, end, *owners = row
         if not isinstance(labels, list) or len(owners) != len(self._owners):
             raise TypeError("a node has labels, and a place for each of its owners")
@@ -79,7 +79,7 @@ class Rows:
         )
 
     def edge(self, row: Any) -> Edge:
-        """Raises ``TypeError`` or ``ValueError`` where ``row`` is none."""
+        """The relationship of a row. Raises ``TypeError`` or ``ValueError`` for an invalid one."""
         ident, predicate, text, native, at, start, end, *owners = row
         if not isinstance(predicate, str) or not predicate or len(owners) != len(self._owners):
             raise TypeError("a relationship has a type, and a place for each of its owners")

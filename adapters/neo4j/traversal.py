@@ -29,7 +29,7 @@ READ = 1000
 
 @dataclass(slots=True)
 class ReachedNode:
-    """A node that the walk came to; ``path`` leads there from a node of the question."""
+    """A node that the walk reached; ``path`` leads there from a node of the query."""
 
     node: Node
     activation: float

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """``read`` and ``write`` are what its searches and its writes carry in their query strings.
+    """``read`` and ``write`` are the query strings of searches and of writes.
 
     Every method raises the `fusion.errors.BackendError` that fits; times are in seconds.
     """
@@ -60,7 +60,7 @@ class Client:
         return self._part(reply, "points", list)
 
     async def require_search(self, collection: str, deadline_s: float) -> None:
-        """Raises HttpStatus, with how to fix it, where a server has the collection and not this way to search it."""
+        """Raises HttpStatus with the fix if a server has the collection but not this search API."""
         try:
             await self.query(collection, {"limit": 1, "with_payload": False}, deadline_s)
         except HttpStatus as error:
@@ -75,7 +75,7 @@ class Client:
         return [self._part({"result": one}, "points", list) for one in found]
 
     async def scroll(self, collection: str, body: Json, deadline_s: float) -> tuple[list[Any], object]:
-        """A page of points, and where the next one begins (``None``: there is none)."""
+        """A page of points, and the offset of the next page; None after the last."""
         reply = await self._http.post(f"{_path(collection)}/points/scroll", body, deadline_s)
         return self._part(reply, "points", list), self._result(reply, dict).get("next_page_offset")
 
@@ -93,7 +93,7 @@ class Client:
         await self._http.put(f"{_path(collection)}/points{self._write}", {"points": list(points)}, deadline_s)
 
     async def set_vectors(self, collection: str, points: Sequence[Json], deadline_s: float) -> None:
-        """Gives points that there are these vectors as well. Raises HttpStatus 404 where one is gone."""
+        """Add these vectors to existing points. Raises HttpStatus 404 if a point is gone."""
         await self._http.put(f"{_path(collection)}/points/vectors{self._write}", {"points": list(points)}, deadline_s)
 
     async def delete(self, collection: str, ids: Sequence[str], deadline_s: float) -> None:

@@ -191,7 +191,7 @@ class Qdrant:
         return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
 
     async def settle(self) -> None:
-        """Raises what keeps the vectors from filling in."""
+        """Raises the error that prevents computing the vectors."""
         await self._backfill.settle()
         if self._backfill.error is not None:
             raise self._backfill.error
@@ -206,7 +206,7 @@ class Qdrant:
     # The collection
 
     async def _prepare(self) -> None:
-        """Makes the collection if need be, and copies what another model's has. Done once."""
+        """Create the collection if needed, and copy the memories of another model's collection. Done once."""
         async with self._preparing:
             if self._ready:
                 return
@@ -244,7 +244,7 @@ class Qdrant:
             await self._index({})
 
     async def _index(self, there: Mapping[str, Any]) -> None:
-        """Makes the payload's indexes but for those that are ``there``: an older gateway made fewer."""
+        """Create the payload indexes that are not ``there`` yet: an older gateway created fewer."""
         for field, schema in INDEXED.items():
             if field not in there:
                 await self._client.index(self._name, field, schema, WRITE_S)
@@ -293,7 +293,7 @@ class Qdrant:
             return None
 
     async def _vectors(self, texts: Sequence[str]) -> Sequence[list[float] | None]:
-        """Their vectors, or none of them while the model is away."""
+        """A vector for each text, or None for each while the model fails."""
         if self._embedder is None:
             return [None] * len(texts)
         try:
@@ -326,7 +326,7 @@ class Qdrant:
         return False
 
     async def _give(self, points: Sequence[Mapping[str, Any]]) -> None:
-        """Stores vectors. What was forgotten meanwhile stays away."""
+        """Store vectors. Points that were forgotten meanwhile are left out."""
         try:
             await self._client.set_vectors(self._name, points, WRITE_S)
         except HttpStatus as error:
@@ -431,7 +431,7 @@ def _position(hit: Hit) -> tuple[int, int, str]:
 
 
 def hits_of_points(points: Sequence[Any]) -> tuple[list[Hit], int]:
-    """Points as hits, and how many of them are none. Raises InvalidAnswer where none is."""
+    """Points as hits, and the number of invalid points. Raises InvalidAnswer if all are invalid."""
     return read_each(points, _hit, "none of {} points is a memory of this gateway's")
 
 

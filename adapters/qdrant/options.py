@@ -74,8 +74,8 @@ class Theirs(Server):
     filter = { must = [{ key = "type", match = { value = "fact" } }] }  # Qdrant's; always asked for as well
     limit = 0                           # hits at most; 0: as many as are asked for
     min_score = 0.0                     # of a search by vectors alone
-    bound = { user_id = "ada" }         # whose it is, where its payload does not say
-    tenant = "default"                  # whose, unless ``fields`` names where a payload says it
+    bound = { user_id = "ada" }         # the owner of its memories, if the payload does not say
+    tenant = "default"                  # the tenant, unless ``fields`` names the payload key of it
     """
 
     collection: str = ""
@@ -104,10 +104,10 @@ class Theirs(Server):
 class Ours(Server):
     """The options of the gateway's own memories, for one gateway alone.
 
-    collection = "memories"             # begins the name of its collection, which goes on with the embedding model's
+    collection = "memories"             # prefix of its collection's name; the rest names the embedding model
     shards = 1                          # parts that a collection is divided into, over the nodes of a cluster
-    replicas = 1                        # nodes that each part is kept on
-    write_consistency = 1               # replicas that must have a write before it counts
+    replicas = 1                        # nodes that store each part
+    write_consistency = 1               # replicas that must confirm a write
     ordering = "weak"                   # of writes: weak, medium or strong (Qdrant's own words)
     on_disk = false                     # vectors on disk: slower, and little memory for millions of them
     """

@@ -38,16 +38,16 @@ ONWARD = 16
 """passages, the likeliest, that a later step starts from"""
 
 ENTITIES = 16
-"""entities that a step passes through, those first that lead on most surely"""
+"""entities that a step passes through, the most promising first"""
 
 PAIRS = 128
 """mentions of these that a step passes along; with twice as many of both, as many questions are answered"""
 
 ABOUT = 4.0
-"""times as likely as another mention is the passage that has an entity for its title"""
+"""weight of a passage that has the entity as its title, relative to any other mention"""
 
 STATED = 1.0
-"""by how much a name is likelier where an edge joins it to the one that the passage was found through"""
+"""added weight of a name if an edge joins it to the entity through which the passage was found"""
 
 START = 0
 """takes the place of a passage id for a walk that came from the query: SQLite's ids begin at 1"""
@@ -78,7 +78,7 @@ class Edge(NamedTuple):
 
 
 Holders = dict[int, float]
-"""the memories that mention an entity, each with how much rather than others it is passed to"""
+"""the memories that mention an entity, with their weights"""
 
 
 class Walk:
@@ -98,7 +98,7 @@ class Walk:
 
     @property
     def ends(self) -> set[int]:
-        """Of the edges of the memories where the walk is, which may say whence: what it came through or began at."""
+        """The entities that the walk came through or began at; the edges to them are read."""
         return {self._found[memory][1] for memory in self.at if memory in self._found} | self._named
 
     def leave(self, mentions: Sequence[Mention], edges: Sequence[Edge], cap: int) -> dict[int, Amounts]:
@@ -139,7 +139,7 @@ class Walk:
         return chosen
 
     def alias(self, leaving: dict[int, Amounts], names: Iterable[tuple[int, int, str]]) -> None:
-        """Lets what comes to an entity come to its other names as well: (entity, other, name of the other)."""
+        """Pass an entity's probability to its other names as well: (entity, other, name of the other)."""
         for entity, other, name in names:
             if other not in leaving:
                 leaving[other] = leaving[entity]
@@ -149,7 +149,7 @@ class Walk:
                 )
 
     def arrive(self, leaving: Mapping[int, Amounts], holders: Mapping[int, Holders]) -> None:
-        """Passes on to the memories that mention these entities, but to none from itself."""
+        """Pass the probabilities to the memories that mention these entities; none goes back to its origin."""
         self._step += 1
         reached_entities: defaultdict[int, float] = defaultdict(float)
         best: dict[int, tuple[float, int]] = {}
@@ -166,7 +166,7 @@ class Walk:
         self.at = {memory: HOP_DECAY * reached_entities[memory] for memory in onward}
 
     def found(self) -> list[LinkedMemory]:
-        """Every memory that was come to, likeliest first, then newest."""
+        """Every memory that the walk reached, likeliest first, then newest."""
         # Rounded, so that floating-point errors do not order equals.
         found = [LinkedMemory(m, step, round(self._likely[m], 9), entity) for m, (step, entity) in self._found.items()]
         return sorted(found, key=lambda f: (-f.strength, -f.memory))
@@ -203,7 +203,7 @@ class Walk:
 
 
 def passed(amounts: Amounts, holders: Holders) -> dict[int, float]:
-    """The probabilities of an entity's memories: each gets its share of what comes from every other."""
+    """The probabilities of an entity's memories: each gets its share from every other memory."""
     whole = sum(holders.values())
     gained: dict[int, float] = defaultdict(float)
     for source, amount in amounts.items():

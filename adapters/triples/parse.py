@@ -152,13 +152,13 @@ def _clean(part: str) -> str:
 
 
 def _stem(document: str | None) -> str | None:
-    """A file's name without folder and ending; a document that is no file has no name of its own."""
+    """A file's name without folder and suffix; None for a document that is not a file."""
     path = PurePosixPath(document or "")
     return path.stem if path.suffix.lower() in {".md", ".markdown", ".txt", ".org", ".rst"} else None
 
 
 def _fields(front: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, str]]:
-    """Key and value of each scalar, and of each element of a list; what is no YAML and looks like a map is none."""
+    """Key and value of each scalar, and of each element of a list. Maps and block texts are left out."""
     return [
         (field, value)
         for field, values in front
