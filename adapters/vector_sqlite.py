@@ -162,7 +162,7 @@ class VectorSqlite:
         return await self.database.read(lambda db: self._found(db, query, terms, near))
 
     async def _near(self, text: str) -> Near | None:
-        """The stored vectors and the query's; None if there are none or the model fails: then only words are searched."""
+        """The stored vectors and the query's; None if there are none, or the model fails."""
         embedder, matrix = self.embedder, self.matrix
         if embedder is None or matrix is None or not len(matrix.ids):
             return None

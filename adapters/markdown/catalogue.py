@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Self
@@ -18,7 +17,8 @@ import orjson
 
 from adapters.index import Entry
 from adapters.markdown.files import Signature
-from fusion.contract import Hit, Moment, Place, Scope
+from adapters.markdown.notes import decoded
+from fusion.contract import Hit, Scope
 from fusion.errors import StoreDamaged
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import VALUES, Connection, Database, Row, listed
@@ -101,7 +101,7 @@ class Held:
                 return None
             stored = orjson.loads(body)
             keys = frozenset(entry[0] for entry in stored.pop("entries"))
-            self._made[native] = Item(_hit(stored.pop("hit")), (), **_lists(stored)), keys
+            self._made[native] = Item(Hit(**decoded(stored.pop("hit"))), (), **_lists(stored)), keys
         item, keys = self._made[native]
         return item if key in keys else None
 
@@ -420,28 +420,12 @@ _DEFAULTS = {Hit: _with_defaults(Hit), Scope: _with_defaults(Scope)}
 
 def _item(body: bytes) -> Item:
     stored = orjson.loads(body)
-    hit = _hit(stored.pop("hit"))
+    hit = Hit(**decoded(stored.pop("hit")))
     entries = tuple(
         Entry(key, hit.scope if scope is None else Scope(**scope), text + hit.text if ends else text)
         for key, scope, text, ends in stored.pop("entries")
     )
     return Item(hit, entries, **_lists(stored))
-
-
-def _hit(given: dict[str, Any]) -> Hit:
-    for name in ("recorded_at", "valid_from", "valid_to"):
-        if name in given:
-            given[name] = datetime.fromisoformat(given[name])
-    if "scope" in given:
-        given["scope"] = Scope(**given["scope"])
-    if "at" in given:
-        given["at"] = Moment(**{**given["at"], "utc": datetime.fromisoformat(given["at"]["utc"])})
-    if "place" in given:
-        given["place"] = Place(**given["place"])
-    for name in ("derived_from", "path"):
-        if name in given:
-            given[name] = tuple(given[name])
-    return Hit(**given)
 
 
 def _lists(stored: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -190,18 +190,7 @@ def _plain(value: object) -> object:
 def _event(raw: Mapping[str, Any], text: str) -> Event | None:
     """The event of an entry; ``None`` if its metadata is invalid."""
     try:
-        given = {f.name: raw[f.name] for f in fields(Event) if f.name in raw and f.name != "text"}
-        for name in ("recorded_at", "valid_from", "valid_to"):
-            if name in given:
-                given[name] = _time(given[name])
-        if "scope" in given:
-            given["scope"] = Scope(**given["scope"])
-        if "at" in given:
-            given["at"] = Moment(**{**given["at"], "utc": _time(given["at"]["utc"])})
-        if "place" in given:
-            given["place"] = Place(**given["place"])
-        if "derived_from" in given:
-            given["derived_from"] = tuple(given["derived_from"])
+        given = decoded({f.name: raw[f.name] for f in fields(Event) if f.name in raw and f.name != "text"})
         sound = isinstance(given["event_id"], str) and given["event_id"] and given.get("kind", "note") in KINDS
         return Event(text=text, **given) if sound else None
     except (KeyError, TypeError, ValueError):
@@ -213,6 +202,20 @@ def _time(text: str) -> datetime:
     if time.tzinfo is None:
         raise ValueError(f"{text} has no zone")
     return time
+
+
+_DECODERS: Mapping[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("recorded_at", "valid_from", "valid_to"), _time),
+    **dict.fromkeys(("derived_from", "path"), tuple),
+    "scope": lambda value: Scope(**value),
+    "at": lambda value: Moment(**{**value, "utc": _time(value["utc"])}),
+    "place": lambda value: Place(**value),
+}
+
+
+def decoded(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an event or a hit from their JSON. Raises KeyError, TypeError or ValueError for an invalid one."""
+    return {name: _DECODERS[name](value) if name in _DECODERS else value for name, value in given.items()}
 
 
 @dataclass(frozen=True, slots=True)

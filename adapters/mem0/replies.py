@@ -16,6 +16,8 @@ from fusion.contract import Hit, Query, Scope
 from fusion.errors import InvalidAnswer
 
 DEEPEST = 1000
+OWN = ("user_id", "agent_id", "run_id")
+"""the dimensions by which mem0 itself separates memories"""
 
 
 @dataclass(frozen=True, slots=True)

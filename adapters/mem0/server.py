@@ -19,15 +19,13 @@ from urllib.parse import quote
 
 from adapters.http import Http, checked, with_fix
 from adapters.mem0.options import ServerOptions
-from adapters.mem0.replies import Change, changes_of, deeper, hit_of_item, hits_of, items_of
+from adapters.mem0.replies import OWN, Change, changes_of, deeper, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
 from adapters.qdrant.payload import NOBODY, conditions, payload_of
 from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import BackendError, HttpStatus, InvalidAnswer, NotFound
 from fusion.lib.words import spoken
 
-OWN = ("user_id", "agent_id", "run_id")
-"""the dimensions by which mem0 itself separates memories"""
 _NOT_METADATA = frozenset({"data", "hash", "created_at", "updated_at", "text_lemmatized", *OWN})
 _REFUSED = (400, 422, 500)
 """the replies of a server of one version to requests of the other"""

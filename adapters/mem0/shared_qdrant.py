@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.mem0.embedded import collection_of, local_client
 from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.options import Options
-from adapters.mem0.replies import Change, changes_of, changes_said, deeper, hits_of, items_of
+from adapters.mem0.replies import OWN, Change, changes_of, changes_said, deeper, hits_of, items_of
 from adapters.qdrant.client import NEWER
 from adapters.qdrant.payload import NOBODY, conditions, hit_of, payload_of
 from adapters.qdrant.schema import Shape, is_id
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from adapters.mem0.transport import Through
     from fusion.contract import Floats
 
-_NOT_METADATA = frozenset({"data", "hash", "text_lemmatized", "user_id", "agent_id", "run_id"})
+_NOT_METADATA = frozenset({"data", "hash", "text_lemmatized", *OWN})
 
 
 class Plain:
@@ -68,8 +68,7 @@ class Plain:
     def missing(self, events: Sequence[Event]) -> list[Event]:
         """The events that are not stored yet, each once."""
         once = {event.event_id: event for event in events}
-        with named(self._options.url):
-            self._opened()
+        with self._asking():
             found = self._client.retrieve(self._collection, list(once), with_payload=False)
         there = {str(point.id) for point in found}
         return [event for event_id, event in once.items() if event_id not in there]
@@ -78,27 +77,26 @@ class Plain:
         """Raises BackendUnreachable without vectors: the delivery is tried again when the model is there."""
         if vectors is None:
             raise BackendUnreachable("the embedding model does not answer, and mem0's collection takes only vectors")
-        with named(self._options.url):
-            store = self._opened().vector_store
+        with self._asking() as memory:
+            store = memory.vector_store
             payloads = [payload_of(event) for event in events]
             store.insert(vectors=vectors.tolist(), payloads=payloads, ids=[event.event_id for event in events])
 
     def infer(self, event: Event) -> tuple[str, ...]:
         """Lets mem0 derive facts from an event; returns their ids. Idempotent: a retry returns the first call's ids."""
-        with named(self._options.url):
-            memory = self._opened()
+        with self._asking() as memory:
             if known := self._of_event(event.event_id):
                 return tuple(known)
             payload = payload_of(event)
-            whose = {key: payload[key] for key in ("user_id", "agent_id", "run_id") if key in payload}
+            whose = {key: payload[key] for key in OWN if key in payload}
             metadata = {key: value for key, value in payload.items() if key not in _NOT_METADATA} | {"inferred": True}
             message = {"role": "user", "content": spoken(event.text, event.speaker)}
             stored = items_of(memory.add([message], **whose, metadata=metadata, infer=True))
             return tuple(str(one["id"]) for one in stored if one.get("event") in ("ADD", "UPDATE"))
 
     def delete(self, ids: set[str]) -> bool:
-        with named(self._options.url):
-            store = self._opened().vector_store
+        with self._asking() as memory:
+            store = memory.vector_store
             inferred = [one for event_id in ids for one in self._of_event(event_id)]
             asked = [one for one in dict.fromkeys([*ids, *inferred]) if is_id(one)]
             found = [str(one.id) for one in self._client.retrieve(self._collection, asked, with_payload=False)]
@@ -123,8 +121,7 @@ class Plain:
         text, limit = query.text.strip(), min(query.limit, self._options.limit or query.limit)
         where = self._where(query)
         within = self._through.within(query.deadline_s) if self._through else nullcontext()
-        with named(self._options.url), within:
-            memory = self._opened()
+        with within, self._asking() as memory:
             memory.embedding_model.ready = {text: vector.tolist()}
             asked = limit
             while True:
@@ -136,8 +133,7 @@ class Plain:
 
     def history(self, native_id: str, scope: Scope) -> tuple[list[Change], str | None]:
         """As `EmbeddedMem0.history`. mem0's own history ends with this process; then its payload is read."""
-        with named(self._options.url):
-            memory = self._opened()
+        with self._asking() as memory:
             asked = [native_id] if is_id(native_id) else []
             points = self._client.retrieve(self._collection, asked, with_payload=True) if asked else []
             payload = points[0].payload or {} if points else {}
@@ -149,8 +145,7 @@ class Plain:
             return changes_of(memory.history(native_id)) or changes_said(payload), payload.get("supersedes")
 
     def counts(self) -> tuple[int, int]:
-        with named(self._options.url):
-            self._opened()
+        with self._asking():
             return int(self._client.count(self._collection).count), 0
 
     def neighbours(self, ids: Sequence[str], span: int) -> list[list[Hit]]:
@@ -171,6 +166,12 @@ class Plain:
             client.close()
         if self._through is not None:
             self._through.shut()
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """mem0's memory, opened if needed, with its errors translated."""
+        with named(self._options.url):
+            yield self._opened()
 
     def _opened(self) -> Any:
         with self._opening:
@@ -243,8 +244,8 @@ def asked_of(memory: Any, text: str, where: dict[str, str], limit: int) -> Any:
         memory.vector_store.depth = limit
     if "top_k" in inspect.signature(memory.search).parameters:
         return memory.search(text, filters=where, top_k=limit, threshold=0.0)
-    whose = {key: where[key] for key in ("user_id", "agent_id", "run_id") if where.get(key, "*") != "*"}
-    rest = {key: value for key, value in where.items() if key not in ("user_id", "agent_id", "run_id")}
+    whose = {key: where[key] for key in OWN if where.get(key, "*") != "*"}
+    rest = {key: value for key, value in where.items() if key not in OWN}
     return memory.search(text, **(whose or {"user_id": NOBODY}), limit=limit, filters=rest or None)
 
 
