@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -28,6 +28,8 @@ from tests.fire.lies import PEOPLE, SEED, SUBSTITUTES, Pair, copies, lies
 
 SHORT_PAIRS = 30
 SHORT_DOORS: tuple[Door, ...] = ("remembered", "imitated")
+PLANTED_BY: Mapping[Door, Door] = {"claimed": "remembered", "imitated": "external", "line": "line"}
+"""by claiming door, the way in"""
 TURNS = 10
 """facts of one talk"""
 CLEAN, COPIES = "clean", "copies"
@@ -74,8 +76,9 @@ async def _attacked(
         for pair in pairs:
             true = stated[pair.truth]
             claims = {"speaker": true.speaker, "kind": true.kind, "at": true.at, "place": true.place}
-            by: Door = "remembered" if door == "claimed" else "external"
-            await home.plant(by, [pair.other], door, **claims)
+            if door == "line":
+                claims["source"] = true.source
+            await home.plant(PLANTED_BY[door], [pair.other], door, **claims)
     await home.wait_until_stored()
     clean = {pair: pair.truth in shown(await home.ask(pair.question, CLEAN)) for pair in pairs}
     asked: Counter[str] = Counter()

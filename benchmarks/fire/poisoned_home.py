@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,10 +22,10 @@ from fusion.lib.words import STOP_WORDS, words
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.sources.readers import Skip, read
 
-Door = Literal["remembered", "external", "note", "claimed", "imitated"]
+Door = Literal["remembered", "external", "note", "claimed", "imitated", "line"]
 DOORS: tuple[Door, ...] = ("remembered", "external", "note")
-CLAIMING: tuple[Door, ...] = ("claimed", "imitated")
-"""as remembered and external, with the speaker, time and place of the true memory"""
+CLAIMING: tuple[Door, ...] = ("claimed", "imitated", "line")
+"""as remembered, as external, and in a file of JSONL, with the speaker and place of the true memory"""
 EXTERNAL = "mem0"
 """the store that an attacker fills past the journal"""
 TIMEOUT_MS = 60_000
@@ -40,6 +41,8 @@ class PoisonedHome:
     """by user, the refs of what came in through the gateway"""
     outside: dict[str, list[tuple[str, tuple[str, ...]]]] = field(default_factory=dict)
     """by user, the event ids and native ids of what went past it"""
+    exports: int = 0
+    """number of files of JSONL that were planted"""
 
     async def keep(self, memories: Sequence[NewMemory], user: str) -> None:
         """Remembers true memories of a user."""
@@ -66,11 +69,23 @@ class PoisonedHome:
             for n, text in enumerate(texts):
                 (folder / f"page-{n}.md").write_text(f"{text}\n", encoding="utf-8")
             found = [one for one in read([folder], scope) if not isinstance(one, Skip)]
+        elif door == "line":
+            found = self._lines(texts, scope, **claims)
         else:
             found = [NewMemory(text, scope=scope, source=f"web:page-{n}", **claims) for n, text in enumerate(texts)]
         for start in range(0, len(found), 100):
             kept = await self.fusion.remember(found[start : start + 100])
             self.refs.setdefault(user, []).extend(one.ref for one in kept if one.ref)
+
+    def _lines(self, texts: Sequence[str], scope: Scope, **claims: Any) -> list[NewMemory]:
+        """The memories of a file of JSONL whose lines name the source and the place of another conversation."""
+        place, kind, speaker, source = (claims.get(name) for name in ("place", "kind", "speaker", "source"))
+        row = {"document": place.document, "position": place.start} if place is not None else {}
+        row |= {"kind": kind, "speaker": speaker, "source": source}
+        self.exports += 1
+        file = self.folder / f"export-{self.exports}.jsonl"
+        file.write_text("".join(json.dumps({"text": text, **row}) + "\n" for text in texts), encoding="utf-8")
+        return [one for one in read([file], scope) if not isinstance(one, Skip)]
 
     async def unplant(self, user: str) -> None:
         """Removes what was planted."""
