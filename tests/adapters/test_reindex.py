@@ -104,7 +104,7 @@ async def filled(gateway: Gateway) -> None:
 
 
 async def told(gateway: Gateway, verb: Reindex, backend: str = "triples") -> dict[str, Any]:
-    """What comes of it; its progress stands under "progress"."""
+    """The result; its progress is under "progress"."""
     progress: list[tuple[int, int | None]] = []
 
     async def line(text: str) -> None:

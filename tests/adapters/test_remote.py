@@ -121,7 +121,7 @@ async def test_limit_holds_whatever_the_server_sends() -> None:
 
 @pytest.mark.parametrize("header", ["120", "Wed, 21 Oct 2099 07:28:00 GMT", "soon", ""])
 async def test_statuses_have_their_errors(header: str) -> None:
-    """401 and 403, 429 and 5xx are told apart; Retry-After is a number or a date; a redirect is not followed."""
+    """401 and 403, 429 and 5xx are distinguished; Retry-After is a number or a date; a redirect is not followed."""
     async with Chaos([ONE]) as server:
         backend = await remote(server.url)
         server.schedule.extend(
@@ -221,7 +221,7 @@ async def test_wrong_settings_are_refused(options: dict[str, object]) -> None:
 
 
 def test_flat_and_nested_items_are_the_same() -> None:
-    """Time, place and scope may stand in the item or in objects of their own, as our own JSON has them."""
+    """Time, place and scope may be in the item or in nested objects, as in the gateway's own JSON."""
     flat = hit_of(
         {
             **ONE,
@@ -241,7 +241,7 @@ def test_flat_and_nested_items_are_the_same() -> None:
 
 
 async def test_another_scope_is_not_papered_over() -> None:
-    """What an item says of itself stands, so that the gateway can drop it: an item of ben's stays ben's."""
+    """An item keeps its stated owner, so that the gateway can drop it: an item of ben's stays ben's."""
     async with Chaos([{**ONE, "user_id": "ben"}, {**ONE, "native_id": "2", "tenant": "red"}]) as server:
         backend = await remote(server.url)
         scope = Scope(user_id="ada")

@@ -174,7 +174,7 @@ async def test_nothing_is_left_in_the_file_of_what_was_forgotten(tmp_path: Path)
 
 
 async def test_it_is_one_small_file(tmp_path: Path) -> None:
-    """A hundred memories of 32 dimensions: one file beside SQLite's own, and its owner's alone."""
+    """A hundred memories of 32 dimensions: one file besides SQLite's own, readable by its owner alone."""
     async with store(tmp_path, FakeEmbedder()) as backend:
         await backend.remember([make_captured(make_event(n, f"memory number {n}")) for n in range(1, 101)])
         await backend.settle()

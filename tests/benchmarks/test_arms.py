@@ -36,7 +36,7 @@ def test_an_arm_name_is_a_recipe_and_backends() -> None:
     ],
 )
 def test_an_unknown_recipe_or_backend_is_named(name: str, message: str) -> None:
-    """What does not exist is told with what does."""
+    """The error for an unknown name lists the existing ones."""
     with pytest.raises(DataError, match=message):
         parse([name], RECIPES, ("a", "b", "c"))
 

@@ -108,7 +108,7 @@ async def test_the_mnemostack_library_answers_alone() -> None:
 
 @pytest.mark.model
 async def test_the_mem0_library_answers_alone() -> None:
-    """By its own `add` and `search`, each memory once; a bar goes on with every memory and question."""
+    """By its own `add` and `search`, each memory once; a bar advances with every memory and question."""
     told: list[int] = []
     questions = KITCHEN.questions
     found = await rankings(("bm25", "mem0"), KITCHEN, questions, FakeEmbedder(), told.append)

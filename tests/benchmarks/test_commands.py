@@ -187,7 +187,7 @@ def test_a_folder_of_notes_is_scattered(tmp_path: Path, capsys: pytest.CaptureFi
 def test_ablations_measure_each_part_of_a_recipe(
     tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An arm for each part that is left out, each with the verdict beside the whole recipe."""
+    """An arm for each part that is left out, each with its verdict against the whole recipe."""
     assert main(["locomo", "--data", str(file), "--ablate", "--json"]) == 0
     arms = json.loads(capsys.readouterr().out.splitlines()[-1])["arms"]
     assert {"without window5", "without neighbours", "without excerpts", "depth 30"} < arms.keys()
@@ -199,7 +199,7 @@ def test_ablations_measure_each_part_of_a_recipe(
 def test_questions_in_one_sentence_have_a_recording_of_their_own(
     tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two answerable questions are one, whose evidence is that of both; the plain ones are asked beside it as ever."""
+    """Two answerable questions become one with the evidence of both; the single ones are asked as well."""
     recordings = ["--baselines", "none", "--json", "--recordings", str(tmp_path / "kept")]
     assert main(["locomo", "--data", str(file), "--joined", "2", *recordings]) == 0
     joined = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -290,7 +290,7 @@ def test_scattering_needs_an_answerable_question(
 def test_a_data_set_with_broken_ids_is_named_and_ends_with_2(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two turns of one id: the file and the id are told, and neither figures nor rows are written."""
+    """Two turns with one id: the error names the file and the id, and neither figures nor rows are written."""
     twice = json.loads(json.dumps([KITCHEN]))
     twice[0]["conversation"]["session_2"][1]["dia_id"] = "D2:1"
     file, rows = tmp_path / "twice.json", tmp_path / "rows.jsonl"
@@ -322,7 +322,7 @@ def test_benchmarks_refuse_questions_that_a_recipe_was_tuned_on(
 
 
 def test_an_unknown_format_is_named_and_ends_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those there are stand beside it."""
+    """The error lists the existing ones."""
     with pytest.raises(SystemExit) as ended:
         main(["contribution", "--data", str(file), "--format", "squad"])
     assert ended.value.code == 2

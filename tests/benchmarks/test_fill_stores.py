@@ -18,7 +18,7 @@ from fusion.gateway.health import BackendState
 
 @dataclass
 class Stores:
-    """Two backends that are told of ten memories: each look finds the second one further, and then all is there."""
+    """Two backends that get ten memories: each check finds the second one further, and then all are stored."""
 
     looks: list[tuple[int, int]]
     """of the second backend, what it has not been told, and what has no vector yet, look by look"""

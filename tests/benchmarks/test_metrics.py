@@ -42,7 +42,7 @@ def test_duplicates_are_pairs_with_the_same_content() -> None:
 
 
 def test_a_text_within_another_is_a_duplicate() -> None:
-    """5 of 14 words is far from 0.6, and still it is told twice."""
+    """5 of 14 words is far below 0.6, and still both copies count."""
     short = "Ida: the oven broke again"
     assert duplicate_pairs([short, f"{short}, so we eat salad with bread all week long"]) == 1
 

@@ -347,7 +347,7 @@ class TestFiles:
         assert (page.parent / "budget-2.png").exists()
 
     def test_two_runs_of_the_same_arm_are_compared(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Named by who reports: what a change did is an arm beside another."""
+        """The caller names the runs: the effect of a change is one arm against another."""
         for name, hit in (("old", False), ("new", True)):
             lines = [json.dumps(row("default", q, [hit or q > 0])) for q in range(3)]
             (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")

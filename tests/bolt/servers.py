@@ -125,7 +125,7 @@ def start_arcade(folder: Path, port: int = 0) -> Process:
 
 
 def arcade_at(url: str, tmp_path: Path) -> Server:
-    """Where it is; its password stands in a file of the test's."""
+    """Where it is; its password is in a file of the test."""
     file = tmp_path / "arcade-password"
     file.write_text("test-password")
     return Server(url, database="test", user="root", password_file=str(file), connect_ms=CONNECT_MS)

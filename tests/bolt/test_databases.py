@@ -80,7 +80,7 @@ class RealDatabase(ABC):
         assert await bolt.read("MATCH (t:Thing {id: $id}) RETURN t.words AS w", values, LONG) == [{"w": name}]
         if searchable(name):
             found = f"{self.dialect.matching(TEXTS)} RETURN node.id AS id"
-            for beside in ("", " harbour", " NOT harbour"):  # to whoever reads operators, NOT takes it away
+            for beside in ("", " harbour", " NOT harbour"):  # a parser of operators would exclude it by NOT
                 rows = await bolt.read(found, {"words": searchable(f"{name}{beside}"), "k": 5}, LONG)
                 assert values["id"] in {row["id"] for row in rows}
                 assert ("bystander" in {row["id"] for row in rows}) == bool(beside)
@@ -109,7 +109,7 @@ class RealDatabase(ABC):
 
     @pytest.mark.feature("Bolt: two conflicting writers retry until the deadline, and lose nothing")
     async def test_writers_that_meet_lose_nothing(self, bolt: Bolt) -> None:
-        """20 at once add 1: conflicts are told as transient, and each is tried again until it went through."""
+        """20 at once add 1: conflicts are reported as transient, and each is retried until it succeeds."""
         await bolt.write("CREATE (:Thing {id: 'a', count: 0})", {}, LONG)
         await asyncio.gather(
             *(bolt.write("MATCH (t:Thing {id: 'a'}) SET t.count = t.count + 1", {}, LONG) for _ in range(20))

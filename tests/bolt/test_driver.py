@@ -42,7 +42,7 @@ async def bolt(stub: Stub) -> AsyncIterator[Bolt]:
 
 
 async def test_a_read_is_a_read_transaction(stub: Stub, bolt: Bolt) -> None:
-    """Queries run where the server itself refuses to write; values travel as parameters, beside the statement."""
+    """Queries run where the server itself refuses to write; values are sent as parameters, not in the statement."""
     stub.otherwise = Rows(["id"], [["a"], ["b"]])
     rows = await bolt.read("MATCH (n {name: $name}) RETURN n.id AS id", {"name": '"]->(n) DETACH DELETE n //'}, LONG)
     assert rows == [{"id": "a"}, {"id": "b"}]
@@ -134,7 +134,7 @@ async def test_a_commit_that_nobody_confirmed_is_not_repeated(stub: Stub, bolt: 
 
 @pytest.mark.feature("bolt (cortex, neo4j): a restart", part="faults/adapters")
 async def test_the_pool_recovers_when_the_server_restarts(stub: Stub, bolt: Bolt) -> None:
-    """Connections of before are dead; whoever comes next does not notice."""
+    """Earlier connections are dead; the next caller does not notice."""
     await asyncio.gather(*(bolt.read("RETURN 1", {}, LONG) for _ in range(5)))
     await stub.stop()
     with pytest.raises(BackendUnreachable, match="refused"):

@@ -58,7 +58,7 @@ class Known0:
 
 @dataclass
 class Listed:
-    """A backend that answers with a list, counts how often it was asked, and knows what stands beside its hits."""
+    """A backend that answers with a list, counts how often it was asked, and knows the neighbours of its hits."""
 
     hits: Sequence[Hit]
     asked: list[Query] = field(default_factory=list)

@@ -25,7 +25,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_lines_of_text_and_of_json(tmp_path: Path) -> None:
-    """Both may stand in one file; blank lines are none, an empty list expects nothing."""
+    """Both may be in one file; blank lines are skipped, an empty list expects nothing."""
     lines = ["\ufeffwhy Postgres?", "", '{"query": "who?", "expected": ["m1", "m1"], "user_id": "ada"}']
     lines.append('{"query": "what?", "expected": []}')
     plain, who, what = read_queries(written(tmp_path, "\r\n".join(lines)))
@@ -57,7 +57,7 @@ def test_the_list_that_the_benchmarks_read(tmp_path: Path) -> None:
     ],
 )
 def test_the_share_that_a_block_has(expected: Expected, share: float) -> None:
-    """Refs are equal, files end so, texts stand in one memory word by word."""
+    """Refs match exactly, files by their ending, texts word for word within one memory."""
     assert expected.found_in([MEMORY]) == share
     assert expected.found_in([]) == 0.0
 

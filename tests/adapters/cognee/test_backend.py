@@ -327,7 +327,7 @@ async def test_a_server_of_another_version_is_named() -> None:
 
 
 async def test_what_it_keeps_of_an_event() -> None:
-    """Text and event are there for whoever looks into Cognee; the same again adds nothing."""
+    """Text and event are visible in Cognee; storing the same again adds nothing."""
     served = Served(apart=False)
     async with Chaos(behaviour=served) as server:
         backend = await cognee(server.url, dataset="memory")
@@ -341,7 +341,7 @@ async def test_what_it_keeps_of_an_event() -> None:
 
 
 async def test_what_it_accepts() -> None:
-    """The kinds that it is told to keep, for whom it is bound to; nothing private, for it keeps nothing secret."""
+    """Only the configured kinds, for the bound owner; nothing private, because Cognee protects nothing."""
     backend = await cognee("http://127.0.0.1:9", dataset="memory", kinds=["fact"], bound={"user_id": "ada"})
     ada = Scope(user_id="ada")
     assert backend.features == Features(bound={"user_id": "ada"}, kinds=frozenset({"fact"}))
@@ -395,7 +395,7 @@ async def test_what_is_not_ours_is_hidden_and_stays() -> None:
 
 
 async def test_more_documents_than_one_page() -> None:
-    """The one to forget is found on whatever page it stands."""
+    """The memory to forget is found on any page."""
     served = Served(apart=False)
     held = {str(n): Document(str(n), f"name {n}", f"label {n}", "", None, built=True) for n in range(2 * PAGE + 1)}
     served.datasets["memory"] = held

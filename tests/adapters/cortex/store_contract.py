@@ -159,7 +159,7 @@ class StoreContract(ABC):
     @pytest.mark.feature("Cortex: a clock that jumps back reverts nothing")
     @pytest.mark.feature("a clock that jumps back: the latest use is kept, in every store", part="faults/cortex")
     async def test_use_is_counted(self, graph: Graph) -> None:
-        """Twice is 2, and the latest time stays though it is told first: a clock that jumps back takes nothing back."""
+        """Two uses count 2, and the latest time is kept even if it comes first: a late clock reverts nothing."""
         await graph.add([memory(1, "one"), memory(2, "two")])
         await graph.use([event_id(1), event_id(9)], NOW)
         await graph.use([event_id(1)], NOW - DAY)
@@ -176,7 +176,7 @@ class StoreContract(ABC):
         assert numbers(m.id for m in await graph.page(scope=BEN)) == [2, 4, 6]
 
     async def test_named_by_the_ends_of_an_id(self, graph: Graph) -> None:
-        """Its beginning or its end, within one scope, as it stands: nothing in it is a pattern."""
+        """By its beginning or end, within one scope, literally: nothing in it is a pattern."""
         await graph.add([memory(n, f"note {n}", scope=ADA if n < 3 else BEN) for n in range(1, 4)])
         whole = event_id(1)
         for part in (whole[-8:], whole):
@@ -237,10 +237,10 @@ class StoreContract(ABC):
 
     @pytest.mark.parametrize("text", ["", " ", "the and of", '"', "AND OR NOT", "(", "*", "a\x00b", *EVIL])
     async def test_any_text_is_looked_for(self, graph: Graph, text: str) -> None:
-        """Operators and injections are words to look for, beside which others are found, and harm nothing."""
+        """Operators and injections are plain words: others are found with them, and nothing is harmed."""
         await graph.add([memory(1, "alpha", ("Alpha", "is", "Beta"))])
         await graph.find(text, None, look(), 5)
-        for asked in (f"{text} alpha", f"{text} NOT alpha"):  # to whoever reads operators, NOT takes it away
+        for asked in (f"{text} alpha", f"{text} NOT alpha"):  # a parser of operators would exclude it by NOT
             assert numbers(i for i, _ in (await graph.find(asked, None, look(), 5)).words) == [1]
         await graph.link(text, look(), [event_id(1)], 5)
         assert await self.visible(graph, "alpha") == [1]
@@ -269,7 +269,7 @@ class StoreContract(ABC):
     # What a view sees
 
     async def test_what_a_view_sees_of_these(self, graph: Graph) -> None:
-        """Of chosen memories those that are current and in scope, as they stand; unknown ids are left out."""
+        """Of the chosen memories, those that are current and in scope; unknown ids are left out."""
         await graph.add(
             [
                 memory(1, "alpha"),
@@ -593,7 +593,7 @@ class StoreContract(ABC):
     # Beside
 
     async def test_neighbours_are_of_the_same_document_and_scope(self, graph: Graph) -> None:
-        """What stands before and after it in its document, in order, of the same user, current only."""
+        """The current memories of the same user before and after it in its document, in order."""
         turns = [memory(n, f"turn {n}", place=Place("talk", n, n)) for n in range(1, 8)]
         others = [memory(9, "ben", scope=BEN, place=Place("talk", 4, 4)), memory(10, "new", supersedes=event_id(5))]
         await graph.add([*turns, *others])

@@ -399,7 +399,7 @@ class TestVectors:
     @pytest.mark.feature("… over Bolt: filled in by the next valid answer", of="an embedding of the wrong size")
     @pytest.mark.parametrize("fault", ["size", "nan"])
     async def test_a_vector_that_is_none_is_not_kept(self, bolt: Bolt, fault: str) -> None:
-        """The memory is, and found by its words; the fault is told until a sound embedder fills in what is missing."""
+        """The memory is kept and found by its words; the fault is reported until a working embedder fills the gap."""
         broken = Broken(fault)
         graph = BoltGraph(bolt, WalkOptions(), broken)
         await graph.add([memory(1, "alpha")])
@@ -432,7 +432,7 @@ class TestVectors:
         assert (held.vectors, held.vectors_pending, held.faults) == (100, 0, ())
 
     async def test_it_holds_up_no_move_either(self, bolt: Bolt) -> None:
-        """The others are built, and it is told which is not; a model that makes no vector at all is an error."""
+        """The others are built, and the missing one is reported; a model that makes no vector at all is an error."""
         graph = BoltGraph(bolt, WalkOptions(), FakeEmbedder())
         await graph.add([memory(1, "alpha"), memory(2, "beta")])
         await graph.settle()

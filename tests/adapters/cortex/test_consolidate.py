@@ -26,7 +26,7 @@ DARK = "Ada prefers dark mode in every single editor"
 
 
 def statement(n: int, text: str, *facts: tuple[str, str, str], scope: Scope = ADA, **fields: object) -> Memory:
-    """A fact that stands by itself, a minute later than the one before."""
+    """An independent fact, a minute later than the one before."""
     event = make_event(n, text, scope, **({"kind": "fact"} | fields))
     names = dict.fromkeys(name for fact in facts for name in (fact[0], fact[2]))
     return Memory(event, Extraction(event.kind, tuple(Entity(x) for x in names), tuple(Fact(*f) for f in facts)))
@@ -120,7 +120,7 @@ def test_the_two_thresholds(cosine: float, expected: str | None) -> None:
     ],
 )
 def test_what_says_nothing_new(new: str, old: str, expected: bool) -> None:
-    """Its words stand there in their order, and negations, numbers and dates are the same."""
+    """It has the same words in the same order, and the same negations, numbers and dates."""
     assert adds_nothing(statement(2, new), statement(1, old)) == expected
 
 
@@ -265,7 +265,7 @@ async def test_what_was_merged_comes_back_when_the_other_is_forgotten(cortex: Co
     of="Cortex: a memory that lost a",
 )
 async def test_what_is_said_again_while_the_other_is_forgotten_is_found(tmp_path: Path) -> None:
-    """The other one goes between the look at it and the writing: what was just acknowledged stands for itself."""
+    """The other is deleted between the check and the write: the acknowledged memory is kept by itself."""
     graph = await Interrupted.open(Opening("cortex", tmp_path, {}, FakeEmbedder(dimensions=2048)), Options())
     cortex = Cortex(graph, Options(), None, clock=lambda: NOW)
     try:
@@ -345,7 +345,7 @@ async def test_a_contradiction_is_a_new_version_in_a_conflict(cortex: Cortex) ->
 
 
 async def test_a_third_joins_the_conflict(cortex: Cortex) -> None:
-    """One group of three; whoever wins, the first even, is the one that is recalled."""
+    """In a group of three, only the winner is recalled, even if it is the first."""
     await told(cortex, ROME)
     await told(cortex, OSLO)
     assert (await told(cortex, LIMA))[0][0] == "contradicts"
@@ -410,7 +410,7 @@ async def test_nobody_contradicts_another(cortex: Cortex) -> None:
     ],
 )
 async def test_a_model_that_answers_nonsense_leaves_it_to_the_rules(tmp_path: Path, answer: str) -> None:
-    """Prose, an id that is no candidate, half a JSON, another shape: the rules' answer stands, and nothing is lost."""
+    """Prose, an unknown id, truncated JSON, another shape: the rules' answer is kept, and nothing is lost."""
     cortex = await opened_at(tmp_path, FakeModel(answer, answer))
     try:
         assert await told(cortex, ROME) == [("stored", None)]

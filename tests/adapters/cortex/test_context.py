@@ -84,5 +84,5 @@ def test_open_conflicts_are_annotated() -> None:
 
 
 def test_who_said_it_is_said() -> None:
-    """A turn of a conversation is its speaker's; what was learnt of a note says what kind it is."""
+    """A turn is shown with its speaker, a fact from a note with its kind."""
     assert packed([memory(1, "I like tea.", kind="turn", speaker="Ada")]).text == f"{HEADER}\n[turn] Ada: I like tea."

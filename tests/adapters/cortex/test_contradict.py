@@ -78,13 +78,13 @@ def test_what_may_both_hold_is_no_contradiction(before: str, now: str):
 
 
 def test_what_comes_in_late_contradicts_nothing_that_came_after_it():
-    """On day 0 she lived in Berlin, on day 1 in Lisbon: told in the other order, Lisbon still stands."""
+    """On day 0 she lived in Berlin, on day 1 in Lisbon: stored in the other order, Lisbon is still current."""
     assert contradiction(claim("new", "I live in Berlin"), [claim("old", "I live in Lisbon", day=1)]) is None
 
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=20)), max_size=4), st.text(max_size=60))
 def test_the_rules_never_raise(parts: Sequence[tuple[str, str]], text: str):
-    """Whatever stands in the facts, the answer is one of the candidates or none."""
+    """For any facts, the answer is one of the candidates or none."""
     facts = tuple(Fact(one, "is", other) for one, other in parts)
     found = contradiction(Claim("new", text, facts), [Claim("old", text[::-1], facts[::-1])])
     assert found is None or found.contradicted_id == "old"

@@ -21,7 +21,7 @@ from adapters.cortex.key_phrases import MAX_PHRASES, concepts
     ],
 )
 def test_phrases_stand_between_small_words_and_marks(text: str, expected: list[str]) -> None:
-    """A word alone, or each two that stand together; digits and words of two letters are none."""
+    """Single words and adjacent pairs; digits and words of two letters are left out."""
     assert concepts(text) == expected
 
 

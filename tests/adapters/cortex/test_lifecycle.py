@@ -94,7 +94,7 @@ class TestBest:
         assert best([sure, close, less]) is close
 
     def test_the_winner_of_a_conflict_is_not_marked(self) -> None:
-        """All but one are resolved and over; the winner goes on as if there had been no conflict."""
+        """All but one are resolved and ended; the winner continues as if there had been no conflict."""
         group = [recorded(n, n * HOUR, confidence=n / 10) for n in (1, 2, 3)]
         lost: Change = {"conflict_status": "resolved", "ended_at": NOW}
         assert settled(group, NOW) == {
@@ -430,7 +430,7 @@ def _in_conflict(confidence: float, with_: int) -> State:
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 class Mortal:

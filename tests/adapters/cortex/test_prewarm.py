@@ -80,7 +80,7 @@ class Talk:
         await self.rest()
 
     async def rest(self) -> None:
-        """What goes on behind is done, and every text has its vector."""
+        """Wait until background work is done and every text has its vector."""
         if (task := self.cortex._refreshing) is not None:
             await task
         await self.graph.settle()

@@ -100,7 +100,7 @@ def test_a_text_has_the_same_vector_in_any_company(encoder: Encoder) -> None:
     "a chunk longer than the model's 256 tokens is read in windows, every token once (`pytest -m model`)"
 )
 def test_a_long_text_is_read_in_windows(encoder: Encoder) -> None:
-    """Beyond the model's window, what stands at the end still counts; every token has one vector, up to the bound."""
+    """The end of a text beyond the model's window still counts; every token has one vector, up to the bound."""
     filler = "the weather was fine and nothing much happened that day "
     end = "we moved the database to another server because searches were slow and disk space ran out " * 3
     (long, short, target) = encoder.encode([filler * 40 + end, filler * 20, end], name_tokens=True)

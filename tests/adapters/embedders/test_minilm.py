@@ -113,7 +113,7 @@ async def test_a_query_leaves_no_trace_on_disk(tmp_path: Path) -> None:
 
 
 class BusyStore(VectorStore):
-    """A disk that is not to be waited for: whoever looks for dense vectors on it is told so."""
+    """A disk cache that must not be read: a look-up of dense vectors raises."""
 
     def dense(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         raise AssertionError(f"looked for on disk: {texts}")
@@ -224,7 +224,7 @@ async def test_forgetting_reaches_memory_and_disk(tmp_path: Path) -> None:
 
 
 async def test_forgetting_reaches_a_text_that_is_being_encoded(tmp_path: Path) -> None:
-    """Whoever waits for it gets it; nothing of it is kept."""
+    """A waiting caller gets the result; nothing is cached."""
     encoder = CountingEncoder(held="secret")
     async with minilm(tmp_path, encoder) as model:
         storing = asyncio.create_task(model.embed(["secret"]))
@@ -262,7 +262,7 @@ async def test_a_damaged_cache_is_set_aside(tmp_path: Path, damage: str) -> None
 
 
 async def test_a_store_that_cannot_be_written_costs_only_the_cache(tmp_path: Path) -> None:
-    """A full disk (SQLite's own page limit stands in) is no error for who asks: the text is encoded, not kept."""
+    """A full disk (simulated by SQLite's page limit) is no error for the caller: the text is encoded, not cached."""
     encoder = CountingEncoder()
     async with minilm(tmp_path, encoder) as model:
         assert model._store._database is not None

@@ -43,12 +43,12 @@ def test_known_texts_are_cut_as_bert_cuts_them(text: str, expected: str) -> None
 
 
 def test_special_tokens_in_a_text_are_text() -> None:
-    """A memory that says "[SEP]" does not end the sentence it stands in."""
+    """A memory with the text "[SEP]" does not end its sentence."""
     assert pieces("[SEP] [CLS]") == ["[", "sep", "]", "[", "cl", "##s", "]"]
 
 
 def test_each_piece_knows_the_word_it_is_part_of() -> None:
-    """The words are in lower case as they stand in the text, accents and all: document frequencies are kept by word."""
+    """The words are in lower case with their accents, because document frequencies are kept by word."""
     found = WORDPIECE.pieces("Unaffable Café!", 10)
     assert [(p.text, p.word) for p in found] == [
         ("una", "unaffable"),

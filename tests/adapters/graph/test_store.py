@@ -315,7 +315,7 @@ async def test_a_fact_about_itself_is_no_edge(graph: Graph) -> None:
     ],
 )
 async def test_wrong_options_are_named(tmp_path: Path, options: dict[str, object], says: str) -> None:
-    """A misspelt or impossible option is refused at the start, with what may stand there."""
+    """A misspelt or impossible option is refused at the start, with the allowed values."""
     with pytest.raises(SettingsError, match=says):
         await Triples.open(Opening("triples", tmp_path, options))
 
@@ -346,7 +346,7 @@ class Unwilling:
 
 
 async def test_a_failed_index_is_made_up_for(tmp_path: Path) -> None:
-    """The index failed after SQLite had the memory: whoever remembered hears of it, and any later call brings it in."""
+    """The index fails after SQLite has the memory: the caller gets the error, and any later call indexes it."""
     database = await Database.open(tmp_path / "graph.sqlite", Triples.schema)
     index = Unwilling()
     store = Triples(database, index, Options())  # type: ignore[arg-type]

@@ -141,7 +141,7 @@ async def test_what_changes_meanwhile_is_there_too(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_fails_leaves_the_old_one_and_what_was_done(tmp_path: Path) -> None:
-    """Its error is the caller's; the old model goes on answering; the next try encodes what is missing and no more."""
+    """The caller gets its error; the old model keeps answering; the next try encodes only what is missing."""
     index = await opened(tmp_path, old())
 
     def fail() -> None:

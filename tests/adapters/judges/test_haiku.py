@@ -37,7 +37,7 @@ Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -442,7 +442,7 @@ async def test_an_answer_cut_at_max_tokens(judge: Haiku, server: Server) -> None
     ids=lambda text: ascii(text[:24]),
 )
 async def test_an_answer_without_scores_is_invalid(judge: Haiku, server: Server, text: str) -> None:
-    """Refusal in words, other JSON, none, floods: the local order stands."""
+    """A refusal in words, other JSON, none, floods: the local order is kept."""
     server.script = [server.says(text)]
     verdict = await ask_it(judge)
     assert (verdict.status, dict(verdict.scores)) == ("invalid", {})
@@ -452,7 +452,7 @@ async def test_an_answer_without_scores_is_invalid(judge: Haiku, server: Server,
 
 @pytest.mark.row("A025", "JSON that is broken, cut at `max_tokens`, or a refusal", part="faults/judge")
 async def test_a_refusal_is_invalid_whatever_it_says(judge: Haiku, server: Server) -> None:
-    """The stop reason counts more than scores beside it."""
+    """The stop reason counts more than scores in the same reply."""
     server.script = [server.says(GOOD, "refusal")]
     verdict = await ask_it(judge)
     assert (verdict.status, verdict.fault, dict(verdict.scores)) == ("invalid", "the model refused", {})
@@ -685,7 +685,7 @@ async def test_a_passage_stays_inside_its_fence(judge: Haiku, server: Server) ->
 
 @pytest.mark.feature("a passage that asks for a score of ten", part="faults/judge")
 async def test_the_fence_is_new_for_each_call(judge: Haiku, server: Server) -> None:
-    """64 random bits: what a memory could have learnt from one call is worth nothing in the next."""
+    """64 random bits: an id seen in one call is useless in the next."""
     server.script = [server.scores(("id0", 1))]
     for _ in range(5):
         await ask_it(judge)

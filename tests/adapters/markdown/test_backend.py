@@ -1,4 +1,4 @@
-"""Files are the truth: what stands in them is found, whatever happens to them, and nothing else is."""
+"""Files are the truth: exactly their current text is found, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TestMarkdown(BackendContract):
 
 @pytest.mark.feature("Markdown: a chunk has its lines and headings")
 async def test_a_chunk_says_where_it_stands(home: Path, vault: Path) -> None:
-    """A hit is the file's own lines, with the document and line range they stand on."""
+    """A hit has the file's own lines, with their document and line numbers."""
     async with opened(home, vault) as backend:
         hit = await first(backend, "chose PostgreSQL")
         assert hit.native_id == "workspace/memory/2026-02-03.md#L1-L5"
@@ -454,7 +454,7 @@ async def test_turns_stand_in_order_in_their_session(home: Path) -> None:
 
 
 async def test_neighbours_in_a_file(home: Path, vault: Path) -> None:
-    """Chunks of a user's file stand beside each other in the order of their lines."""
+    """Chunks of a user's file are neighbours in the order of their lines."""
     (vault / "long.md").write_text("\n\n".join(f"# Part {n}\n\nkestrel {n}" for n in range(5)))
     async with opened(home, vault) as backend:
         hit = await first(backend, "kestrel 2")

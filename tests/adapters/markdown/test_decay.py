@@ -50,7 +50,7 @@ def test_another_half_life() -> None:
     ],
 )
 def test_the_date_is_the_names_then_none_then_the_files(document: str, noted: datetime | None) -> None:
-    """A daily log has its name's day; MEMORY.md and what else stands in memory/ do not age; others have their mtime."""
+    """A daily log has the day of its name; MEMORY.md and other files in memory/ do not age; others have their mtime."""
     assert dated(document, MODIFIED) == noted
 
 

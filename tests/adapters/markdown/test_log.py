@@ -32,7 +32,7 @@ def test_lines_go_to_the_end_and_what_stands_there_stays(tmp_path: Path) -> None
 @pytest.mark.feature("… under a lock that also holds between processes", of="`memory_append` writes to today's log")
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux shows who waits for a lock")
 def test_processes_wait_for_each_other(tmp_path: Path) -> None:
-    """Whoever holds the file's lock writes first: an append in another process waits for it to be given up."""
+    """The holder of the file's lock writes first: an append in another process waits until it is released."""
     append(tmp_path, DAY, "before")
     code = "import sys; from pathlib import Path; from adapters.markdown.log import append; "
     code += "append(Path(sys.argv[1]), sys.argv[2], 'after')"
@@ -48,7 +48,7 @@ def test_processes_wait_for_each_other(tmp_path: Path) -> None:
 
 
 def _waits(pid: int) -> bool:
-    """Whether a process stands before a lock of somebody else's, as the system lists it."""
+    """Whether a process waits for another's lock, as the system lists it."""
     lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     return any("->" in line and f" {pid} " in line for line in lines)
 
@@ -92,7 +92,7 @@ except FusionError as error:
 
 
 def test_without_space_nothing_is_left_of_it(tmp_path: Path) -> None:
-    """A write that is cut short (here by a limit on the file's size) is taken back; what stood there stands there."""
+    """A truncated write (here by a limit on the file's size) is undone; the file has its earlier text."""
     append(tmp_path, DAY, "before")
     command = [sys.executable, "-c", FULL, str(tmp_path), DAY]
     done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True, timeout=60, check=False)

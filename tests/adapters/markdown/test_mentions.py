@@ -93,7 +93,7 @@ def test_a_name_is_a_run_of_capitalised_words() -> None:
     of="Markdown: a note that the best",
 )
 def test_a_lines_end_parts_names() -> None:
-    """A heading and the text below it, and a sentence that begins a line: each leads to whoever has it."""
+    """A heading, the text below it and a sentence that begins a line: each leads to the notes with that name."""
     said = "# Alder Weir\nBerit said that they moved to Postgres\nNadia wrote it."
     assert names(Note("v/n.md", said))[:4] == ["Alder Weir", "Berit", "Postgres", "Nadia"]
     found = led("who?", ("mill", said), ("one", "at Alder Weir"), ("two", "to Postgres"), ("three", "It rains."))

@@ -89,7 +89,7 @@ def test_nasty_texts_return_to_the_letter(text: str) -> None:
 
 
 def test_an_entry_reads_well() -> None:
-    """What stands in the file is for people too."""
+    """The file is readable for people, too."""
     event = note("We chose PostgreSQL.", speaker="Marta", at=Moment(NOON, "day"))
     assert write(event) == (
         '<!-- memory {"event_id":"e1","lines":1,"recorded_at":"2026-03-04T12:00:00+00:00","speaker":"Marta",'

@@ -1,4 +1,4 @@
-"""What can be read by its name is what a scan would read, whatever the name looks like and whatever stands there."""
+"""A file can be read by name if a scan would read it, whatever its name looks like and whatever is there."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ async def watching(
     embedder: FakeEmbedder | None = None,
     **options: object,
 ) -> AsyncIterator[Markdown]:
-    """A backend that hears what it is told. Files are old enough for their times to be trusted."""
+    """A backend with scripted change events. Files are old enough for their times to be trusted."""
     for path in paths:
         settle(path)
     timing = Timing(clock or Clock(), pauses or forever, ears or Ears())
@@ -242,7 +242,7 @@ async def test_a_vim_that_saves_is_followed_without_a_look_at_all_files(home: Pa
 
 @pytest.mark.parametrize("how", ["a folder that came", "a folder that went", "a link"])
 async def test_a_reported_folder_is_read_with_all_its_files(home: Path, vault: Path, how: str) -> None:
-    """Moved in, moved away, replaced: the files in it are told of by its name alone."""
+    """Moved in, moved away, replaced: the event names only the folder, not the files in it."""
     sub, away = vault / "sub", vault.parent / "away"
     sub.mkdir()
     (sub / "three.md").write_text("A heron in the reeds.\n")
@@ -557,7 +557,7 @@ async def test_reading_all_entries_ends_when_the_table_is_closed(tmp_path: Path)
 
 
 def full(table: ItemTable, pages: int) -> None:
-    """SQLite's own page limit stands in for a full disk."""
+    """SQLite's page limit simulates a full disk."""
     writing = table._database._writing
     assert writing is not None
     writing.execute(f"pragma max_page_count = {pages}")

@@ -47,7 +47,7 @@ async def asked(backend: Markdown, text: str) -> list[str]:
     "Markdown: the layout of a workspace is known: long-term memory, a log for each day, topics, other folders",
 )
 async def test_the_layout_of_a_workspace(tmp_path: Path, workspace: Path) -> None:
-    """MEMORY.md, a log a day with its day, topics without one, folders beside them."""
+    """MEMORY.md, a log for each day, topics without a day, and other folders."""
     for name in ("MEMORY.md", "memory/2026-03-24.md", "memory/network.md", "notes/deep/kestrel.md"):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(f"A kestrel in {name}.")
@@ -92,7 +92,7 @@ async def test_memory_in_capitals_takes_precedence(tmp_path: Path, workspace: Pa
 
 
 async def test_patterns_leave_out_and_take_back(tmp_path: Path, workspace: Path) -> None:
-    """As in .gitignore, beside what is never read: .obsidian, .git, .trash, node_modules."""
+    """As in .gitignore, in addition to what is never read: .obsidian, .git, .trash, node_modules."""
     names = [
         ".obsidian/a.md",
         ".trash/a.md",
@@ -110,7 +110,7 @@ async def test_patterns_leave_out_and_take_back(tmp_path: Path, workspace: Path)
 
 
 async def test_a_pattern_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
-    """With the key that it stands in."""
+    """The error names the key."""
     with pytest.raises(SettingsError, match="ignore has a pattern"):
         await Markdown.open(Opening("markdown", tmp_path, {"ignore": ["[z-a].md"]}))
 

@@ -250,7 +250,7 @@ async def test_giving_up_a_search_harms_nothing(backend: Mem0) -> None:
 
 
 async def test_the_folder_has_one_opener(folder: Path, backend: Mem0) -> None:
-    """A second opener is told so; closing releases the lock, and what was stored is there."""
+    """A second opener gets an error; closing releases the lock, and the stored memories are there."""
     await backend.remember(make_samples())
     with pytest.raises(StoreBusy):
         await opened(folder, FakeEmbedder())
@@ -465,7 +465,7 @@ async def test_what_is_forgotten_while_it_is_encoded_stays_away(folder: Path) ->
 
 
 async def test_closing_while_vectors_fill_in(folder: Path) -> None:
-    """Closing does not wait for the model; the next opening goes on."""
+    """Closing does not wait for the model; the next opening continues."""
     backend = await opened(folder, None)
     await backend.remember(make_samples())
     await backend.close()

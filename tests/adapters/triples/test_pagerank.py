@@ -99,7 +99,7 @@ async def test_a_bridge_leads_to_the_passage_that_is_about_it(triples: Triples) 
 
 @pytest.mark.feature("triples: aliases are edges, visible and forgotten with their memory")
 async def test_an_alias_leads_to_the_other_name(triples: Triples) -> None:
-    """Who asks for one name finds what is told of the other, and why; forgotten with the memory that gives it."""
+    """A question for one name finds statements about the other, and why; the alias is forgotten with its memory."""
     await triples.remember([told(1, "Ana Lima", "also called", "Nana", text="a nickname")])
     await triples.remember([told(2, "Ana Lima", "repairs", "clocks", text="clocks everywhere")])
     passages, _ = await ask(triples, "Nana")
@@ -160,7 +160,7 @@ async def test_a_hub_is_bounded_and_reported(tmp_path: Path) -> None:
 
 
 async def test_a_memory_read_before_is_not_shown_when_forgotten(triples: Triples) -> None:
-    """What was kept of it goes with it, and a new memory that gets its place is told as itself."""
+    """Everything stored of it is deleted with it, and a new memory at its place is returned as itself."""
     await triples.remember([told(1, "Julien", "likes", "tea", text="one")])
     assert [hit.text for hit in (await ask(triples, "Julien"))[0]] == ["one"]
     await triples.forget(event_id(1), [])

@@ -100,7 +100,7 @@ markup = st.text(st.sampled_from("AB ->→-:[]|#\n`~*\"'{}é東"), max_size=300)
 
 @given(markup | st.text(max_size=200), st.none() | st.sampled_from(["a.md", "x", "---", ".md"]))
 def test_any_text_is_read(text: str, document: str | None) -> None:
-    """Whatever stands in a text: no error, and each fact has three non-empty parts without line breaks."""
+    """For any text there is no error, and each fact has three non-empty parts without line breaks."""
     for fact in parse(text, document).facts:
         for part in (fact.subject, fact.predicate, fact.object):
             assert part.strip()

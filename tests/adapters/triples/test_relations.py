@@ -79,7 +79,7 @@ def test_what_the_ends_of_a_fact_are() -> None:
     ],
 )
 def test_other_names_that_a_text_gives(text: str, names: list[tuple[str, str]]) -> None:
-    """Of a capitalised name; an abbreviation must stand for it; a pronoun has no alias."""
+    """Of a capitalised name; an abbreviation must match its letters; a pronoun has no alias."""
     assert [(fact.subject, fact.object) for fact in aliases(text)] == names
 
 
@@ -117,7 +117,7 @@ def test_loose_ignores_articles_and_blanks() -> None:
 
 @given(st.text(st.sampled_from("AB ab.,()\n:#-'“”é東also known as"), max_size=300) | st.text(max_size=200))
 def test_any_text_has_names(text: str) -> None:
-    """No error, whatever stands in it, and names are never empty."""
+    """For any text there is no error, and names are never empty."""
     assert all(fact.subject and fact.object for fact in aliases(text))
     assert lead(text) != ""
     assert all(about(text, None))

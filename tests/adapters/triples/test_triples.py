@@ -56,7 +56,7 @@ async def triples(tmp_path: Path) -> AsyncIterator[Triples]:
 
 
 def written(n: int, text: str, scope: Scope = ADA, document: str | None = None, **more: object) -> Captured_:
-    """An event of which capture learnt nothing: only its own text states triples."""
+    """An event from which capture extracted nothing: only its own text states triples."""
     place = Place(document, n, n, "line") if document else None
     return Captured_(make_event(n, text, scope, place=place, **more), Extraction())
 
@@ -70,7 +70,7 @@ async def ask(triples: Triples, text: str, scope: Scope = ADA, limit: int = 100)
 
 @pytest.mark.row("A141", "triples: a hit carries the path that justifies it")
 async def test_a_passage_carries_its_chain(triples: Triples) -> None:
-    """A line with arrows makes an edge; whoever asks for one end gets the passage and the edge that led there."""
+    """A line with arrows makes an edge; a question for one end gets the passage and the edge that led there."""
     await triples.remember([written(1, "stand-up\n- Julien -> corrected_by -> bug gateway\n- coffee is out")])
     passages, _ = await ask(triples, "what did Julien do?")
     assert [hit.event_id for hit in passages] == [event_id(1)]

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_turns_come_in_the_order_they_were_said(file: Path) -> None:
-    """Session 2 stands before session 10, positions count within a session, and a session's date is its turns'."""
+    """Session 2 comes before session 10, positions count within a session, and turns have their session's date."""
     (conversation,) = load(file)
     assert conversation.id == "kitchen"
     assert [(t.id, t.document, t.position) for t in conversation.memories] == [
@@ -87,7 +87,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_broken_ids_are_named(tmp_path: Path) -> None:
-    """Two turns of one id, and a turn without a text, are told by conversation and place."""
+    """Two turns with one id, and a turn without a text, are reported by conversation and place."""
     twice = json.loads(json.dumps([KITCHEN]))
     twice[0]["conversation"]["session_2"][1]["dia_id"] = "D2:1"
     silent = json.loads(json.dumps([KITCHEN]))
@@ -142,7 +142,7 @@ def test_locomo_names_an_invalid_entry(
     of="`tune` changes a number only",
 )
 def test_ids_that_name_no_turn_are_counted(file: Path) -> None:
-    """Question 3 names D and D9:9: neither is there, so it is not asked, and both are told."""
+    """Question 3 names D and D9:9: neither exists, so it is not asked, and both are reported."""
     (conversation,) = load(file)
     assert [q.unresolved for q in conversation.questions] == [(), (), (), ("D", "D9:9")]
     assert heading(Run("kitchen", (conversation,)), Recipe())["evidence_unresolved"] == {

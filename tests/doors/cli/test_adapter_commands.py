@@ -155,7 +155,7 @@ class TestOverHttp:
         assert (early.status_code, early.json()["type"]) == (507, last["problem"]["type"])
 
     async def test_a_reader_who_leaves_ends_the_work(self) -> None:
-        """Nothing goes on for nobody."""
+        """No work continues without a caller."""
         async with serving(FakeFusion()) as url, AsyncClient(url) as client:
             parts = client.stream(do("markdown", "wait"))
             assert "progress" in await anext(parts)
@@ -236,7 +236,7 @@ class TestCommands:
             assert words in told
 
     def test_lines_go_to_stdout_alone(self, home: Path) -> None:
-        """What is written to a file is the lines, exactly; the result is told on stderr."""
+        """The file gets exactly the lines; the result is printed on stderr."""
         told = fusion(home, "memory", "count", 2, "--twice")
         assert (told.exit_code, told.stdout) == (0, "0 é\n0 é\n1 é\n1 é\n")
         assert "counted  2" in told.stderr

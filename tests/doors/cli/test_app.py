@@ -215,7 +215,7 @@ def test_an_answer_of_a_home_without_memories_says_so(home: Path) -> None:
     [("notes.txt", "neither Markdown (.md) nor JSONL (.jsonl)"), ("nope.md", "there is no such file or folder")],
 )
 def test_a_file_that_is_named_and_not_read_is_an_error(home: Path, tmp_path: Path, name: str, said: str) -> None:
-    """Exit code 2 and one message; what could be read beside it is remembered."""
+    """Exit code 2 and one message; the other inputs are remembered."""
     home.mkdir()
     (home / "fusion.toml").write_text(SMALL)
     (tmp_path / "notes.txt").write_text("no Markdown")

@@ -251,7 +251,7 @@ def ingest(home: Path, *texts: str) -> None:
 
 
 def test_what_is_remembered_needs_no_quotes(hands: Path) -> None:
-    """Options may stand before and after."""
+    """Options may be before and after."""
     (hands / "fusion.toml").write_text(KEPT)
     words = "remember --kind decision We deploy --speaker Ada on Tuesdays."
     assert fusion(*words.split(), "--home", hands, "--direct").exit_code == 0
@@ -273,7 +273,7 @@ def test_what_is_remembered_needs_no_quotes(hands: Path) -> None:
     ],
 )
 def test_a_question_needs_no_quotes(small: Path, words: str) -> None:
-    """Its words are joined, wherever the options stand."""
+    """Its words are joined, wherever the options are."""
     result = fusion(*words.split(), "--home", small, "--direct")
     assert (result.exit_code, "We deploy on Tuesdays." in result.stdout) == (0, True), result.output
 

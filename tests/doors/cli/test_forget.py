@@ -110,7 +110,7 @@ def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
 
 @pytest.mark.feature("… and the reply explains what stays hidden", of="duplicates in the same words")
 def test_what_is_hidden_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """The words are still in a file of the user's own, which he is told; where all is deleted nothing is said of it."""
+    """If the words are still in a file of the user's own, the output says so; otherwise it says nothing."""
     for became, said in (("hidden", True), ("deleted", False)):
         render.forgettings([{"ref": "m1", "event_id": "e", "backends": {"markdown": became}}], [])
         assert ("it is in a file of yours" in capsys.readouterr().out) is said

@@ -75,7 +75,7 @@ async def test_a_second_run_remembers_nothing_new(tmp_path: Path) -> None:
 
 
 async def test_a_second_run_sends_nothing_that_a_bookmark_knows(tmp_path: Path) -> None:
-    """A large file that nobody touched is not sent again, and is told as known; a dry run has no bookmarks."""
+    """A large unchanged file is not sent again, and is reported as known; a dry run has no bookmarks."""
     file, fusion = jsonl(tmp_path, *(f"memory {n}" for n in range(250))), FakeFusion()
     (tmp_path / "journal.sqlite").write_bytes(b"j")
     await ingest([file], NOBODY, gateway(fusion), quiet=True, home=tmp_path)
@@ -170,7 +170,7 @@ async def test_a_dry_run_only_counts(tmp_path: Path) -> None:
 
 @pytest.mark.row("A124", "a memory of an ingest that the gateway refuses is skipped alone, with its reason")
 async def test_what_the_gateway_refuses_is_skipped_alone(tmp_path: Path) -> None:
-    """One bad memory among a hundred costs itself, and its reason is told."""
+    """One bad memory among a hundred is skipped alone, and its reason is reported."""
     file, fusion = jsonl(tmp_path, *(f"memory {n}" for n in range(BATCH))), FakeFusion()
     fusion.refuses = "memory 42"
     summary = await ingest([file], NOBODY, gateway(fusion), quiet=True)

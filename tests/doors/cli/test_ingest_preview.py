@@ -56,14 +56,14 @@ def test_what_is_new_is_reckoned_before_anything_is_read(flood: Path, tmp_path: 
 
 
 async def test_what_an_earlier_run_read_is_not_asked_about(flood: Path, tmp_path: Path) -> None:
-    """A second run of the same command goes on without a question."""
+    """A second run of the same command continues without a question."""
     (tmp_path / "journal.sqlite").touch()  # bookmarks are of a journal
     await ingest([flood], NOBODY, gateway(FakeFusion(), Settings(home=tmp_path)), quiet=True, home=tmp_path)
     assert bulk_of([flood], NOBODY, tmp_path, DEFAULT_LIMITS) == Bulk()
 
 
 def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -> None:
-    """And the sizes, so that whoever reads the log knows what it was."""
+    """And the sizes, for readers of the log."""
     bounds, much = IngestSettings(), Bulk(1, 8_000_000, 120_000)
     with pytest.raises(BadInput, match=r"1 new file with 8.0 MB, about 120,000 sections.*--yes"):
         ask(much, bounds, yes=False, as_json=True)
@@ -221,7 +221,7 @@ class Stopping(FakeFusion):
 
 @pytest.mark.feature("an interrupted ingest says what is stored and how to continue")
 async def test_a_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And how to take it back; the interruption goes on to whoever ended it."""
+    """And how to take it back; the interruption is raised again to the caller."""
     file = tmp_path / "memories.jsonl"
     file.write_text("".join(json.dumps({"text": f"memory {n}"}) + "\n" for n in range(250)))
     with pytest.raises(asyncio.CancelledError):

@@ -104,7 +104,7 @@ async def test_what_is_written_while_it_runs_is_remembered_once(home: Path, tmp_
 
 
 async def test_a_file_that_is_replaced_is_still_followed(home: Path, tmp_path: Path) -> None:
-    """As editors save: under another name, then renamed. What lies beside a named file is nobody's business."""
+    """As editors save: under another name, then renamed. Other files in the folder of a named file are not read."""
     note = tmp_path / "note.md"
     note.write_text("one")
     async with watching(home, note) as running:

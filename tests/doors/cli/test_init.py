@@ -146,7 +146,7 @@ async def test_a_server_without_an_adapter_is_said_not_to_be_used(
 
 
 def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
-    """It is refused before anything is looked at; with --force the old one is kept beside the new."""
+    """It is refused before anything is read; with --force the old file is kept next to the new one."""
     home.mkdir()
     (home / "fusion.toml").write_text('recipe = "hook"\n')
     with pytest.raises(SettingsError, match="--force"):
@@ -214,7 +214,7 @@ def test_paths_that_were_added_by_hand_are_followed_on(user: Path, home: Path, r
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(user: Path, home: Path) -> None:
-    """A folder stands where the file is to be: an error, and no half of a file next to it."""
+    """A folder is at the path of the file: an error, and no partial file next to it."""
     make_home(home)
     (home / "fusion.toml").mkdir()
     with pytest.raises(HomeNotAllowed, match="no regular file"):
@@ -382,7 +382,7 @@ def test_an_answer_that_only_repeats_its_heading_is_not_shown(tmp_path: Path, ho
     of="`fusion init` goes from nothing",
 )
 async def test_broken_off_while_reading_in(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The configuration is whole, nothing lies about, and the command that goes on is told."""
+    """The configuration is complete, nothing else is left, and the command to continue is printed."""
     fusion = FakeFusion(hold=asyncio.Event())
     how = asking(user, home, yes=True)
     chosen = choose(how, await look(how))

@@ -98,7 +98,7 @@ def test_a_model_is_a_file_beside_its_recipe(tmp_path: Path, line: str) -> None:
     of="`tune` changes a number only",
 )
 def test_feedback_becomes_a_recipe_that_can_be_asked_with(tmp_path: Path) -> None:
-    """Its recipe stands among the home's, its trees are there; a second time it is not written over without --force."""
+    """Its recipe and its trees are in the home; a second time they are not overwritten without --force."""
     pytest.importorskip("lightgbm")
     home, file = tmp_path / "home", labels(tmp_path / "votes.jsonl", 40)
     arguments = ("--home", home, "--data", file, "--format", "feedback", "--learner", "--json")

@@ -154,7 +154,7 @@ class TestSearch:
         of="`memory_search` has the fields",
     )
     async def test_where_nobody_answers_it_is_an_empty_result_that_says_what_to_do(self) -> None:
-        """Status 200, disabled and unavailable, with error, warning and action: an agent goes on without."""
+        """Status 200, disabled and unavailable, with error, warning and action: an agent continues without memory."""
         body = await found(FakeFusion(error=NobodyAnswered("no backend\nanswered", {})))
         assert (body["results"], body["disabled"], body["unavailable"]) == ([], True, True)
         assert body["error"] == "no backend answered"
@@ -250,7 +250,7 @@ class TestGet:
     )
     @pytest.mark.parametrize("path", ATTACKS, ids=lambda path: ascii(path[:40]))
     async def test_every_other_path_is_the_same_nothing(self, tmp_path: Path, workspace: Path, path: str) -> None:
-        """`{text: "", path}`, whatever the path looks like and whatever stands there; as for no file at all."""
+        """`{text: "", path}`, whatever the path looks like and whatever is there, the same as for a missing file."""
         (workspace / "link.md").symlink_to(tmp_path / "secret.md")
         (workspace / "linked").symlink_to(tmp_path / "outside")
         (workspace / "device.md").symlink_to("/dev/zero")

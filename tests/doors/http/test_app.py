@@ -248,7 +248,7 @@ class TestBadBodies:
     async def test_duplicate_field_check_ignores_colons_in_strings(
         self, client: httpx.AsyncClient, body: bytes
     ) -> None:
-        """Only a name that stands twice is refused, however odd the text is."""
+        """Only a duplicate name is refused, however odd the text is."""
         response = await client.post("/fuse", content=body, headers={"content-type": "application/json"})
         assert response.status_code == 200
 
@@ -364,7 +364,7 @@ class TestMemories:
 
     @pytest.mark.row("A125", "a memory is read and forgotten by the ref that the block cites")
     async def test_memory_is_read_and_forgotten_by_ref(self, client: httpx.AsyncClient) -> None:
-        """By ref; the scope stands in the query string, and a misspelt part of it is an error."""
+        """By ref; the scope is in the query string, and a misspelt part of it is an error."""
         assert (await client.get("/v1/memories/m1z", params={"user_id": "u"})).json()["ref"] == "m1z"
         assert (await client.delete("/v1/memories/m1z")).json()["backends"] == {"markdown": "hidden"}
         problem = is_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
@@ -510,7 +510,7 @@ class TestErrors:
         ],
     )
     async def test_each_error_has_its_status(self, error: FusionError, status: int) -> None:
-        """The error tree's statuses; who should come back is told when, in whole seconds, at least one."""
+        """The statuses of the error tree; Retry-After is in whole seconds, at least one."""
         async with http(FakeFusion(error=error)) as client:
             response = await client.post("/fuse", json={"query": "q"})
         problem = is_problem(response, status)
@@ -546,7 +546,7 @@ class TestGate:
         assert len(insane) == 32
 
     async def test_server_timing_has_the_engines_share(self, client: httpx.AsyncClient) -> None:
-        """`fuse` beside `total`, in one header."""
+        """`fuse` and `total` in one header."""
         [timing] = (await client.post("/fuse", json={"query": "q"})).headers.get_list("server-timing")
         assert [t.split(";")[0] for t in timing.split(", ")] == ["fuse", "total"]
 
@@ -562,7 +562,7 @@ class TestGate:
     async def test_a_host_with_anything_but_a_port_after_its_name_is_421(
         self, client: httpx.AsyncClient, host: str
     ) -> None:
-        """A URL parser takes what stands before an @ for a user, and the rest for the host."""
+        """A URL parser reads the part before an @ as the user, and the rest as the host."""
         is_problem(await client.get("/healthz", headers={"Host": host}), 421)
 
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8765", "127.0.0.1:1", "[::1]:8765", "memory.lan"])
@@ -738,7 +738,7 @@ class TestForgetting:
         assert fusion.forgettings == []
 
     async def test_forgotten_sources_and_retire_routes(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
-        """Each is one call; what a file has is told by its revisions."""
+        """Each is one call; a file's current sections are stated by its revisions."""
         fusion.kept_sources = {"file:/a.md", "mail"}
         assert (await client.get("/v1/forgotten?user_id=nadia")).json()["forgotten"][0]["ref"] == "m1z"
         assert (await client.get("/v1/sources?prefix=file:/")).json() == {
