@@ -4,7 +4,7 @@
 
 1. `fusion.ingest.intake` checks and redacts each memory and makes an `Event` of it.
 2. `append` writes the event's row, its term counts (`rows`) and a delivery per backend (`outbox`), all in one
-   transaction. Before that it looks for duplicates (`repeats`, natural keys), for tombstones that block the event
+   transaction. Before that it looks for duplicates (`same_words`, natural keys), for tombstones that block the event
    (`tombstones`), and for the event that it supersedes. Turns are queued for the language model (`distil_queue`).
 3. The caller gets its acknowledgement: the memory is on the disk.
 4. `fusion.ingest.deliver` reads the outbox, one task per backend, and marks what each backend acknowledged.

@@ -9,8 +9,9 @@ from typing import Literal
 
 from fusion.contract import Event
 from fusion.errors import NotFound
-from fusion.journal import conversations, distil_queue, outbox, repeats, retire
+from fusion.journal import conversations, distil_queue, outbox, retire
 from fusion.journal.rows import RETIRED, WORDS, count, insert_event, keys_of, row_of
+from fusion.journal.same_words import count_repeat, find_repeat
 from fusion.journal.tombstones import Tombstones, lift
 from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable
@@ -95,10 +96,9 @@ def _append(db: Connection, event: Event, last: bool, rules: AppendRules) -> Sto
         db.execute("update event set natural = null where natural = ?", (natural,))
     else:
         lift(db, words)
-        if not rules.apart and (row := repeats.find_repeat(db, event)) is not None:
-            return Stored(
-                short_ref(row["seq"]), event_of(row), "duplicate", said=repeats.count_repeat(db, row, event.recorded_at)
-            )
+        if not rules.apart and (row := find_repeat(db, event)) is not None:
+            said = count_repeat(db, row, event.recorded_at)
+            return Stored(short_ref(row["seq"]), event_of(row), "duplicate", said=said)
     event, state = _superseding(db, event, place_key)
     stated = storable(json.dumps(event.stated, ensure_ascii=False))
     seq = insert_event(db, event, natural=natural, place_key=place_key, stated=stated, file=event.file)

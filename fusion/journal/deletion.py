@@ -16,9 +16,9 @@ from typing import Any
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.journal import audit, distil_queue, external_refs, feedback, outbox
-from fusion.journal.duplicates import Duplicates
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import BORN_FORGOTTEN, Record, count, insert_event, keys_of, record_of, row_of, words_key
+from fusion.journal.same_words import SameWords
 from fusion.journal.tombstones import item_keys, store_tombstones
 from fusion.lib.ids import uuid7
 from fusion.store.rows import event_of
@@ -37,27 +37,27 @@ def forget_all(
     db: Connection, refs: Sequence[str], scope: Scope, by: str, now: datetime
 ) -> dict[str, Sequence[Deletion]]:
     """Forget what refs name, and what goes with it; by ref, the deletions."""
-    duplicates = Duplicates(db)
-    return {ref: _forget(db, ref, scope, by, now, duplicates) for ref in dict.fromkeys(refs)}
+    same_words = SameWords(db)
+    return {ref: _forget(db, ref, scope, by, now, same_words) for ref in dict.fromkeys(refs)}
 
 
 def events_to_delete(db: Connection, refs: Sequence[str], scope: Scope) -> list[Event]:
     """The journal's own events that `forget_all` would forget."""
     found: dict[str, Event] = {}
-    duplicates = Duplicates(db)
+    same_words = SameWords(db)
     for ref in refs:
         with suppress(NotFound):
-            found.update({row["event_id"]: event_of(row) for row in _rows_to_delete(db, ref, scope, duplicates)})
+            found.update({row["event_id"]: event_of(row) for row in _rows_to_delete(db, ref, scope, same_words)})
     return list(found.values())
 
 
 def duplicates_of(db: Connection, refs: Sequence[str], scope: Scope) -> list[tuple[str, Record]]:
     """Current memories in the words of what refs name and not named themselves: each once, with that ref."""
     rows = {}
-    duplicates = Duplicates(db)
+    same_words = SameWords(db)
     for ref in refs:
         with suppress(NotFound):
-            rows[ref] = _rows_in_same_words(db, ref, scope, duplicates)
+            rows[ref] = _rows_in_same_words(db, ref, scope, same_words)
     listed = {same[0]["seq"] for ref, same in rows.items() if not is_external(ref)}
     found = []
     for ref, row in ((ref, row) for ref, same in rows.items() for row in same):
@@ -68,13 +68,13 @@ def duplicates_of(db: Connection, refs: Sequence[str], scope: Scope) -> list[tup
 
 
 def _forget(
-    db: Connection, ref: str, scope: Scope, by: str, now: datetime, duplicates: Duplicates
+    db: Connection, ref: str, scope: Scope, by: str, now: datetime, same_words: SameWords
 ) -> Sequence[Deletion]:
     """Forget what one ref names, which comes first, and what goes with it; nothing where there is no such memory."""
     try:
-        rows = _rows_to_delete(db, ref, scope, duplicates)
+        rows = _rows_to_delete(db, ref, scope, same_words)
         for row in rows:
-            duplicates.drop(row["seq"])
+            same_words.drop(row["seq"])
         if not is_external(ref):
             return [_forget_row(db, row, by, now) for row in rows]
         there = external_refs.resolve(db, ref, scope)
@@ -85,17 +85,17 @@ def _forget(
         return []
 
 
-def _rows_to_delete(db: Connection, ref: str, scope: Scope, duplicates: Duplicates) -> list[Row]:
+def _rows_to_delete(db: Connection, ref: str, scope: Scope, same_words: SameWords) -> list[Row]:
     """The event rows that go with what a ref names, its own first. Raises NotFound."""
-    return _with_dependents(db, _rows_in_same_words(db, ref, scope, duplicates))
+    return _with_dependents(db, _rows_in_same_words(db, ref, scope, same_words))
 
 
-def _rows_in_same_words(db: Connection, ref: str, scope: Scope, duplicates: Duplicates) -> list[Row]:
+def _rows_in_same_words(db: Connection, ref: str, scope: Scope, same_words: SameWords) -> list[Row]:
     """The owner's event rows in the words of what a ref names, its own first. Raises NotFound."""
     if is_external(ref):
-        return duplicates.of(external_refs.resolve(db, ref, scope).hit, scope)
+        return same_words.of(external_refs.resolve(db, ref, scope).hit, scope)
     row = row_of(db, ref, scope)
-    return [row, *(one for one in duplicates.of(Hit.of(event_of(row)), scope) if one["seq"] != row["seq"])]
+    return [row, *(one for one in same_words.of(Hit.of(event_of(row)), scope) if one["seq"] != row["seq"])]
 
 
 def _with_dependents(db: Connection, named: Iterable[Row]) -> list[Row]:

@@ -1,15 +1,18 @@
-"""Duplicates: memories of one owner in the same words. A block shows one of them, so they are forgotten together.
+"""Memories of one owner in the same words: they are forgotten together, and an explicit repeat is counted, not stored.
 
-Words are compared without case and whitespace, with the speaker's name in front. Short turns are never duplicates: the
-"yes" of one conversation is not that of another.
+Words are compared without case and whitespace, with the speaker's name in front. For forgetting, short turns are never
+the same: the "yes" of one conversation is not that of another. For a repeat, scope, speaker, kind, origin, times and
+tags must be equal; turns and derived memories are never repeats, and what a file or a place names has a natural key.
 """
 
 from __future__ import annotations
 
-from fusion.contract import Hit, Scope
+from datetime import datetime
+
+from fusion.contract import Event, Hit, Scope
 from fusion.journal.rows import WORDS, words_key
 from fusion.lib.words import spoken
-from fusion.store.rows import scope_of, storable
+from fusion.store.rows import event_of, microseconds, scope_of, storable
 from fusion.store.sqlite import Connection, Row
 
 
@@ -22,10 +25,15 @@ _KEPT = _length("case when coalesce(speaker, '') = '' then text else speaker || 
 
 SCHEMA = f"create index event_length on event(tenant, user_id, {_KEPT}) where forgotten = 0;"
 """finds the few candidates by their length, without storing anything that would have to be forgotten, too"""
+SAID = "alter table event add column said integer not null default 1;"
+"""how often it was remembered explicitly"""
+SAID_AT = "alter table event add column said_at integer;"
+"""when it was last repeated, in microseconds; null without a repeat. Of two memories that contradict each other the one
+that was stated last counts as newer."""
 
 
-class Duplicates:
-    """Finds duplicates within one transaction.
+class SameWords:
+    """Finds memories in the same words within one transaction.
 
     It reads the rows of one owner and length once, so forgetting a thousand similar messages stays linear.
     """
@@ -67,7 +75,26 @@ class Duplicates:
         return self._rows[at]
 
 
-def explicit(db: Connection, hit: Hit) -> list[Row]:
+def find_repeat(db: Connection, event: Event) -> Row | None:
+    """The row of the current memory that an explicit memory repeats, or None."""
+    if event.kind == "turn" or event.derived_from or event.supersedes is not None:
+        return None
+    for row in _explicit(db, Hit.of(event)):
+        if _same(event_of(row), event, row["stated"]):
+            return row
+    return None
+
+
+def count_repeat(db: Connection, row: Row, at: datetime) -> int:
+    """Count a repeat ``at`` this time; returns how often the memory was stated in all."""
+    db.execute(
+        "update event set said = said + 1, said_at = max(coalesce(said_at, 0), ?) where seq = ?",
+        (microseconds(at), row["seq"]),
+    )
+    return int(row["said"]) + 1
+
+
+def _explicit(db: Connection, hit: Hit) -> list[Row]:
     """The rows of the owner's current memories that were remembered explicitly in the words of ``hit``."""
     words, owner = words_key(hit.text, hit.speaker, hit.scope), hit.scope
     said = storable(spoken(hit.text, hit.speaker))
@@ -77,3 +104,11 @@ def explicit(db: Connection, hit: Hit) -> list[Row]:
         (owner.tenant, owner.user_id and storable(owner.user_id), said),
     )
     return [row for row in rows if words_key(row["text"], row["speaker"], owner) == words]
+
+
+def _same(there: Event, event: Event, stated: str) -> bool:
+    """Whether two explicit memories of the same words agree in all other fields."""
+    if event.stated or stated != "[]":
+        return False
+    names = "scope kind raw_kind speaker at place source trust origin valid_from valid_to".split()
+    return all(getattr(there, name) == getattr(event, name) for name in names) and not there.derived_from
