@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fusion.contract import Event, Scope
 from fusion.journal.rows import Record, frequencies, record_of
@@ -21,12 +21,8 @@ CACHED_DOCUMENTS = 2_000
 CACHED_TERMS = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The event ids of one document or session in reading order, and the position of each."""
-
-    ids: tuple[str, ...]
-    at: Mapping[str, int]
+_Order = Mapping[str, tuple[Sequence[str], int]]
+"""the current events of one document or session: by event id, the ids in reading order, and its position there"""
 
 
 class JournalCache:
@@ -83,13 +79,17 @@ class JournalCache:
                 continue
             if key not in orders:
                 orders[key] = await self._order(key)
-            ids, at = orders[key].ids, orders[key].at.get(record.event.event_id)
-            if at is not None:
+            if (there := orders[key].get(record.event.event_id)) is not None:
+                ids, at = there
                 found[record.event.event_id] = [*ids[max(0, at - span) : at], *ids[at + 1 : at + 1 + span]]
         return found
 
     async def _order(self, key: tuple[object, ...]) -> _Order:
-        """The current events of one document or session in reading order."""
+        """The current events of one document or session in reading order.
+
+        What a file of JSONL says of a session is in an order of its own. Which file has a document is decided when an
+        event is stored, so its events are in one order whatever their file.
+        """
         order = self._orders.get(key)
         if order is None:
             changes = self._changes
@@ -104,8 +104,11 @@ class JournalCache:
                 "and forgotten = 0 and superseded_by is null order by place_start, seq",
                 owner,
             )
-            ids = tuple(row["event_id"] for row in rows if event_of(row).stated_by == stated_by)
-            order = _Order(ids, {event_id: at for at, event_id in enumerate(ids)})
+            by_file: dict[str | None, list[str]] = {}
+            for row in rows:
+                if event_of(row).stated_by == stated_by:
+                    by_file.setdefault(None if key[0] == "document" else row["file"], []).append(row["event_id"])
+            order = {event_id: (ids, at) for ids in by_file.values() for at, event_id in enumerate(ids)}
             if changes == self._changes:
                 self._orders[key] = order
             while len(self._orders) > CACHED_DOCUMENTS:

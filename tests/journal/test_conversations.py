@@ -174,6 +174,28 @@ async def test_a_natural_key_keeps_no_line_of_another_file_out(
     assert (as_first.ref, as_first.state) == (one.ref, "duplicate")
 
 
+@pytest.mark.feature(
+    "… nor is its line next to those of another file in a session",
+    of="a file of JSONL adds nothing to a conversation of another file, and replaces nothing there",
+)
+async def test_a_session_without_a_document_is_read_by_file(journal: Journal) -> None:
+    """A session that the lines of two files name is no reason to claim: it may be an option of the command."""
+    session = Scope(user_id="ana", session_id="s1")
+
+    def said(text: str, file: str | None) -> Event:
+        return event(text, scope=session, source="jsonl:lines.jsonl", file=file)
+
+    first, lie, second = await append(journal, said(OPENING, MINE), said(LIE, OTHER), said("Since March.", MINE))
+    assert lie.event.source == "jsonl:lines.jsonl"
+    assert await neighbour_texts(journal, first, 5) == ["Since March."]
+    assert await neighbour_texts(journal, lie, 5) == []
+    (third,) = await append(journal, said("Until May.", MINE))
+    assert await neighbour_texts(journal, third, 5) == [OPENING, "Since March."]
+    old, new = await append(journal, said("Of an earlier version.", None), said("Of an earlier version.", MINE))
+    assert (new.ref, new.state) == (old.ref, "duplicate")
+    assert await neighbour_texts(journal, second, 5) == [OPENING, "Until May.", "Of an earlier version."]
+
+
 @pytest.mark.feature("a file of JSONL replaces by a short ref only its own lines")
 async def test_a_file_replaces_by_a_short_ref_only_its_own_lines(journal: Journal) -> None:
     """Anyone can count short refs; the id of an event is known only to whoever was given it."""
