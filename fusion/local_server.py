@@ -21,7 +21,8 @@ from fusion.errors import ServerUnreachable
 from fusion.home import ServerRecord, owner, read_record
 from fusion.trust.token import CHALLENGE, PROOF, proof, read_token
 
-CONNECT_S = 2.0
+CONNECT_S = 10.0
+"""for a connection and each part of a proof: a busy server is late, one that has stopped refuses at once"""
 MAX_PROOF = 1 << 16
 """the most bytes of a server's proof"""
 MAX_REPLY = 64 << 20
