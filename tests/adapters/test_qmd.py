@@ -324,7 +324,7 @@ async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
         async with Gateway.open(settings) as gateway:
 
             async def asked() -> tuple[dict[str, str], set[str]]:
-                fused = await gateway.fuse("When do we move to Postgres?", timeout_ms=10_000)
+                fused = await gateway.fuse("When do we move to Postgres?", timeout_ms=60_000)
                 backends = {name for memory in fused.memories for one in memory.members for name in one.backends}
                 return {row["name"]: row["status"] for row in fused.backends}, backends
 

@@ -108,7 +108,7 @@ class Process:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._finish()

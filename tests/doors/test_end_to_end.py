@@ -216,7 +216,7 @@ def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
         assert record == ServerRecord(process.pid, ready["url"], record.started, home_token(home))
         assert httpx.get(ready["url"] + "/readyz").json() == {"ready": True}
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
     assert read_record(home) is None
     assert owner(home) is None
@@ -296,7 +296,7 @@ def session_lines(first: int, last: int) -> str:
 
 def in_the_journal(home: Path) -> list[str]:
     """The texts of all events, in their order, as another process reads them."""
-    with closing(sqlite3.connect(f"file:{home / 'journal.sqlite'}?mode=ro", uri=True, timeout=10)) as db:
+    with closing(sqlite3.connect(f"file:{home / 'journal.sqlite'}?mode=ro", uri=True, timeout=60)) as db:
         return [text for (text,) in db.execute("select text from event order by seq")]
 
 
@@ -339,7 +339,7 @@ def test_ingest_watch_remembers_changes_until_ctrl_c(home: Path, tmp_path: Path)
             file.write(session_lines(2, 3))
         assert json.loads(process.stdout.readline())["stored"] == 1
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert in_the_journal(home) == [f"turn {n} of the workshop" for n in range(3)]
 

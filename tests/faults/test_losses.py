@@ -55,7 +55,7 @@ async def remember(gateway: Gateway, first: int, count: int) -> list[str]:
 
 def delete_rows(file: Path, table: str, count: int) -> None:
     """As another program does it that knows nothing of the gateway."""
-    with closing(sqlite3.connect(file, timeout=30)) as db, db:
+    with closing(sqlite3.connect(file, timeout=60)) as db, db:
         db.execute(f"delete from {table} where rowid in (select rowid from {table} limit {count})")
 
 

@@ -55,7 +55,7 @@ async def test_waiting_writers_share_a_commit_but_not_errors(database: Database)
 
     def hold(db: Connection) -> None:
         entered.set()
-        go_on.wait(30)
+        go_on.wait(60)
 
     first = asyncio.create_task(database.write(hold))
     await asyncio.to_thread(entered.wait, 30)
@@ -123,7 +123,7 @@ async def test_look_reads_in_the_callers_thread(database: Database) -> None:
 async def test_looks_run_concurrently(database: Database) -> None:
     """Two threads look at once: each goes on only when both have begun."""
     await database.write(add("one"))
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
 
     def together(db: Connection) -> list[str]:
         both.wait()

@@ -42,7 +42,7 @@ class CountingEncoder:
             raise RuntimeError("the model is broken")
         if self.held is not None and any(self.held in text for text in texts):
             self.holding.set()
-            assert self.release.wait(30)
+            assert self.release.wait(60)
         self.encoded.update(texts)
         return [self._one(text, name_tokens) for text in texts]
 

@@ -115,7 +115,7 @@ async def texts_of(backend: Markdown, audience: Literal["private", "group"] = "g
 
 async def until(true: Callable[[], bool]) -> None:
     """Lets the others work until something is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.005)
 

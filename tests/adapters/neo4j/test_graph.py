@@ -726,7 +726,7 @@ async def test_a_fault_has_its_name_and_its_fix(fault: str, opened: Opener) -> N
     async with Stub(otherwise=answer) as stub:
         backend = await opened(Neo4j, scripted(stub, {"entities": ["Person"]}))
         with pytest.raises(error) as caught:
-            await backend.search(make_query("Julien", deadline_s=5.0))
+            await backend.search(make_query("Julien"))
         described = await backend.describe()
     assert described.degraded
     assert fix in described.notes[0].partition(". Fix: ")[2]
@@ -989,7 +989,7 @@ async def test_fuse_includes_the_graph_and_reports_its_fault(
     async with Gateway.open(chosen) as fusion:
         await fusion.remember([NewMemory("The bug gateway was a timeout.")])
         await fusion.settle()
-        fused = await fusion.fuse("Who corrected bug gateway?", timeout_ms=10_000)
+        fused = await fusion.fuse("Who corrected bug gateway?", timeout_ms=60_000)
         status = await fusion.status()
     assert "bug gateway corrected by Julien" in fused.block
     assert "The bug gateway was a timeout." in fused.block

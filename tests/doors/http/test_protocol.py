@@ -71,7 +71,7 @@ async def send_until_refused(reader: asyncio.StreamReader, writer: asyncio.Strea
             writer.write(piece)
             sent += len(piece)
             await writer.drain()
-    reader._buffer[:0] = await asyncio.wait_for(reply, 10)  # type: ignore[attr-defined]
+    reader._buffer[:0] = await asyncio.wait_for(reply, 60)  # type: ignore[attr-defined]
     return sent
 
 
