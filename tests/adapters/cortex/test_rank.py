@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.cortex.options import Options
 from adapters.cortex.port import Lifetime, Link, Matches, Memory, State
 from adapters.cortex.rank import (
     Candidate,
@@ -28,9 +29,10 @@ from adapters.cortex.rank import (
     tag_affinity,
     type_boost,
 )
+from adapters.cortex.recall import Pool, ranked
 from fusion.contract import KINDS, Extraction, Kind, Scope
 from fusion.errors import SettingsError
-from tests.backend_contract import NOW, event_id, make_event
+from tests.backend_contract import NOW, event_id, make_event, make_query
 
 HOUR = timedelta(hours=1)
 
@@ -194,6 +196,22 @@ def test_graph_proximity(hops: int | None, expected: float) -> None:
 def test_similarity(cosine: float | None, by_words: float, expected: float) -> None:
     """With a BM25 of .8 of the best: the seed's cosine alone, or (.6 + .8)/2 = .7; below 0 is 0; no vector: words."""
     assert similarity(cosine, 0.8, 0.3, by_words) == pytest.approx(expected)
+
+
+@pytest.mark.feature("Cortex: words count for half of similarity by default; `by_words = 0` takes the cosine alone")
+def test_by_words_is_half_of_similarity_by_default() -> None:
+    """A cosine of .6 is (.6 + 1)/2 = .8 with the best BM25, (.6 + .5)/2 = .55 with half of it; the seed's is .6."""
+    one, two = (candidate(n).memory for n in (1, 2))
+    ids = (one.event.event_id, two.event.event_id)
+    found = Matches([(ids[0], 4.0), (ids[1], 2.0)], [(id_, 0.6) for id_ in ids])
+    pool = Pool(found, (), dict.fromkeys(ids, 1.0), dict.fromkeys(ids, 0.6), whole=True)
+
+    def similarities(options: Options) -> list[float]:
+        memories = ranked(pool, dict(zip(ids, (one, two), strict=True)), make_query("note"), options)
+        return [memory.factors.similarity for memory in memories]
+
+    assert similarities(Options()) == pytest.approx([0.8, 0.55])
+    assert similarities(Options(by_words=0.0)) == pytest.approx([0.6, 0.6])
 
 
 def test_what_only_the_graph_found_has_the_blended_score() -> None:
