@@ -35,7 +35,7 @@ SHOWN = re.compile(
 FILE = re.compile(r"^```python\n(?P<text># (?P<name>\w+\.py)\b.*?)^```$", re.MULTILINE | re.DOTALL)
 REST = "…"
 WRITTEN = "2026-11-22"
-"""the day that stands in the outputs of the pages"""
+"""the day in the outputs on the pages"""
 QUESTIONS = """\
 {"query": "why did we leave SQLite?", "expected": ["projects/database.md", "writers block each other"]}
 {"query": "what does Postgres cost us?", "expected": ["190 kr a month"]}

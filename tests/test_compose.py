@@ -83,7 +83,7 @@ class TestEach:
 
     @pytest.mark.feature("compose/: all ports are on loopback")
     def test_ports_are_on_loopback_only(self, file: Path) -> None:
-        """Docker publishes on every address unless it is told one, past most firewalls."""
+        """Docker publishes on every address unless one is given, past most firewalls."""
         ports = [str(port) for service in services(file).values() for port in service.get("ports", [])]
         assert ports
         assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in ports)

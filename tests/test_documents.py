@@ -143,7 +143,7 @@ async def test_documents_are_their_users_and_tenants(home: Path, notes: Path) ->
 
 
 async def test_two_users_documents_are_never_mixed(home: Path) -> None:
-    """Both have a session 1: whoever names nobody is asked whose it is."""
+    """Both have a session 1: a request without a user must say whose it is."""
     async with opened(home) as gateway:
         for user in ("ada", "berit"):
             await gateway.remember([NewMemory(f"{user}'s", scope=Scope(user_id=user), place=Place("session 1", 1, 1))])

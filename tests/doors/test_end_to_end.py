@@ -190,7 +190,7 @@ def test_client_finds_the_next_server(home: Path) -> None:
 
 
 def test_direct_locks_the_home(home: Path) -> None:
-    """`--direct` works without a server, and not beside one."""
+    """`--direct` works without a server, and is refused while one runs."""
     kept = fusion_json("remember", "a note about chains", "--home", home, "--direct")["memories"][0]
     assert kept["status"] == "stored"
     assert running_server(home) is None
@@ -263,7 +263,7 @@ def test_files_of_a_home_are_private(home: Path) -> None:
 
 
 def test_ingest_and_ask(home: Path, tmp_path: Path) -> None:
-    """Files in, a question out; a second run is a no-op, and people are told in one line."""
+    """Files are ingested and answer a question; a second run is a no-op, with one line of output."""
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "chains.md").write_text("# Chains\n\nChains come from Kedjan.\n\n# Locks\n\nLocks come from Hjulhuset.\n")

@@ -230,7 +230,7 @@ class TestFailOpen:
     async def test_hook_answers_garbage_in_documented_shape(
         self, memory: FakeFusion, home: Path, event: str, payload: bytes
     ) -> None:
-        """Whatever stands on stdin: exit 0, one object of the event's shape, at most one line on stderr."""
+        """For any stdin: exit 0, one object of the event's shape, at most one line on stderr."""
         memory.text = ""
         printed, notice = await asyncio.to_thread(hook, event, payload, "--home", home)
         printed.pop("systemMessage", None)
@@ -330,7 +330,7 @@ class TestFailOpen:
         "A096", "A104", "a hook whose server does not answer in time prints nothing, and the agent continues"
     )
     async def test_hook_gives_up_on_a_hanging_server(self, memory: FakeFusion, home: Path) -> None:
-        """The hook's own deadline cuts it: the agent goes on."""
+        """The hook's own deadline cuts it, and the agent continues."""
         memory.hold = asyncio.Event()
         printed, notice = await asyncio.to_thread(
             hook, "user-prompt-submit", {"prompt": "where do chains come from?"}, "--home", home
@@ -444,7 +444,7 @@ class TestCapture:
 
     @pytest.mark.feature("a hook and `fusion ingest` of one transcript store nothing twice")
     def test_capture_adds_the_next_turn(self, real: Path, talk: Talk) -> None:
-        """Each hook goes on where the last one stopped; what `fusion ingest` then reads is known already."""
+        """Each hook continues where the last one stopped; what `fusion ingest` then reads is known already."""
         talk.add("user", "where do our chains come from?")
         hook("stop", talk.payload(last_assistant_message=""), "--home", real)
         talk.add("assistant", "Chains come from Kedjan.")
@@ -508,7 +508,7 @@ class TestCapture:
 
     @pytest.mark.feature("the end of a session is answered at once and stored in the background")
     def test_session_end_hook_answers_at_once_and_keeps_in_background(self, real: Path, talk: Talk) -> None:
-        """Claude Code leaves after 1.5 s: the hook's caller sees its pipes closed, and a process of its own goes on."""
+        """Claude Code waits 1.5 s at most: the hook closes its pipes, and a child process finishes the work."""
         talk.add("user", "where do our chains come from?")
         assert hook("session-end", talk.payload(reason="other"), "--home", real) == ({}, "")
         ensure_server(real)
@@ -544,7 +544,7 @@ class TestCapture:
 class TestServer:
     @pytest.mark.feature("a prompt starts the server and continues without it if that takes too long")
     def test_prompt_hook_starts_the_server(self, real: Path) -> None:
-        """With no time to wait at all, this prompt goes on without; the server comes, and answers the next."""
+        """Without any time to wait, this prompt continues without memories; the started server answers the next."""
         (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 0\n")
         payload = {"prompt": "where do chains come from?"}
         printed, notice = hook("user-prompt-submit", payload, "--home", real)

@@ -167,7 +167,7 @@ async def test_kill_during_a_cortex_upkeep(tmp_path: Path, draw: random.Random) 
 
 
 async def seen(store: Graph) -> tuple[Mapping[int, State], set[str]]:
-    """How every memory of a store stands, and which of them are found by their words."""
+    """The state of every memory of a store, and which of them are found by their words."""
     found = await store.find("Marta tea office thing", None, look(), 100)
     return await states(store), {id_ for id_, _ in found.words}
 

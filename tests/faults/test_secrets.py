@@ -12,7 +12,7 @@ from tests.chaos import Chaos
 from tests.faults.home import door, logged, remote, settings_of
 
 CANARY = "sk-canary-4f1d9a7c2be84d5f93a1"
-"""a key of ours; it stands in the environment alone"""
+"""a key of the gateway, which is only in the environment"""
 PASTED = "AKIAQCANARY7EXAMPLE4"
 """a key that a user pasted into a memory"""
 

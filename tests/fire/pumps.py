@@ -187,7 +187,7 @@ def _hostile(pattern: re.Pattern[Any], most_atoms: int) -> Iterator[tuple[str, C
 
 
 def _collect(items: list[Any], head: str, heads: dict[tuple[str, str], None], atoms: dict[str, None]) -> str:
-    """Fills in each repetition of a pattern with what stands before it; returns a text that matches the pattern."""
+    """Fills each repetition of a pattern with its repeated part; returns a text that matches the pattern."""
     for op, arg in items:
         name = str(op)
         if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):

@@ -18,7 +18,7 @@ ORDINARY = secrets.ordinary()
 @pytest.mark.feature("secrets of 105 kinds are masked")
 @pytest.mark.parametrize("kind", secrets.KINDS)
 def test_a_secret_is_masked(kind: str) -> None:
-    """In three lines as they stand in transcripts, with three secrets each."""
+    """In three lines as in transcripts, with three secrets each."""
     for example in secrets.examples(seed=7, each=3):
         if example.kind == kind:
             redacted, found = redact(example.line)
@@ -35,7 +35,7 @@ def test_ordinary_lines_stay() -> None:
 
 
 def test_a_secret_in_the_middle_of_ordinary_text_is_masked() -> None:
-    """What stands before and behind it does not hide it, and stays itself."""
+    """The lines before and after a secret do not hide it, and are not changed."""
     for number, example in enumerate(secrets.examples(seed=3)):
         before, after = ORDINARY[number * 5], ORDINARY[number * 5 + 1]
         redacted = redact(f"{before}\n{example.line}\n{after}")[0]

@@ -293,7 +293,7 @@ SAID = st.lists(st.tuples(st.sampled_from("nadia omar".split()), st.lists(WORDS,
 @settings(max_examples=15, deadline=None)
 @given(said=SAID, asked=WORDS, others=st.booleans())
 def test_two_users_never_see_each_others_memories(said: list[tuple[str, list[str]]], asked: str, others: bool) -> None:
-    """Whoever said what, and whichever scope asks: only memories of that user come back, by `fuse` and by `search`."""
+    """For any memories and any asking scope, `fuse` and `search` return only memories of that user."""
 
     async def ask() -> list[Any]:
         with TemporaryDirectory() as folder:

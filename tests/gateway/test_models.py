@@ -65,7 +65,7 @@ class TestEmbeddingProvider:
                 assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
 
     async def test_unknown_provider_stops_the_start(self, home: Path) -> None:
-        """A079: no key, no server: the home does not open, and no other provider stands in."""
+        """A079: without a key or a server the home does not open, and no other provider is used."""
         chosen = load(home=home, embedder={"provider": "voyage"})
         with pytest.raises(SettingsError, match="there is no key in VOYAGE_API_KEY"):
             async with Gateway.open(chosen):

@@ -217,7 +217,7 @@ async def test_backend_of_one_tenant_is_opened_for_it_alone(home: Path) -> None:
 
 @dataclass
 class Parts:
-    """What stands for an open tenant."""
+    """A fake open tenant."""
 
     name: str
     log: list[str]

@@ -275,7 +275,7 @@ class Ailing(InMemory):
 )
 @pytest.mark.feature("a degraded answer says why, also if the cause is inside one backend")
 async def test_degraded_answer_has_the_reason(home: Path) -> None:
-    """What a backend says that fails stands beside the very first answer, and beside both answers of a comparison."""
+    """A failure that a backend describes is in the notes of the first answer, and of both answers of a comparison."""
     tables = {"attic": {"adapter": "tests.gateway.test_unavailable_backends:Ailing"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
     async with Gateway.open(settings) as gateway:
@@ -283,7 +283,7 @@ async def test_degraded_answer_has_the_reason(home: Path) -> None:
         assert (fused.degraded, fused.notes[-1]) == (True, "attic: its folder is away: mount it")
         compared = await gateway.compare(FuseRequest(ASKED), "all", "seed003")
         assert (compared.a.degraded, compared.notes) == (True, fused.notes)
-        assert fused.notes[-1] not in (await gateway.ready())["notes"]  # there it stands with the backend
+        assert fused.notes[-1] not in (await gateway.ready())["notes"]  # it is in the backend's row there
 
 
 class Slow(Ailing):

@@ -218,7 +218,7 @@ JSON = st.recursive(
     )
 )
 def test_parsing_an_answer_raises_only_invalid_answer(answer: str):
-    """Whatever stands where: memories within their bounds, or InvalidAnswer."""
+    """For any JSON: memories within their bounds, or InvalidAnswer."""
     try:
         found = read(answer, TURNS)
     except InvalidAnswer:

@@ -243,7 +243,7 @@ def test_facts_are_unique_and_at_most_eight():
     ],
 )
 def test_times_have_the_precision_of_the_text(text: str, expected: tuple[str, Precision]):
-    """Written dates stand for themselves; the others count from when the event was said."""
+    """Full dates are absolute; the others count from the event's date."""
     assert named_times(f"so, {text}, it was") == [expected]
 
 

@@ -50,7 +50,7 @@ def test_facts_of_events_are_in_the_past_tense(predicate: str):
     ],
 )
 def test_facts_are_found_in_many_phrasings(text: str, expected: tuple[str, str, str]):
-    """With a time before it, with "been", without "I", with what is beside the thing."""
+    """With a time before it, with "been", without "I", with more words after the object."""
     assert stated(text) == [expected]
 
 

@@ -26,7 +26,7 @@ KEY = "sk-ant-" + "api03-a1B2c3D4e5F6g7H8i9J0"
 
 
 class Home:
-    """A journal, one store, and what stands between."""
+    """A journal, one store, and the intake and deliverer between them."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -128,7 +128,7 @@ QUOTED = [
 @pytest.mark.feature("a text that quotes the gateway's fence is stored whole")
 @pytest.mark.parametrize("text", QUOTED)
 async def test_a_text_that_quotes_the_fence_is_kept_whole(home, text):
-    """Whoever writes about blocks loses no word of it."""
+    """A text about blocks is stored without loss."""
     (answer,) = await home.remember(text)
     assert (answer.status, answer.reason) == ("stored", "")
     assert (await home.journal.find(answer.ref, ME)).event.text == text

@@ -72,5 +72,5 @@ from fusion.store import private_files, sqlite, writable
     ],
 )
 def test_a_limit_has_its_value(name: str, found: object, expected: object) -> None:
-    """The reason for each stands next to its constant."""
+    """The reason for each limit is next to its constant."""
     assert found == expected, name

@@ -83,7 +83,7 @@ async def test_another_text_at_a_taken_place_supersedes(journal):
 
 @pytest.mark.feature("a text that returns to its place is current again")
 async def test_a_text_that_returns_to_its_place_is_current_again(journal):
-    """A, then B, then A once more: what was said last stands. A retry of all that was sent changes nothing of that."""
+    """A, then B, then A again: the last statement is current. A retry of everything sent changes nothing."""
     a, b = await append(journal, event("We use MySQL.", 3), event("We use Postgres.", 3))
     (again,) = await append(journal, event("We use MySQL.", 3))
     assert (again.state, again.event.supersedes) == ("superseded", b.event.event_id)

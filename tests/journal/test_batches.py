@@ -96,7 +96,7 @@ async def test_undo_keeps_newer_versions_of_a_memory(home: Home) -> None:
 
 
 async def test_undo_makes_replaced_memories_current_again(home: Home) -> None:
-    """A turn that a later transcript says otherwise: with that transcript gone, the first one stands."""
+    """A later transcript changes a turn: without that transcript, the first version is current again."""
     turn = NewMemory("We meet on Monday.", ANA, kind="turn", place=Place("chat", 1, 1))
     await home.intake.remember([turn])
     edited = NewMemory("We meet on Friday.", ANA, kind="turn", place=Place("chat", 1, 1), origin="import")

@@ -95,7 +95,7 @@ async def test_neighbours_leave_out_forgotten_and_superseded_events(journal):
 
 
 async def test_neighbours_without_a_document_are_those_of_the_session(journal):
-    """Turns that only name a session stand in the order in which they came; what has neither stands alone."""
+    """Turns that name only a session are in the order of arrival; a memory without session or document is alone."""
     scope = Scope(user_id="ana", session_id="s1")
     stored = await append(journal, *(event(text, scope=scope) for text in "abc"), event("alone"))
     assert await neighbour_texts(journal, stored[1], 3) == ["a", "c"]

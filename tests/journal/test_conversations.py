@@ -198,7 +198,7 @@ async def test_a_session_without_a_document_is_read_by_file(journal: Journal) ->
 
 @pytest.mark.feature("a file of JSONL replaces by a short ref only its own lines")
 async def test_a_file_replaces_by_a_short_ref_only_its_own_lines(journal: Journal) -> None:
-    """Anyone can count short refs; the id of an event is known only to whoever was given it."""
+    """Anyone can count short refs; only a caller that was given the id of an event knows it."""
     (told,) = await append(journal, event(OPENING))
     (planted,) = await append(journal, event(LIE, source="jsonl:x", file=OTHER, supersedes=told.ref))
     assert (planted.state, planted.event.source) == ("stored", f"claimed:jsonl:{OTHER}")

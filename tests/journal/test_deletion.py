@@ -31,7 +31,7 @@ async def test_forget_leaves_the_text_in_no_file(journal, tmp_path):
 
 
 async def test_forget_deletes_earlier_versions(journal):
-    """Whoever forgets the third version does not want the first two to be found by a question about last week."""
+    """Forgetting the third version also forgets the first two, which a question about last week would find."""
     stored = await append(journal, *(event(f"The budget is {n} kronor this year.", 1) for n in (10, 20, 30)))
     deletions = (await journal.forget([stored[2].ref], ME))[stored[2].ref]
     assert [b.record.ref for b in deletions] == [stored[2].ref, stored[1].ref, stored[0].ref]

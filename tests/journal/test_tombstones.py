@@ -41,7 +41,7 @@ def left_of(journal: Journal, hit: Hit) -> str:
 
 
 async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, tmp_path):
-    """By the words of its lines, wherever they stand by now, in that document of that tenant; and after a restart."""
+    """By the words of its lines, wherever they are now, in that document of that tenant; also after a restart."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
     await journal.forget([stored.ref], ME)
@@ -86,7 +86,7 @@ async def test_tombstones_of_one_user_do_not_hide_another_users_file(journal, tm
 
 
 async def test_a_new_statement_in_a_forgotten_part_of_a_file_is_stored(journal):
-    """The line that was forgotten stays away; what else stands in its piece by now is known, and says where."""
+    """The forgotten line is left out; other text that is now in its piece is stored, with its place."""
     place = Place("notes/a.md", 5, 6, "line")
     (stored,) = await append(journal, event("## Ledger\n- the heron ledger is under the oak", place=place))
     await journal.forget([stored.ref], ME)
@@ -166,7 +166,7 @@ async def test_short_lines_of_a_forgotten_part_of_a_file_are_hidden(journal):
 
 
 async def test_tombstones_of_an_earlier_version_still_hide(tmp_path):
-    """It knew lines of three words or more; a shorter one that stands by such a line goes with it."""
+    """It has lines of three words or more; a shorter line next to such a line is hidden with it."""
     file = tmp_path / "journal.sqlite"
     database = await Database.open(file, Journal.schema[: Journal.schema.index(PER_MEMORY)], fix="")
     hashed = content_hash("- the heron ledger is under the oak")

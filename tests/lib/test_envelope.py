@@ -55,7 +55,7 @@ def test_our_own_block_is_taken_out_wherever_it_was_cut_off(text: str, left: str
     ],
 )
 def test_what_a_harness_wraps_around_is_taken_out(text: str, left: str):
-    """Only where a wrapper begins a line: whoever writes about one is not cut."""
+    """Only if a wrapper begins a line: a text about wrappers is not cut."""
     assert without_wrappers(text) == left
 
 
@@ -101,7 +101,7 @@ def test_metadata_without_its_end_takes_nothing_for_said():
     ],
 )
 def test_what_no_person_asked_is_no_conversation(prompt: str):
-    """Heartbeats, scheduled runs and housekeeping are told apart, for their answers go with them."""
+    """Heartbeats, scheduled runs and housekeeping are distinguished, because their answers are left out with them."""
     assert said(prompt, "user") == Said("", UNATTENDED, unattended=True)
 
 
@@ -119,7 +119,7 @@ def test_what_no_person_asked_is_no_conversation(prompt: str):
     ],
 )
 def test_silence_is_told_by_its_tokens(text: str, silent: bool):
-    """NO_REPLY alone; HEARTBEAT_OK with at most 300 characters beside it."""
+    """NO_REPLY alone; HEARTBEAT_OK with at most 300 other characters."""
     assert is_silent(text) is silent
 
 

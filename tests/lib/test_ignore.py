@@ -14,7 +14,7 @@ from fusion.lib.ignore import ALWAYS, matcher
 
 
 def left_out(path: str, patterns: list[str]) -> bool:
-    """As whoever walks sees it: what lies in a folder that is left out is never met."""
+    """As in a walk: files in an ignored folder are never reached."""
     ignored = matcher(patterns)
     *folders, _ = path.split("/")
     way = ["/".join(folders[: n + 1]) for n in range(len(folders))]
@@ -55,7 +55,7 @@ def test_the_last_pattern_that_fits_decides() -> None:
 
 @pytest.mark.parametrize("path", [".obsidian/x.md", "a/.trash/x.md", ".git/x.md", "node_modules/a/README.md", ".x.md"])
 def test_what_holds_anyway(path: str) -> None:
-    """Obsidian's own folder, trash, hidden files and dependencies, beside patterns of one's own."""
+    """Obsidian's folder, trash, hidden files and dependencies, in addition to the user's patterns."""
     assert left_out(path, [*ALWAYS, "drafts/"])
 
 
@@ -87,7 +87,7 @@ def test_git_judges_alike(tmp_path_factory: pytest.TempPathFactory, patterns: li
 
 
 def _written(path: Path) -> bool:
-    """Not where a file stands in the way of a folder, or a folder in that of a file."""
+    """Not if a file has the name of a folder, or a folder that of a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

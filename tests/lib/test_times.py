@@ -135,7 +135,7 @@ def test_words_that_are_also_months_and_days(text: str):
     "… seasons with their own vagueness, and the week before last", of="a stated time has a window: days"
 )
 def test_a_season_is_vague():
-    """The seasons are the northern half's: a window is told, and no moment."""
+    """The seasons are those of the northern hemisphere; they yield a window and no moment."""
     (window,) = windows("We met in summer 2019.", WEDNESDAY)
     assert window.at is None
 

@@ -37,7 +37,7 @@ def test_decisions_of_weak_scores_and_of_room_are_disjoint() -> None:
 
 @pytest.mark.feature("a receipt names each decision by a constant value, and explains it in words")
 async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None:
-    """Two memories, room for one: packed and excerpts_full, as JSON has them; the words stand next to them."""
+    """Two memories, room for one: packed and excerpts_full, as JSON values, each with its words."""
     memory_journal, store = MemoryJournal(), await InMemory.open(Opening("one", tmp_path))
     for n, text in enumerate(("the pump is green", "the pump was sold")):
         said = Event(f"e{n}", text, NOW)

@@ -49,7 +49,7 @@ def test_dedup_merges_a_chunk_with_its_turn() -> None:
 
 
 def test_dedup_keeps_edited_lines_as_another_memory() -> None:
-    """An event of a file's old lines must not swallow what stands there now."""
+    """An event with a file's old lines must not absorb the current ones."""
     old = standalone(
         "1", "the ferry leaves at nine from the east quay", event_id="e", place=Place("a.md", 1, 1, "line")
     )
@@ -125,7 +125,7 @@ def test_dedup_guard_keeps_numbers_dates_and_negations_apart() -> None:
 
 
 def test_dedup_keeps_a_fact_and_its_event_apart() -> None:
-    """A derived fact supports its source; neither stands for the other, even in the same words."""
+    """A derived fact supports its source; neither replaces the other, even in the same words."""
     event = standalone("1", "Julien corrected the gateway", event_id="e")
     fact = standalone("2", "Julien corrected the gateway", derived_from=("e",))
     assert len(dedup({"a": admitted(event), "b": admitted(fact)}, GUARDED)) == 2

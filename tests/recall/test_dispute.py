@@ -34,7 +34,7 @@ def packed(order: list[Scored], **numbers: int) -> Block:
 
 @pytest.mark.feature("two texts that differ in a content word are two memories, and rivals")
 def test_rivals_differ_in_a_content_word() -> None:
-    """Jaccard takes them for one (6 of 8 words); recipe seed003 goes on doing so."""
+    """By Jaccard they are one (6 of 8 words); the recipe seed003 still merges them."""
     answers = {"a": admitted(standalone("1", TRUTH)), "b": admitted(standalone("2", LIE))}
     found = dedup(answers, DedupSettings())
     assert sorted(c.hit.text for c in found) == sorted([TRUTH, LIE])
@@ -147,7 +147,7 @@ def test_rivals_differ_in_a_currency_sign() -> None:
 
 
 def test_rivals_of_a_flood_are_few() -> None:
-    """Each memory is told apart from a bounded number of others."""
+    """Each memory is compared with a bounded number of others."""
     words = [f"{a}{b}" for a in "bcdfghjklm" for b in ("ag", "eg", "ig", "og")]
     flood = [standalone(str(n), f"the keeper of the grand old harbour light is {word}") for n, word in enumerate(words)]
     found = dedup({"a": admitted(*flood)}, DedupSettings())

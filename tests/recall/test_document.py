@@ -57,7 +57,7 @@ def test_page_after_the_end_is_empty() -> None:
 
 
 def test_turns_are_counted_as_they_are_numbered() -> None:
-    """Turns 3, 5 and 9: two from 4 on are 5 and 9, with nothing in between; blank lines stand between lines only."""
+    """Turns 3, 5 and 9: two from 4 on are 5 and 9, with nothing between them; blank lines are only between lines."""
     known = {3: "a", 5: "b\nc", 9: "d"}
     found = page("s", "turn", known, 4, 2)
     assert (found["text"], found["from"], found["lines"], found["next_from"]) == ("b\nc\nd", 5, 2, None)
@@ -66,13 +66,13 @@ def test_turns_are_counted_as_they_are_numbered() -> None:
 
 
 def test_a_far_line_costs_nothing() -> None:
-    """A memory may say that it stands at line 2^53: the page there has it, the page before it is not built."""
+    """A memory may have the line 2^53: the page there has it, and the lines before it are not built."""
     assert page("s", "line", {2**53: "far"}, 1, 10)["lines"] == 10
     assert page("s", "line", {2**53: "far"}, 2**53, 10)["text"] == "far"
 
 
 def test_of_a_document_only_what_was_forgotten_is_blank() -> None:
-    """Line 3 was forgotten; what stands beside it is shown, and all keep their numbers."""
+    """Line 3 was forgotten; the other lines are shown, and all keep their numbers."""
     text = "# Chains\n\nThe chains come from Kedjan.\n\nThey are dear.\n\n# Locks\n\nLocks come from Hjulhuset.\n"
     lines = lines_of_file(text, about_kedjan)
     assert [n for n, line in lines.items() if line] == [1, 5, 7, 9]

@@ -146,7 +146,7 @@ async def test_fuse_answers_from_two_stores_and_a_dead_one(gateway: FakeGateway)
 
 
 async def test_fuse_adds_neighbours_of_a_hit(gateway: FakeGateway) -> None:
-    """The answer shares no word with the question; it is in because it stands two turns behind it."""
+    """The answer shares no word with the question; it is packed because it is two turns after it."""
     block = (await fuse(FuseRequest("booking service use"), RECIPE, gateway.without_judge())).fused.block
     assert "[m2] Ada: The load tests say otherwise, so Postgres." in block
 
@@ -173,7 +173,7 @@ async def test_fuse_ranks_each_sub_question(gateway: FakeGateway) -> None:
 
 @pytest.mark.feature("… and the answer says how many there were", of="sub-questions are ranked separately")
 async def test_fuse_reports_the_number_of_sub_questions(gateway: FakeGateway) -> None:
-    """Beside what the judge did; one question needs no word."""
+    """Next to what the judge did; a single question needs no count."""
     recipe = replace(RECIPE, rerank=RerankSettings(signals={"bm25": 1}, judge="never", sub_questions=4))
     one = await fuse(ASK, recipe, gateway.live)
     two = await fuse(FuseRequest("Which database is it, and who wants pizza?"), recipe, gateway.live)
@@ -207,7 +207,7 @@ async def test_the_receipt_gives_every_candidate_a_reason_and_no_text(gateway: F
 
 
 async def test_fuse_lets_the_judge_reorder_the_head(gateway: FakeGateway) -> None:
-    """What the judge gives 10 comes before what it gives 3; its call and its numbers stand in the answer."""
+    """A judge's 10 comes before its 3; its call and its numbers are in the answer."""
     outcome = await fuse(ASK, RECIPE, gateway.live)
     assert [(row["ref"], row["judge"]) for row in outcome.receipt.body["candidates"]][-1] == ("m0", 3.0)
     assert {k: outcome.fused.rerank[k] for k in ("status", "shown", "scored")} == {
@@ -229,7 +229,7 @@ async def test_a_recording_replays_exactly(gateway: FakeGateway) -> None:
 
 @pytest.mark.row("A167", "a recording replays exactly, under any recipe and any subset of the backends")
 async def test_replay_of_any_recipe_and_subset_equals_a_live_run(gateway: FakeGateway) -> None:
-    """One recording stands for every arm: fewer backends, fewer neighbours, other weights."""
+    """One recording serves every arm: fewer backends, fewer neighbours, other weights."""
     recorder = Recorder.of(gateway.live)
     await fuse(ASK, RECIPE, recorder)
     arms = [

@@ -16,7 +16,7 @@ def ranked(ref: str, position: int, text: str) -> Ranked:
 
 @pytest.mark.feature("a hit's neighbours pass the same filter")
 def test_expand_puts_candidates_first_then_new_neighbours() -> None:
-    """A neighbour that two candidates share joins once, beside the better one; a candidate is nobody's neighbour."""
+    """A neighbour that two candidates share is added once, at the better one; a candidate is never a neighbour."""
     order = [ranked("e2", 2, "the second turn"), ranked("e4", 4, "the fourth turn of it")]
     third = turn(3, "what was said third", event_id="e3")
     neighbour_of = {

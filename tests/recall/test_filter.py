@@ -123,7 +123,7 @@ def test_a_long_event_is_shown_around_what_was_found() -> None:
 
 @pytest.mark.feature("an item that only a backend has cannot raise its trust, rate its own graph, or take a place")
 def test_an_external_item_is_its_backends_word_alone() -> None:
-    """It cannot raise its trust, rate its own graph, or stand in the place of a document that others state."""
+    """It cannot raise its trust, rate its own graph, or take a place of a document that others state."""
     item = standalone(
         "n", "x", trust="trusted", graph_score=1.0, place=Place("notes/a.md", 1, 1, "line"), speaker="Ada"
     )

@@ -31,7 +31,7 @@ QUERY = make_query("tea?")
 
 
 class Does:
-    """A backend whose ``search`` does what it is told."""
+    """A backend whose ``search`` is scripted."""
 
     def __init__(self, search: Callable[[Query], Awaitable[Any]] | None = None, features: Any = EVERYTHING) -> None:
         self.features = features
@@ -96,7 +96,7 @@ def one(backend: Any, within_s: float = 10.0, query: Query = QUERY, **source: An
 
 
 def test_answers_come_in_the_order_of_the_sources() -> None:
-    """Whoever is first to answer: the order is the caller's, and the time that of the slowest."""
+    """Whichever answers first: the order is the caller's, and the time that of the slowest."""
 
     async def work() -> None:
         began = asyncio.get_running_loop().time()
@@ -141,7 +141,7 @@ def test_a_slow_one_is_cut_at_its_own_deadline() -> None:
 
 
 def test_the_request_deadline_bounds_all() -> None:
-    """Whichever ends first: the request's 0.1 s cut a backend that has 5 s of its own; it is told so."""
+    """The earlier deadline applies: a request's 0.1 s cut a backend with 5 s, and the backend gets the shorter time."""
     backend = slow(1e6)
     answer = one(backend, 0.1, deadline_s=5.0)
     assert (answer.status, round(answer.took_ms)) == ("timeout", 100)

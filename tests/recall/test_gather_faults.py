@@ -284,7 +284,7 @@ async def test_ten_thousand_items(house: House) -> None:
 @pytest.mark.feature("scores that are not numbers are ignored")
 @pytest.mark.feature("scores that are NaN, infinite, texts, missing", part="faults/backends")
 async def test_scores_that_are_none(house: House) -> None:
-    """NaN, infinite, missing, textual and negative scores: the order is the backend's, and no NaN goes on."""
+    """NaN, infinite, missing, textual and negative scores: the order is the backend's, and no NaN is passed on."""
     scores = [float("nan"), float("inf"), float("-inf"), "0.9", None, -2.5]
     values = [{**GOOD, "native_id": str(n), "score": score} for n, score in enumerate(scores)]
     answer = await house.fault(chaos.items(*values, {"native_id": "6", "text": "no score at all"}))

@@ -54,7 +54,7 @@ def test_what_replaces_does_not_move_before_what_has_no_heading() -> None:
 
 @pytest.mark.feature("a backend that is the only source for a speaker is named once for each excerpt")
 def test_a_backend_that_alone_says_who_spoke_is_named_once() -> None:
-    """In the heading of a talk, and on the line of what stands alone."""
+    """In the heading of a conversation, and on the line of a single memory."""
     talk = [turn(n, f"Number {n}.", "Ada", stated_by="backend:mem0") for n in (1, 2)]
     alone = standalone("m3", "Apart.", speaker="Ada", stated_by="backend:mem0")
     order = [scored("m1", talk[0], 0.9), scored("m2", talk[1], 0.8), scored("m3", alone, 0.7)]
@@ -68,7 +68,7 @@ def test_a_backend_that_alone_says_who_spoke_is_named_once() -> None:
 
 @pytest.mark.row("A122", "the block is fenced, cited and in reading order")
 def test_a_block_is_fenced_cited_and_in_reading_order() -> None:
-    """The better turn is chosen first, and stands where it was said; the gap between is marked."""
+    """The better turn is chosen first, and shown in the order of the conversation; the gap is marked."""
     order = [
         scored("m3", turn(5, "Postgres it is.", "Ada", at=at("2026-02-03")), 0.9),
         scored("m1", turn(1, "Which database?", "Bo", at=at("2026-02-03")), 0.8),

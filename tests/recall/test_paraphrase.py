@@ -37,7 +37,7 @@ def test_difference_is_alike_for_copies(pair: Pair) -> None:
 
 
 def test_what_is_only_added_is_the_same_unless_it_is_a_name_or_turns_the_text_round() -> None:
-    """The fuller text stands for the shorter one; a name, a number or a negation more is another statement."""
+    """The fuller text replaces the shorter one; an additional name, number or negation is another statement."""
     text = "the spare key of the shed is under the pot"
     assert difference(text, f"{text} behind the door").kind is Kind.ALIKE
     assert difference(text, f"{text} of Mallory").kind is Kind.NAME

@@ -1,4 +1,4 @@
-"""Reading order: the current decision stands before the one that it replaced, whatever the ranking made of them."""
+"""Reading order: the current decision comes before the one that it replaced, whatever their ranks."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_bm25_of_a_longer_text_is_less() -> None:
     st.data(),
 )
 def test_bm25_of_many_texts_is_that_of_each(texts: list[dict[str, int]], data: st.DataObject) -> None:
-    """All at once, each read with those beside it, to the last digit: nothing else may depend on how it is reckoned."""
+    """All at once, each with its neighbours, to the last digit: the way of computing must not change a score."""
     counted = [Counted(sum(counts.values()), counts) for counts in texts]
     place = st.none() | st.integers(0, len(texts) - 1)
     before, after = (data.draw(st.lists(place, min_size=len(texts), max_size=len(texts))) for _ in range(2))
@@ -231,7 +231,7 @@ def test_graph_boost_raises_a_score_by_noisy_or() -> None:
 
 
 def test_graph_boost_ignores_turns_of_one_conversation() -> None:
-    """A memory that something stands beside is found by that: its names link it to all of its talk."""
+    """A memory with neighbours is found by them: its names link it to its whole conversation."""
     pool = [
         Pooled(Candidate(r, turn(n, "tea"), (SourceHit("a", r, r, 1, None, "", 0.9),)), 0.0, {})
         for n, r in enumerate("rs", start=1)

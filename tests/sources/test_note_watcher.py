@@ -27,7 +27,7 @@ ADA = Scope(user_id="ada", audience="private")
 
 
 class Keeping(Intake):
-    """A home's intake that counts what it is handed, and fails as it is told."""
+    """A home's intake that counts what it gets, with scripted failures."""
 
     def __init__(self, journal: Journal) -> None:
         super().__init__(journal, Deliverer(journal, {}))
@@ -176,7 +176,7 @@ async def test_note_watcher_checks_only_changed_paths(home, keeps, folder) -> No
     of="`[notes]`: every backend answers",
 )
 async def test_a_disk_that_is_away_retires_nothing(home, keeps, folder) -> None:
-    """Neither where the folder is missing nor where it is empty; it is told, and what was edited meanwhile is read."""
+    """Neither if the folder is missing nor if it is empty; it is reported, and edits made meanwhile are read."""
     follow = follower(home, keeps, folder)
     await follow.round()
     for empty in (False, True):
@@ -303,7 +303,7 @@ async def test_note_watcher_reads_the_rest_where_a_path_cannot_be_checked(home, 
     of="`[notes]`: every backend answers",
 )
 async def test_a_note_that_cannot_be_read_is_answered_as_it_was(home, keeps, folder) -> None:
-    """Not UTF-8 any more, say: nothing is retired, the fault is told until it is fixed, and the others are read."""
+    """For example no longer UTF-8: nothing is retired, the fault is reported until fixed, and the others are read."""
     follow = follower(home, keeps, folder)
     await follow.round()
     (folder / "bike.md").write_bytes(b"The bike is gr\xfcn.")
@@ -346,7 +346,7 @@ async def test_a_round_that_breaks_off_is_gone_on_with(home, keeps, tmp_path) ->
 
 @pytest.mark.parametrize("fault", [StoreFull("no space left"), ValueError("a slip of ours")])
 async def test_note_watcher_reports_a_failed_round_and_tries_again(home, keeps, folder, fault) -> None:
-    """Whatever failed; what was heard of by then is not lost."""
+    """Whatever failed; changes reported by then are not lost."""
     follow = follower(home, keeps, folder)
     assert await follow._attempt() == follow.every_s
     (folder / "bike.md").write_text("The bike is green.")
@@ -394,7 +394,7 @@ async def test_lock_of_a_missing_home_is_not_awaited(tmp_path) -> None:
     of="`[notes]`: every backend answers",
 )
 async def test_a_lock_that_is_a_link_is_not_followed(home, keeps, folder, tmp_path) -> None:
-    """Nothing is made where it leads; who reads is told to delete it."""
+    """Nothing is created at its target; the message says to delete it."""
     (home / "ingest.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(BadInput, match=r"ingest\.lock is a link, which is not followed: delete it"):
         await follower(home, keeps, folder).round()
@@ -508,7 +508,7 @@ def settings_of(home: Path, *folders: Path):
     "… a home's first answer includes edits made while it was closed", of="`[notes]`: every backend answers"
 )
 async def test_a_home_answers_with_edits_made_while_it_was_closed(home, folder) -> None:
-    """Its first answer does, and what is wrong stands in its status; without paths nothing is followed."""
+    """Its first answer does, and faults are in its status; without paths nothing is followed."""
     async with Gateway.open(settings_of(home, folder)):
         pass
     (folder / "bike.md").write_text("The bike is green.")

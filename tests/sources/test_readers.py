@@ -192,7 +192,7 @@ def test_a_named_file_that_is_missing_is_skipped(notes: Path):
 
 
 def test_a_link_that_is_named_is_followed(notes: Path, tmp_path: Path):
-    """Whoever names it means what it leads to, and that is what its memories are called."""
+    """A named link means its target, and the memories are named by the target."""
     (notes / "a.md").write_text("hello")
     (tmp_path / "link").symlink_to(notes)
     assert memories(tmp_path / "link") == memories(notes)

@@ -20,7 +20,7 @@ NOW = 2_000_000_000.0
 
 
 class FakeGateway:
-    """Takes turns, and refuses or fails as it is told."""
+    """An intake for turns with scripted refusals and failures."""
 
     def __init__(self) -> None:
         self.turns: list[NewMemory] = []
@@ -128,7 +128,7 @@ async def test_a_database_and_archives_are_followed_too(agents: Path, home: Path
 
 
 async def test_session_watcher_reads_only_sessions(agents: Path, home: Path) -> None:
-    """Notes and plain lines beside the transcripts are for `fusion ingest`."""
+    """Notes and plain lines in the folder of the transcripts are read only by `fusion ingest`."""
     gateway = FakeGateway()
     touch(put(agents / "plain.jsonl", [{"text": "a line"}]), rested_s=10**6)
     (agents / "note.md").write_text("a note")

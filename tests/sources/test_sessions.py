@@ -376,7 +376,7 @@ def freeze(
 
 @pytest.mark.row("A083", "… with packed events", of="OpenClaw's database yields the")
 def test_packed_events_are_the_same_memories(agent: Path, tmp_path: Path):
-    """Some rows packed, some not; one that is damaged is told and the others kept."""
+    """Some rows are packed, some not; a damaged one is reported and the others are stored."""
     live = memories(put(tmp_path / "agents" / "max" / "sessions" / f"{ID}.jsonl", TALK))
     db = newer(agent)
     for seq, row in enumerate(TALK):
@@ -456,7 +456,7 @@ def test_a_cold_archive_that_does_not_match_is_reported(agent: Path, tmp_path: P
     (reason,) = reasons(agent / "agent" / "openclaw-agent.sqlite")
     assert reason in ("gone before it could be read", UNKNOWN_COLD, "too many levels of symbolic links")
     read_all = {item.scope.session_id for item in memories(agent / "agent" / "openclaw-agent.sqlite")}
-    assert read_all == ({ID, OTHER} if fault == "cut short" else {OTHER})  # what it has is kept, and the lack is told
+    assert read_all == ({ID, OTHER} if fault == "cut short" else {OTHER})  # the readable part, and the rest is reported
 
 
 @pytest.mark.row(
@@ -498,7 +498,7 @@ def test_openclaws_database_has_the_same_memories_as_its_files(agent: Path, tmp_
 
 @pytest.mark.row("A083", "OpenClaw's database yields the same memories as its files, and is never written")
 def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
-    """Beside a writer in the middle of a transaction; and where nobody has it open, no file is put beside it."""
+    """During another writer's transaction; and if nobody has it open, no file is created next to it."""
     path = agent / "agent" / "openclaw-agent.sqlite"
     db = database(path, (ID, "agent:max:main", None, TALK))
     db.execute("begin immediate")
@@ -553,7 +553,7 @@ def test_another_database_is_skipped_with_its_reason(agent: Path, schema: str | 
 
 
 class Swap:
-    """Connects to a database while a link to another folder stands for its folder."""
+    """Connects to a database while its folder is replaced by a link to another folder."""
 
     def __init__(self, folder: Path, other: Path) -> None:
         self.folder, self.other = folder, other
@@ -696,7 +696,7 @@ def test_a_bookmark_is_believed_only_where_it_still_holds(home: Path, projects: 
 
 
 def test_plain_lines_are_read_again_as_soon_as_anybody_touched_them(home: Path, tmp_path: Path):
-    """They may be edited anywhere; untouched, the whole file is known. A senseless line is told of each time."""
+    """They may be edited anywhere; an unchanged file is known as a whole. An invalid line is reported each time."""
     file = put(tmp_path / "a.jsonl", [{"text": "one"}, {"text": "two"}])
     assert run(home, file) == (["one", "two"], 0)
     assert run(home, file) == ([], 2)

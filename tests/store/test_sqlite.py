@@ -121,7 +121,7 @@ async def test_look_reads_in_the_callers_thread(database: Database) -> None:
 
 @pytest.mark.feature("readers of a store do not wait for each other", part="faults/stores")
 async def test_looks_run_concurrently(database: Database) -> None:
-    """Two threads look at once: each goes on only when both have begun."""
+    """Two threads read at once: each continues only when both have begun."""
     await database.write(add("one"))
     both = threading.Barrier(2, timeout=60)
 
@@ -144,7 +144,7 @@ async def test_close_is_idempotent_and_refuses_later_calls(database: Database) -
 
 
 async def test_another_writer_raises_store_busy(tmp_path: Path) -> None:
-    """Another process holds the file: ``StoreBusy`` after the wait, while reading goes on; then it recovers."""
+    """Another process locks the file: ``StoreBusy`` after the wait, while reads continue; then it recovers."""
     database = await Database.open(tmp_path / "notes.sqlite", STEPS, busy_s=0.01)
     other = connect(database.path)
     try:
@@ -162,7 +162,7 @@ async def test_another_writer_raises_store_busy(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_raises_store_full(database: Database) -> None:
-    """A full disk: ``StoreFull``, nothing half written, reading goes on, and it recovers when there is space."""
+    """A full disk: ``StoreFull``, nothing partial, reads continue, and it recovers when there is space."""
     pages = await database.write(lambda db: int(db.execute("pragma page_count").fetchone()[0]))
     await database.write(lambda db: db.execute(f"pragma max_page_count = {pages}").fetchone())
     with pytest.raises(StoreFull, match="no space"):

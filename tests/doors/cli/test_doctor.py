@@ -159,7 +159,7 @@ async def test_a_damaged_store_is_moved_away(filled: Path) -> None:
 
 
 async def test_the_backlog_of_a_home_without_a_server(home: Path) -> None:
-    """What a backend refused when the server ran is told from the journal, with its reason."""
+    """What a backend refused while the server ran is reported from the journal, with its reason."""
     tables = {"picky": {"adapter": f"{Picky.__module__}:Picky"}}
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=tables)
     async with Gateway.open(settings) as fusion:

@@ -208,7 +208,7 @@ def test_what_is_typed_into_an_editor_is_found(home: Path, vault: Path) -> None:
             vim.type(f":e {vault}/Ideas.md{ENTER}iA periscope for the [[Orders]] team.{ESC}:w{ENTER}")
             told.append(f"new note: {found(client, 'periscope', 'periscope', time.monotonic()):.2f} s")
             assert vim.quit() == 0
-        assert not texts(client, "zeppelin")  # neither the trash nor what the editor keeps beside its files
+        assert not texts(client, "zeppelin")  # neither the trash nor the editor's temporary files
         assert all(".swp" not in hit["native_id"] for hit in client.search("vault", "kestrel")["hits"])
     with Client.of_home(home, start=False) as client:
         # Nobody searches, so what follows is the server's own look, after the debounce.

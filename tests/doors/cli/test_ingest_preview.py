@@ -211,7 +211,7 @@ def test_bytes_of_a_note_count_as_its_sections_are_handed_out(flood: Path) -> No
 
 
 class Stopping(FakeFusion):
-    """A gateway that stops whoever asks it for the second time, as Ctrl-C does."""
+    """A gateway that interrupts its second caller, as Ctrl-C does."""
 
     async def remember(self, items: Sequence[Any], **options: Any) -> Any:
         if self.kept:

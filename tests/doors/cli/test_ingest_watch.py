@@ -53,7 +53,7 @@ class Watching:
 async def watching(
     home: Path, *paths: Path, fusion: FakeFusion | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> AsyncIterator[Watching]:
-    """Follows paths in the background; the first round is told by the time that the block begins."""
+    """Follows paths in the background; the first round is reported before the block begins."""
     fusion = fusion or FakeFusion()
     running = Watching(fusion)
     gateway = AsyncClient.over(Checked(app_over(fusion, Settings(home=home))))

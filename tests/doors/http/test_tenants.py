@@ -52,7 +52,7 @@ class Tenant:
 
     @property
     def mark(self) -> str:
-        """What stands in every text and every name of this tenant's, and nowhere else."""
+        """A word that is in every text and name of this tenant, and nowhere else."""
         return f"{self.name}mark"
 
     async def get(self, path: str, **parameters: str) -> httpx.Response:

@@ -4,4 +4,4 @@ from adapters.inmemory import InMemory
 
 
 class Verbed(InMemory):
-    """Nothing of its own: what is exported stands beside it."""
+    """A backend without abilities; its package exports verbs and routes."""

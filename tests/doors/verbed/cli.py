@@ -74,7 +74,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Work on everything, whoever's it is."""
+    """Work on all memories of all owners."""
 
     operates: ClassVar[Literal[True]] = True
 

@@ -1,4 +1,4 @@
-"""Routes of a system that a `Verbed` stands in for."""
+"""Routes of a system that a `Verbed` replaces."""
 
 from __future__ import annotations
 
