@@ -13,6 +13,7 @@ optional capability that the backend lacks are skipped with that reason. Servers
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
@@ -609,7 +610,10 @@ class RemoteBackendContract(BackendContract):
         """HTML, a cut or empty body, JSON of another shape: ``InvalidAnswer``, never another error."""
 
         async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
+            # Closing with unread bytes would reset the connection before its reply is read.
+            asked = await reader.readuntil(b"\r\n\r\n")
+            if length := re.search(rb"(?i)content-length: *(\d+)", asked):
+                await reader.readexactly(int(length[1]))
             head = (
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
             )
