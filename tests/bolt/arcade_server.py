@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 # Small and quick to start; the JVM reads it once.
@@ -17,10 +19,12 @@ os.environ["ARCADEDB_JVM_ARGS"] = "-Xmx384m -Xms64m -XX:+UseSerialGC -XX:TieredS
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A free port below those that the system gives to connections, one of which might take it before the JVM does."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def main(folder: str, port: int) -> None:
