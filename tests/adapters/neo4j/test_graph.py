@@ -8,23 +8,18 @@ import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from adapters.bolt.dialects import MEMGRAPH, NEO4J, Dialect, Schema, TextIndex, VectorIndex
 from adapters.bolt.driver import Bolt
-from adapters.bolt.options import NAMES as SERVER_OPTIONS
 from adapters.bolt.options import Server
 from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
-from adapters.neo4j.entity_linking import linked, spellings
 from adapters.neo4j.graph import fused
-from adapters.neo4j.rows import Rows, time_of
 from adapters.options import build
 from fusion.contract import Backend, Captured, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
@@ -817,69 +812,6 @@ async def test_rows_that_make_no_sense_are_dropped(row: object, opened: Opener) 
             await backend.search(make_query("Julien"))
 
 
-# The configuration ---------------------------------------------------------------------------------------------------
-
-EVIL = ("Person`) DETACH DELETE n //", "Per son", "Person:Admin", "Pers\\u0060on", "", "1st", "x" * 65, "Ме́mory", "a|b")
-PLACES = ("entities", "passages", "names", "texts", "aliases", "relationships", "facts", "name_index", "text_index",
-          "vector_index", "vector_property", "id", "at", "valid_from", "valid_to", "scope")  # fmt: skip
-
-
-@pytest.mark.feature("neo4j: names that could inject Cypher", part="faults/adapters")
-@pytest.mark.feature(
-    "… labels, types, properties and indexes that could break out of a query are refused (CVE-2026-32247)",
-    of="neo4j: any graph in Neo4j or",
-)
-@pytest.mark.parametrize("key", PLACES)
-@pytest.mark.parametrize("evil", EVIL, ids=lambda evil: ascii(evil[:14]))
-def test_a_name_that_could_break_out_is_refused(key: str, evil: str) -> None:
-    """Every name that stands in a query is letters, digits and _: CVE-2026-32247 was a label that was not."""
-    default = getattr(Options(entities=("A",), passages=("B",)), key)
-    value: object = {"user_id": evil} if key == "scope" else [evil] if isinstance(default, tuple) else evil
-    if not evil and isinstance(default, str) and key != "vector_property":
-        return  # an empty text leaves it out
-    with pytest.raises(SettingsError, match=rf"^\[backends.x\] {key}"):
-        build(Options, {"entities": ["A"], "passages": ["B"], key: value}, "[backends.x]")
-
-
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [
-        ({}, "name the labels"),
-        ({"entities": ["A"], "labels": ["A"]}, "has no option 'labels', only: url"),
-        ({"entities": "A"}, "entities = 'A' must be a list of texts"),
-        ({"entities": ["A"], "hops": 3}, "hops = 3 must be a whole number from 1 to 2"),
-        ({"entities": ["A"], "hops": True}, "hops = True must be a whole number"),
-        ({"entities": ["A"], "degree": 0}, "degree = 0 must be a whole number from 1 to 1000"),
-        ({"entities": ["A"], "dialect": "kuzu"}, "must be one of"),
-        (
-            {"entities": ["A"], "scope": {"colour": "c"}},
-            "must be a table of texts, for some of tenant",
-        ),
-        ({"entities": ["A"], "scope": {"user_id": "u"}, "bound": {"user_id": "ada"}}, "bound gives texts"),
-        ({"entities": ["A"], "audience": "all"}, "audience = 'all' must be one of private, group"),
-        ({"entities": ["A"], "text_index": "t"}, "text_index finds passages"),
-        ({"passages": ["A"], "name_index": "t"}, "name_index finds entities"),
-        ({"entities": ["A"], "names": []}, "names: at least one"),
-        ({"entities": [f"L{n}" for n in range(33)]}, "entities: at most 32"),
-    ],
-)
-def test_a_wrong_option_is_named(table: Mapping[str, object], said: str) -> None:
-    """The error has the table, the key, and what may stand there."""
-    with pytest.raises(SettingsError, match=r"^\[backends.x\] ") as caught:
-        build(Options, table, "[backends.x]", SERVER_OPTIONS)
-    assert said in str(caught.value)
-
-
-def test_verified_without_a_server() -> None:
-    """`fusion doctor` reads the table where no server runs: it is told what is configured, or what is wrong."""
-    told = Neo4j.verify({"url": "bolt://127.0.0.1:7687", "entities": ["A"]})
-    assert told == "adapters.neo4j:Neo4j, neo4j at bolt://127.0.0.1:7687"
-    with pytest.raises(SettingsError, match="name the labels"):
-        Neo4j.verify({"url": "bolt://127.0.0.1:7687"})
-    with pytest.raises(SettingsError, match="url is missing"):
-        Neo4j.verify({"entities": ["A"]})
-
-
 async def test_bound_to_one_user(opened: Opener) -> None:
     """A graph that says of nothing whose it is belongs to whom it is bound to; others do not ask it."""
     async with Stub() as stub:
@@ -897,69 +829,6 @@ async def test_bound_to_one_user(opened: Opener) -> None:
         scope = Scope("blue", user_id="ada", audience="private")
         (hit,) = await backend.search(make_query("Julien", scope))
     assert hit.scope == scope
-
-
-# Linking, rows ----------------------------------------------------------------------------------------------------
-
-
-def node(name: str, *, labels: Sequence[str] = ("Person",)) -> Any:
-    row = [name, list(labels), name, None, None, None, None, None]
-    return Rows(Options(entities=("Person",)), Scope()).node(row)
-
-
-@pytest.mark.feature(
-    "… entities are found by aliases, by the longest name, and by names with some words missing",
-    of="neo4j: any graph in Neo4j or",
-)
-def test_the_longest_name_matches() -> None:
-    """ "New York Times" is not New York; half of a name's words are a guess, which comes after."""
-    times, york, ann = node("New York Times"), node("New York"), node("Ann Marie York")
-    candidates = [(one, [one.name]) for one in (york, ann, times)]
-    named = linked("Who reads the NEW-YORK times with Ann Marie?", candidates)
-    assert [(one.name, round(weight, 2)) for one, weight in named] == [("New York Times", 1.0), ("Ann Marie York", 0.5)]
-
-
-def test_spellings_of_a_name() -> None:
-    """As it stands, with capitals, and without the possessive; nothing that only stop words are."""
-    names = spellings("Where is O'Brien's café-bar, the big one?")
-    assert {"O'Brien", "café-bar", "cafe bar", "Cafe Bar", "Big", "BIG"} <= set(names)
-    assert not {"the", "is", "where", "Where"} & set(names)
-
-
-@given(st.text(max_size=200))
-def test_any_text_has_bounded_spellings(text: str) -> None:
-    """Whatever is asked: at most 2,000 names to look up, each a text that Bolt can carry."""
-    names = spellings(text)
-    assert len(names) <= 2000
-    assert all(name.encode() for name in names)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("2021-06-01", datetime(2021, 6, 1, tzinfo=UTC)),
-        ("2021-06-01T10:00:00+02:00", datetime(2021, 6, 1, 8, tzinfo=UTC)),
-        (date(2021, 6, 1), datetime(2021, 6, 1, tzinfo=UTC)),
-        (1_622_505_600, datetime(2021, 6, 1, tzinfo=UTC)),
-        (1_622_505_600_000, datetime(2021, 6, 1, tzinfo=UTC)),
-        (1_622_505_600_000_000, datetime(2021, 6, 1, tzinfo=UTC)),
-        ("soon", None),
-        (True, None),
-        (float("nan"), None),
-        (10**30, None),
-        ([1], None),
-    ],
-)
-def test_times_of_any_kind(value: object, expected: datetime | None) -> None:
-    """ISO 8601, the databases' own, and numbers since 1970; what is none of these is no time."""
-    assert time_of(value) == expected
-
-
-def test_times_of_the_driver() -> None:
-    """The driver's own class for a time, zone and all."""
-    from neo4j.time import DateTime
-
-    assert time_of(DateTime(2021, 6, 1, 8, 0, 0)) == datetime(2021, 6, 1, 8, tzinfo=UTC)
 
 
 # Through the gateway ------------------------------------------------------------------------------------------------
