@@ -20,10 +20,11 @@ from adapters.cortex.key_phrases import PHRASE, concepts
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns
+from adapters.cortex.visibility import conditions
 from adapters.graph.names import key
 from adapters.graph.store import is_edge, mentioned
 from fusion.contract import DIMENSIONS, Embedder, Entity, Scope
-from fusion.store.rows import EVENT_NAMES, event_row, microseconds, storable
+from fusion.store.rows import EVENT_NAMES, event_row, storable
 
 WORDS = TextIndex("memory_words", "Memory", "words")
 
@@ -114,29 +115,14 @@ SUPERSEDES = "s.supersedes_key = m.version_key"
 def visible(view: View, *carried: str) -> tuple[str, dict[str, object]]:
     """The clauses after a MATCH or WITH of ``m`` that keep the memories that ``view`` sees and the variables
     ``carried``. Uses an OPTIONAL MATCH that must find nothing, as EXISTS differs between databases."""
-    condition, values = admitted(view.scope)
-    terms = [condition, "m.trust <> 'quarantined'", "m.merged_into IS NULL"]
-    newer = [
-        SUPERSEDES,
-        "s.merged_into IS NULL",
-        "NOT (s.conflict_status IS NOT NULL AND coalesce(s.conflict_group, '') = coalesce(m.conflict_group, '-'))",
-    ]
-    values["moment"] = microseconds(view.as_of or view.now)
-    if view.as_of is None:
-        terms.append("coalesce(m.conflict_status, '') <> 'resolved'")
-    else:
-        terms.append("coalesce(m.valid_from, m.at, m.recorded_at) <= $moment")
-        newer.append("coalesce(s.valid_from, s.at, s.recorded_at) <= $moment")
-    if view.known_at is not None:
-        values["known_at"] = microseconds(view.known_at)
-        terms.append("m.recorded_at <= $known_at")
-        newer.append("s.recorded_at <= $known_at")
+    admits, owner_values = admitted(view.scope)
+    terms, newer, values = conditions(view, "$")
+    seen, values = " AND ".join((admits, *terms)), owner_values | values
     kept = ", ".join(("m", *carried))
     if view.history:
-        return f"WHERE {' AND '.join(terms)} WITH {kept} ", values
-    terms.append("(m.valid_to IS NULL OR m.valid_to > $moment) AND (m.ended_at IS NULL OR m.ended_at > $moment)")
+        return f"WHERE {seen} WITH {kept} ", values
     return (
-        f"WHERE {' AND '.join(terms)} OPTIONAL MATCH (s:Memory) WHERE {' AND '.join(newer)} "
+        f"WHERE {seen} OPTIONAL MATCH (s:Memory) WHERE {' AND '.join((SUPERSEDES, *newer))} "
         f"WITH {kept}, count(s) AS newer WHERE newer = 0 WITH {kept} "
     ), values
 

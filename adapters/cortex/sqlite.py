@@ -19,6 +19,7 @@ from adapters.cortex.conflict import restored
 from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.rows import FIELDS, REINFORCEMENT, columns, memory_in, state_of
+from adapters.cortex.visibility import conditions
 from adapters.graph.options import WalkOptions
 from adapters.graph.store import OVERFETCH, SCHEMA, GraphStore, neighbours
 from adapters.graph.traversal import Condition, by_strength, mention_pairs, paths, query_entities, ranks, shares, walk
@@ -317,26 +318,12 @@ def _keep_concepts(db: Connection) -> int:
 
 def visible(view: View) -> Condition:
     """The condition on a row ``m`` of ``memory`` under which ``view`` sees it, and its parameters."""
-    condition, values = _of(view.scope)
-    terms = [condition, "m.trust <> 'quarantined'", "m.merged_into is null"]
-    newer = [
-        "s.supersedes = m.event_id and s.tenant = m.tenant and s.user_id is m.user_id and s.merged_into is null",
-        "not (s.conflict_status is not null and m.conflict_group is not null and s.conflict_group = m.conflict_group)",
-    ]
-    values["moment"] = microseconds(view.as_of or view.now)
-    if view.as_of is None:
-        terms.append("m.conflict_status is not 'resolved'")
-    else:
-        terms.append("coalesce(m.valid_from, m.at, m.recorded_at) <= :moment")
-        newer.append("coalesce(s.valid_from, s.at, s.recorded_at) <= :moment")
-    if view.known_at is not None:
-        values["known_at"] = microseconds(view.known_at)
-        terms.append("m.recorded_at <= :known_at")
-        newer.append("s.recorded_at <= :known_at")
+    admits, owner_values = _of(view.scope)
+    terms, newer, values = conditions(view, ":")
     if not view.history:
-        terms.append("(m.valid_to is null or m.valid_to > :moment) and (m.ended_at is null or m.ended_at > :moment)")
-        terms.append(f"not exists (select 1 from memory s where {' and '.join(newer)})")
-    return " and ".join(terms), values
+        supersedes = "s.supersedes = m.event_id and s.tenant = m.tenant and s.user_id is m.user_id"
+        terms.append(f"not exists (select 1 from memory s where {' and '.join((supersedes, *newer))})")
+    return " and ".join((admits, *terms)), owner_values | values
 
 
 def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
