@@ -54,7 +54,7 @@ class TestBothClients:
             assert (await client.forget("m1z"))["ref"] == "m1z"
             assert (await client.backends())["backends"][0]["name"] == "markdown"
             assert (await client.receipt("r1"))["receipt_id"] == "r1"
-            assert (await client.settle(1))["settled"] is True
+            assert (await client.settle(60))["settled"] is True
             assert (await client.ready())["ready"] is True
             assert (await client.health())["pid"] == os.getpid()
         assert fusion.requests[0].scope.user_id == "u"

@@ -122,7 +122,7 @@ def test_remember_ask_read_forget(home: Path) -> None:
     kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
     assert kept["status"] == "stored"
     with Client.of_home(home, start=False) as client:
-        assert client.settle(30)["settled"]
+        assert client.settle(60)["settled"]
     fused = fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")
     assert [m["ref"] for m in fused["memories"]] == [kept["ref"]]
     assert fusion_json("receipt", fused["receipt_id"], "--home", home)["receipt_id"] == fused["receipt_id"]
@@ -144,7 +144,7 @@ def test_fuse_and_receipt_for_people(home: Path) -> None:
     """The block as it is, then who answered and why each memory is in."""
     fusion("remember", "The bookings move to [bold]Postgres[/bold]", "--home", home)
     with Client.of_home(home, start=False) as client:
-        client.settle(30)
+        client.settle(60)
     out = fusion("fuse", "where do bookings live?", "--home", home, "-v")
     assert "The bookings move to [bold]Postgres[/bold]" in out
     assert "memory" in out

@@ -414,7 +414,7 @@ def talk(tmp_path: Path) -> Talk:
 def kept(home: Path) -> list[tuple[str, str]]:
     """Speaker and text of what a home keeps, in the order it was kept."""
     with Client.of_home(home, start=False) as client:
-        assert client.settle(30)["settled"]
+        assert client.settle(60)["settled"]
         hits = client.search("memory", "chains chain Kedjan price remember answer", limit=100)["hits"]
     return [(hit["speaker"] or "", hit["text"]) for hit in sorted(hits, key=lambda hit: hit["event_id"] or "")]
 
@@ -503,7 +503,7 @@ class TestCapture:
         for _ in range(2):
             assert hook("pre-compact", talk.payload(trigger="manual"), "--home", real) == ({}, "")
             with Client.of_home(real, start=False) as client:
-                assert client.settle(30)["settled"]
+                assert client.settle(60)["settled"]
                 assert client.backends()["backends"][0]["items"] == 250
 
     @pytest.mark.feature("the end of a session is answered at once and stored in the background")

@@ -600,7 +600,7 @@ class TestStdio:
         async with piped(home, mode=mode) as client:
             kept = done(await client.call_tool("memory_store", {"text": "The bookings move to Postgres"}))
             with clients.Client.of_home(home, start=False) as other:
-                assert other.settle(30)["settled"]
+                assert other.settle(60)["settled"]
             fused = await client.call_tool("memory_fuse", ASKED)
             assert "The bookings move to Postgres" in said(fused)
             assert done(await client.call_tool("memory_get", {"ref": kept["ref"]}))["trust"] == "unknown"
@@ -615,7 +615,7 @@ class TestStdio:
             refused(await client.call_tool("memory_get", {"ref": kept["ref"]}))
             again = done(await client.call_tool("memory_store", {"text": "The bookings move to Postgres"}))
             with clients.Client.of_home(home, start=False) as other:
-                assert other.settle(30)["settled"]
+                assert other.settle(60)["settled"]
             meant = {"query": "bookings that move to Postgres"}
             shown = done(await client.call_tool("memory_forget", meant))
             assert (shown["dry_run"], [one["ref"] for one in shown["memories"]]) == (True, [again["ref"]])
@@ -632,7 +632,7 @@ class TestStdio:
             kept = done(await ada.call_tool("memory_store", {"text": "Ada keeps the spare key"}))
             for client, sees in ((ada, True), (berit, False)):
                 with clients.Client.of_home(home, start=False) as other:
-                    other.settle(30)
+                    other.settle(60)
                 fused = await client.call_tool("memory_fuse", {"query": "who keeps the spare key?"})
                 assert ("Ada keeps" in said(fused)) is sees
                 assert (await client.call_tool("memory_get", {"ref": kept["ref"]})).is_error is not sees

@@ -121,7 +121,7 @@ def test_disk_full(tmp_path: Path) -> None:
         again = remember(n)
         assert again.status_code == 201, again.text
         kept.append(again.json()["memories"][0]["ref"])
-        assert client.post("/v1/settle", json={"timeout_s": 30}, timeout=60).json()["settled"]
+        assert client.post("/v1/settle", json={"timeout_s": 60}, timeout=60).json()["settled"]
         fused = client.post("/fuse", json=QUESTION, timeout=60).json()
         assert fused["backends"][0]["status"] == "ok"
         assert all(client.get(f"/v1/memories/{r}", params={"user_id": "nadia"}).status_code == 200 for r in kept)
@@ -407,7 +407,7 @@ async def test_damaged_journal_starts_read_only(home: Path, part: str) -> None:
         forgotten = await client.delete(f"/v1/memories/{kept[1].ref}", params={"user_id": "nadia"})
         states = await client.get("/v1/backends")
         status = await client.get("/v1/status")
-        assert (await client.post("/v1/settle", json={"timeout_s": 5})).json()["settled"]
+        assert (await client.post("/v1/settle", json={"timeout_s": 60})).json()["settled"]
         assert set(await gateway.check()) == {"journal"}
     assert fused["degraded"]
     assert fused["backends"][0]["status"] == "ok"

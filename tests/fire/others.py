@@ -102,7 +102,7 @@ def served(*arguments: str) -> Iterator[Served]:
                 url = json.loads(process.stdout.readline())["url"]
                 with Client(url, api_key=home_token(home)) as client:
                     client.remember([{"text": f"The {SECRET} is in the cellar."}])
-                    client.settle(30)
+                    client.settle(60)
                 yield Served(home, (int(url.rpartition(":")[2]), port))
             finally:
                 process.terminate()

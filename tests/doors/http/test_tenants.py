@@ -278,7 +278,7 @@ async def plans_a_flush(me: Tenant, other: Tenant, word: str) -> Replies:
 
 @case(("POST", "/v1/settle"))
 async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
-    yield await me.post("/v1/settle", {"timeout_s": 30})
+    yield await me.post("/v1/settle", {"timeout_s": 60})
 
 
 LOOKS = ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs")
