@@ -1,4 +1,4 @@
-"""Measures how long it takes to remove everything of one source from all embedded backends."""
+"""Measures how long it takes to forget everything of one source in all embedded backends, as a user does it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from fusion.contract import Scope
 from fusion.gateway.gateway import Gateway
+from fusion.ingest.forget import ForgetReceipt, ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.journal import listing
 from fusion.journal.listing import Criteria
@@ -47,11 +48,12 @@ async def _measure(count: int) -> dict[str, Any]:
                 await fusion.remember(items[first : first + 100])
             await fusion.settle()
             started, worked = time.perf_counter(), time.process_time()
-            receipts = [
-                receipt
-                async for some in fusion.forgetter.forget_matching(WHOSE, Criteria(source=SOURCE))
-                for receipt in some
-            ]
+            receipts: list[ForgetReceipt] = []
+            more = True
+            while more:
+                reply = await fusion.forget_many(ForgetRequest(WHOSE, criteria=Criteria(source=SOURCE)))
+                receipts += reply.receipts
+                more = reply.more
             await fusion.settle()
             took_s, worked_s = time.perf_counter() - started, time.process_time() - worked
             left = await fusion.journal.read(listing.matching, WHOSE, Criteria(source=SOURCE), 1)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FORGET_S = 120.0
-"""timeout for a hundred memories that are deleted in every backend and verified"""
+FORGET_S = 300.0
+"""timeout for 500 memories that are deleted in every backend and verified"""
 VERB_S = 3600.0
 """timeout for a verb, which may go through a whole store"""
 SETTLE_EXTRA_S = 30.0

@@ -361,7 +361,7 @@ class ForgetBody(Scoped):
         default=None,
         ge=1,
         le=MAX_BATCH,
-        description="20 where a query finds them, else 100; send the same again to go on",
+        description="20 where a query finds them, else 500; send the same again to go on",
     )
     cursor: Cursor | None = Field(default=None, description="next_cursor of the reply before, with the same criteria")
     dry_run: bool = Field(default=False, description="only show what would be forgotten")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -39,10 +39,8 @@ PREVIEW_CHARS = 160
 """maximum of a text in a preview"""
 UNDO_PREVIEWS = 20
 """maximum of memories in the preview of an undo"""
-MAX_FORGET = 100
-"""maximum of memories that one request forgets or previews"""
-BATCH_MEMORIES = 500
-"""memories of one transaction in `Forgetter.forget_matching`"""
+MAX_FORGET = 500
+"""maximum of memories that one request by criteria forgets or previews"""
 DEFAULT_QUERY_LIMIT = 20
 """default limit of a forget by query: less relevant memories are about something else"""
 
@@ -230,18 +228,6 @@ class Forgetter:
         if not receipts:
             raise NotFound(f"there is no memory {ref!r} here")
         return receipts[0]
-
-    async def forget_matching(self, scope: Scope, criteria: Criteria) -> AsyncIterator[list[ForgetReceipt]]:
-        """Forget everything in a scope that meets all criteria; yields the receipts of each batch.
-
-        Raises BadInput without criteria, which would match everything.
-        """
-        names = ForgetRequest(scope, criteria=criteria).names()
-        while records := await self._journal.read(listing.matching, scope, criteria, BATCH_MEMORIES):
-            receipts = await self.forget_all([record.ref for record in records], scope, "+".join(names))
-            if not receipts:  # another request forgot them all meanwhile
-                return
-            yield receipts
 
     async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
         """Forget memories by ref; no receipt for a ref that names none, or one that went with an earlier ref."""

@@ -66,11 +66,11 @@ async def test_a_forget_preview_is_one_short_line_without_secrets(journal):
     assert (one.backends, one.source, one.at) == (("store",), "mail", START)
 
 
-@pytest.mark.feature("… a hundred at a time; the same request continues", of="forgetting by a question skips")
-async def test_forget_takes_a_hundred_per_request_and_continues(journal):
+@pytest.mark.feature("… 500 at a time; the same request continues", of="forgetting by a question skips")
+async def test_forget_takes_500_per_request_and_continues(journal):
     """``more`` says so; a preview is paged by its cursor, for nothing goes away under it."""
     store = FakeStore()
-    await journal.append([event(f"turn {n}", n, source="mail") for n in range(250)])
+    await journal.append([event(f"turn {n}", n, source="mail") for n in range(1250)])
     async with forgetting(journal, store=store) as (forgetter, _):
         pages, cursor = [], None
         while True:
@@ -79,22 +79,22 @@ async def test_forget_takes_a_hundred_per_request_and_continues(journal):
             cursor = page.next_cursor
             if cursor is None:
                 break
-        assert [len(page) for page in pages] == [100, 100, 50]
-        assert [text for page in pages for text in page] == [f"turn {n}" for n in range(250)]
+        assert [len(page) for page in pages] == [500, 500, 250]
+        assert [text for page in pages for text in page] == [f"turn {n}" for n in range(1250)]
         replies = [await request(forgetter, source="mail") for _ in range(3)]
     assert [(len(r.receipts), r.more, r.done, r.pending) for r in replies] == [
-        (100, True, True, 0),
-        (100, True, True, 0),
-        (50, False, True, 0),
+        (500, True, True, 0),
+        (500, True, True, 0),
+        (250, False, True, 0),
     ]
-    assert [one.text for one in replies[0].found] == [""] * 100
+    assert [one.text for one in replies[0].found] == [""] * 500
     assert store.kept == {}
 
 
 @pytest.mark.feature(
     "everything from one source is forgotten in batches, each verified by its ids and a sample by a search"
 )
-async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
+async def test_forget_by_source_takes_a_whole_source_in_batches(journal):
     """A store that can is asked for a batch and once more to verify it, and searched for a sample of it; others are
     asked one by one. What came from elsewhere stays."""
     many, single = FakeBatchStore(), FakeStore()
@@ -102,7 +102,7 @@ async def test_forget_matching_forgets_a_whole_source_in_batches(journal):
     await journal.append([event("another turn", 1, source="chat")])
     async with forgetting(journal, many=many, single=single) as (forgetter, deliverer):
         many.asked.clear()
-        batches = [receipts async for receipts in forgetter.forget_matching(ME, Criteria(source="mail"))]
+        batches = [(await request(forgetter, source="mail")).receipts for _ in range(2)]
         assert await deliverer.backlog() == {}
     assert [len(receipts) for receipts in batches] == [500, 50]
     assert all(one.backends == {"many": "deleted", "single": "deleted"} for some in batches for one in some)
@@ -120,7 +120,7 @@ async def test_forget_detects_one_of_many_that_is_still_there(journal):
     liar = stored[7].event.event_id
     async with forgetting(journal, time, store=store) as (forgetter, deliverer):
         store.stays = {liar}
-        ((*receipts,),) = [some async for some in forgetter.forget_matching(ME, Criteria(source="mail"))]
+        receipts = (await request(forgetter, source="mail")).receipts
         outcomes = {receipt.event_id: receipt.backends["store"] for receipt in receipts}
         assert outcomes.pop(liar) == "still_there"
         assert set(outcomes.values()) == {"deleted"}
@@ -143,7 +143,7 @@ async def test_forget_verifies_a_busy_store_by_ids(journal):
     store = Busy()
     await journal.append([event(f"turn {n}", n, source="mail") for n in range(10)])
     async with forgetting(journal, store=store) as (forgetter, deliverer):
-        ((*receipts,),) = [some async for some in forgetter.forget_matching(ME, Criteria(source="mail"))]
+        receipts = (await request(forgetter, source="mail")).receipts
         assert all(receipt.backends == {"store": "deleted"} for receipt in receipts)
         assert await deliverer.backlog() == {}
     assert store.batches == [10, 10]
@@ -159,12 +159,6 @@ async def test_deletions_due_at_the_start_run_in_batches(journal):
         assert await deliverer.backlog() == {}
     assert store.kept == {}
     assert store.batches == [30, 30]
-
-
-async def test_forget_matching_refuses_no_criteria(journal):
-    async with forgetting(journal) as (forgetter, _):
-        with pytest.raises(BadInput, match="Say what to forget"):
-            await anext(forgetter.forget_matching(ME, Criteria()))
 
 
 async def test_forget_by_query_combines_query_and_criteria(journal):

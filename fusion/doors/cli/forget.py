@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fusion import wire
     from fusion.client import AsyncClient
 
-PAGE = 100
+PAGE = 500
 """most refs in one request; between two requests the bar moves"""
 MAX_SHOWN = 20
 """most memories in a preview on the screen"""
