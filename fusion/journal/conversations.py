@@ -3,8 +3,8 @@
 Turns that callers write: if the first two turns come from one source, only that source may add turns. If each turn has
 its own source (message ids), any source of that kind may, but not at a taken place.
 
-Lines of JSONL: a file may add to a conversation that is empty or that it began, or whose first turn it has word for
-word, as a file that was moved or exported again has. No file takes a natural key under which another file, or a caller,
+Lines of JSONL: a file may add to a conversation that is empty or that it began, or whose first long turn it has word
+for word, as a file that was moved or exported again has. No file takes a natural key under which another file, or a caller,
 said something else; and by a short ref it replaces only its own lines.
 
 Any other event is stored as a claim (`fusion.contract.CLAIMED_PREFIX`), which is part of no conversation but that of
@@ -72,10 +72,16 @@ def _line_is_invited(db: Connection, event: Event, known: Row | None, natural: s
         return True  # it is not stored at all
     member = event.place is None or _file_is_invited(db, event)
     if known is not None and _is_current(known) and _says(known, event):  # a duplicate, which changes nothing
-        if member and known["file"] is None:
-            db.execute("update event set file = ? where seq = ?", (event.file, known["seq"]))
+        if member and known["file"] is None and (event.place is not None or _is_of_readers(event)):
+            _set_file(db, known, event)
         return True
     return member and not _is_of_another_file(known, event) and _may_replace(db, event)
+
+
+def _is_of_readers(event: Event) -> bool:
+    """Whether an event has a source that only the gateway's readers may name."""
+    kind, colon, _ = (event.source or "").partition(":")
+    return bool(colon) and kind in READER_KINDS
 
 
 def _is_of_another_file(known: Row | None, event: Event) -> bool:
@@ -101,12 +107,15 @@ def _file_is_invited(db: Connection, event: Event) -> bool:
     began = _first_turns(db, event, 1)
     if not began or began[0]["file"] == event.file:
         return True
-    first = _first_turns(db, event, GREETINGS)
-    proof = next((turn for turn in first if len(turn["text"]) >= LONG_TURN_CHARS), first[0])
-    if not _says(proof, event):
+    proof = next((turn for turn in _first_turns(db, event, GREETINGS) if len(turn["text"]) >= LONG_TURN_CHARS), None)
+    if proof is None or not _says(proof, event):
         return False
-    db.execute("update event set file = ? where seq = ?", (event.file, first[0]["seq"]))
+    _set_file(db, began[0], event)
     return True
+
+
+def _set_file(db: Connection, row: Row, event: Event) -> None:
+    db.execute("update event set file = ? where seq = ?", (event.file, row["seq"]))
 
 
 def _first_turns(db: Connection, event: Event, limit: int) -> list[Row]:
@@ -141,7 +150,7 @@ def _caller_is_invited(db: Connection, event: Event) -> bool:
     """Whether an event that no file has may join the conversation at its place. Sources of readers always may."""
     source = event.source or ""
     kind, colon, _ = source.partition(":")
-    if event.place is None or (colon and kind in READER_KINDS):
+    if event.place is None or _is_of_readers(event):
         return True
     if source.startswith(CLAIMED_PREFIX):
         first = _first_turns(db, event, 1)

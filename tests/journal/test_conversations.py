@@ -235,6 +235,34 @@ async def test_a_file_that_has_the_first_turn_goes_on_with_the_conversation(
     assert again.event.source == "jsonl:chat"
 
 
+@pytest.mark.feature(
+    "… and a conversation without a long turn only by the same file",
+    of="a file of JSONL that was moved, copied or exported again goes on with its conversation",
+)
+async def test_a_conversation_of_short_turns_is_not_taken_over_by_its_greeting(journal: Journal) -> None:
+    """Anyone guesses "Hi". The file itself goes on."""
+    await append(journal, line("Hi", 0), line("Hello!", 1))
+    greeting, planted = await append(journal, line("Hi", 0, file=OTHER), line(LIE, 1, file=OTHER))
+    assert greeting.state == "duplicate"
+    assert planted.event.source == f"claimed:jsonl:{OTHER}"
+    (more,) = await append(journal, line(OPENING, 2))
+    assert more.event.source == "jsonl:chat"
+    assert await shown(journal) == ["Hi", "Hello!", OPENING]
+
+
+@pytest.mark.feature("a file of JSONL does not adopt a program's message by its words and key")
+async def test_a_file_does_not_adopt_a_message_of_a_program(journal: Journal) -> None:
+    """Else it could replace it by its short ref."""
+    (mail,) = await append(journal, event(OPENING, source="mail:7", revision="r1"))
+    same, planted = await append(
+        journal,
+        event(OPENING, source="mail:7", revision="r1", file=OTHER),
+        event(LIE, source="jsonl:x", file=OTHER, supersedes=mail.ref),
+    )
+    assert (same.ref, same.state) == (mail.ref, "duplicate")
+    assert (planted.state, planted.event.source) == ("stored", f"claimed:jsonl:{OTHER}")
+
+
 async def test_a_file_edits_and_adds_to_its_own_conversation(journal: Journal) -> None:
     """In any order of lines, and when its first turn was edited or forgotten."""
     await append(journal, *reversed(talk()))
