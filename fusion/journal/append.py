@@ -56,6 +56,8 @@ class AppendRules:
 
 def append_all(db: Connection, events: Sequence[Event], rules: AppendRules) -> list[Stored]:
     """Store events; the outcomes in their order."""
+    for event in events:
+        conversations.adopt(db, event)
     # Of several texts for one place only the last can be a return to an earlier version.
     last = {keys_of(event)[0]: event.event_id for event in events}
     return [_append(db, event, last[keys_of(event)[0]] == event.event_id, rules) for event in events]

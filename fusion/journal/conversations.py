@@ -4,8 +4,8 @@ Turns that callers write: if the first two turns come from one source, only that
 its own source (message ids), any source of that kind may, but not at a taken place.
 
 Lines of JSONL: a file may add to a conversation that is empty or that it began, or whose first long turn it has word
-for word, as a file that was moved or exported again has. No file takes a natural key under which another file, or a caller,
-said something else; and by a short ref it replaces only its own lines.
+for word, as a file that was moved or exported again has. No file takes a natural key under which another file, or a
+caller, said something else; and by a short ref it replaces only its own lines.
 
 Any other event is stored as a claim (`fusion.contract.CLAIMED_PREFIX`), which is part of no conversation but that of
 its own source.
@@ -116,6 +116,18 @@ def _file_is_invited(db: Connection, event: Event) -> bool:
 
 def _set_file(db: Connection, row: Row, event: Event) -> None:
     db.execute("update event set file = ? where seq = ?", (event.file, row["seq"]))
+
+
+def adopt(db: Connection, event: Event) -> None:
+    """Give a conversation of an earlier version, whose turns have no file, to the file that has a long turn of it.
+
+    Any of the first turns counts, because the very first may have been edited since.
+    """
+    if event.file is None or event.place is None or len(event.text) < LONG_TURN_CHARS or not _is_of_readers(event):
+        return
+    began = _first_turns(db, event, 1)
+    if began and began[0]["file"] is None and any(_says(turn, event) for turn in _first_turns(db, event, GREETINGS)):
+        _set_file(db, began[0], event)
 
 
 def _first_turns(db: Connection, event: Event, limit: int) -> list[Row]:

@@ -292,6 +292,22 @@ async def test_a_file_adopts_its_lines_of_an_earlier_version(journal: Journal) -
 
 
 @pytest.mark.feature(
+    "… also if its first turn was edited since",
+    of="lines of a home of an earlier version are adopted by the file that has them",
+)
+async def test_a_file_whose_first_turn_was_edited_adopts_its_lines_of_an_earlier_version(journal: Journal) -> None:
+    old = await append(journal, *talk(file=None))
+    (planted,) = await append(journal, line(LIE, 3, file=OTHER))
+    assert planted.event.source == f"claimed:jsonl:{OTHER}"
+    hi, first, *rest, more = await append(
+        journal, line("Hi", 0), line(f"{OPENING} Really.", 1), *talk()[2:], line("A turn more.", 6)
+    )
+    assert [one.state for one in (hi, *rest)] == ["duplicate"] * 3
+    assert (first.state, first.supersedes, first.event.source) == ("superseded", old[1].ref, "jsonl:chat")
+    assert more.event.source == "jsonl:chat"
+
+
+@pytest.mark.feature(
     "… and it is erased with the memory",
     of="lines of a home of an earlier version are adopted by the file that has them",
 )
