@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fusion.contract import Event
+from fusion.contract import CLAIMED_PREFIX, Event
 from fusion.errors import NotFound
 from fusion.journal import conversations, distil_queue, outbox, retire
 from fusion.journal.rows import RETIRED, WORDS, count, insert_event, keys_of, row_of
@@ -58,13 +58,16 @@ def append_all(db: Connection, events: Sequence[Event], rules: AppendRules) -> l
     """Store events; the outcomes in their order."""
     for event in events:
         conversations.adopt(db, event)
-    # Of several texts for one place only the last can be a return to an earlier version.
-    last = {keys_of(event)[0]: event.event_id for event in events}
-    return [_append(db, event, last[keys_of(event)[0]] == event.event_id, rules) for event in events]
+    finals: dict[str | None, dict[str | None, Event]] = {}
+    for event in events:
+        at_place = finals.setdefault(keys_of(event)[0], {})
+        at_place.pop(event.file, None)
+        at_place[event.file] = event
+    return [_append(db, event, finals[keys_of(event)[0]], rules) for event in events]
 
 
-def _append(db: Connection, event: Event, last: bool, rules: AppendRules) -> Stored:
-    """Store one event; ``last`` says that no later event of the call has its place.
+def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], rules: AppendRules) -> Stored:
+    """Store one event; ``finals`` are the last events of the call for its place, by file and in their order.
 
     Nothing is written for a duplicate, or for an event that a tombstone blocks.
     """
@@ -86,7 +89,11 @@ def _append(db: Connection, event: Event, last: bool, rules: AppendRules) -> Sto
                     return Stored(short_ref(row["seq"]), event_of(row), "stored")
             elif row["superseded_by"] is None and other and len(event.text) > len(row["text"]):
                 retire.retire(db, [row])
-            elif row["superseded_by"] is None or not last or _current(db, place_key, event) is None:
+            elif (
+                row["superseded_by"] is None
+                or not _is_last(db, event, finals)
+                or _current(db, place_key, event) is None
+            ):
                 return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
         marks = [natural, *([words] if words.startswith(WORDS) else ())]
         found = db.execute(
@@ -112,6 +119,20 @@ def _append(db: Connection, event: Event, last: bool, rules: AppendRules) -> Sto
         distil_queue.add(db, seq)
     replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
     return Stored(short_ref(seq), event, state, tuple(retired), withheld, supersedes=replaced)
+
+
+def _is_last(db: Connection, event: Event, finals: Mapping[str | None, Event]) -> bool:
+    """Whether no later event of the call takes the event's place: of several texts only the last can be a return.
+
+    A line of another file that may not join the conversation takes no place there, and none of a claim.
+    """
+    claimed = (event.source or "").startswith(CLAIMED_PREFIX)
+    for other in reversed(list(finals.values())):
+        if other.file == event.file:
+            return other.event_id == event.event_id
+        if not claimed and conversations.may_join(db, other):
+            return False
+    return True
 
 
 def _ref_of(db: Connection, event_id: str) -> str:

@@ -103,15 +103,25 @@ def _may_replace(db: Connection, event: Event) -> bool:
 
 
 def _file_is_invited(db: Connection, event: Event) -> bool:
-    """Whether a file may add an event to the conversation at its place."""
+    """As `may_join`; and a file that has the first long turn becomes the file of the conversation."""
+    if not may_join(db, event):
+        return False
+    began = _first_turns(db, event, 1)
+    if began and began[0]["file"] != event.file:
+        _set_file(db, began[0], event)
+    return True
+
+
+def may_join(db: Connection, event: Event) -> bool:
+    """Whether a line of a file would join the conversation at its place; true of an event that no file has."""
+    if event.file is None or event.place is None:
+        return True
     began = _first_turns(db, event, 1)
     if not began or began[0]["file"] == event.file:
         return True
-    proof = next((turn for turn in _first_turns(db, event, GREETINGS) if len(turn["text"]) >= LONG_TURN_CHARS), None)
-    if proof is None or not _says(proof, event):
-        return False
-    _set_file(db, began[0], event)
-    return True
+    long = (turn for turn in _first_turns(db, event, GREETINGS) if len(turn["text"]) >= LONG_TURN_CHARS)
+    proof = next(long, None)
+    return proof is not None and _says(proof, event)
 
 
 def _set_file(db: Connection, row: Row, event: Event) -> None:

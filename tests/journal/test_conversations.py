@@ -263,6 +263,31 @@ async def test_a_file_does_not_adopt_a_message_of_a_program(journal: Journal) ->
     assert (planted.state, planted.event.source) == ("stored", f"claimed:jsonl:{OTHER}")
 
 
+@pytest.mark.feature(
+    "… nor does its line in the same run keep a text of another file from coming back",
+    of="a file of JSONL adds nothing to a conversation of another file, and replaces nothing there",
+)
+@pytest.mark.parametrize("hostile_first", [False, True])
+async def test_a_text_comes_back_in_a_run_with_a_line_of_another_file(journal: Journal, hostile_first: bool) -> None:
+    """Of several texts at one place in a run only the last is a return; a line that is kept apart is at no place."""
+    await append(journal, *talk())
+    await append(journal, line("The staging host is gone.", 2))
+    run = [*talk(), line(LIE, 2, file=OTHER)]
+    if hostile_first:
+        run.reverse()
+    await append(journal, *run)
+    assert await shown(journal) == [one.text for one in talk()]
+    assert {one.state for one in await append(journal, *run)} == {"duplicate"}
+
+
+async def test_of_several_texts_of_one_file_for_a_place_only_the_last_comes_back(journal: Journal) -> None:
+    """So a file, or its copy, that has two texts at one place gives nothing new when it is read again."""
+    for file in (MINE, MOVED):
+        run = [*talk(), line("The staging host is gone.", 2, file=file), line("Bye", 6, file=file)]
+        await append(journal, *talk(file), *run)
+        assert {one.state for one in await append(journal, *run)} == {"duplicate"}
+
+
 async def test_a_file_edits_and_adds_to_its_own_conversation(journal: Journal) -> None:
     """In any order of lines, and when its first turn was edited or forgotten."""
     await append(journal, *reversed(talk()))
