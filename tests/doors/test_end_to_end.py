@@ -276,6 +276,29 @@ def test_ingest_and_ask(home: Path, tmp_path: Path) -> None:
     assert "Kedjan" in fused["block"]
 
 
+def test_the_first_command_of_all_can_be_an_ingest(tmp_path: Path) -> None:
+    """It makes the user's home, in which an edited note takes the place of its earlier text."""
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    note = tmp_path / "keys.md"
+
+    def run(*arguments: object) -> str:
+        command = [sys.executable, "-m", "fusion", *map(str, arguments)]
+        where: dict[str, Any] = {"env": environment, "cwd": tmp_path}
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, **where)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        for safe in ("blue", "blue", "red"):
+            note.write_text(f"# Keys\n\nThe key lives in the {safe} safe.\n")
+            assert "apart" not in run("ingest", note, "--no-wait")
+        kept = json.loads(run("memories", "--json"))["memories"]
+        assert [memory["source"] for memory in kept] == [f"file:{note}"]
+        assert "red" in kept[0]["text"]
+    finally:
+        run("stop")
+
+
 SESSION = "11111111-2222-4333-8444-555555555555"
 
 

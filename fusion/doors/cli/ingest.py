@@ -11,8 +11,8 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
 from fusion.sources.lock import lock_for_command
 from fusion.sources.offsets import ReadOffsets
 from fusion.sources.readers import read, size
+from fusion.trust import make_home
 from fusion.trust.token import reader_key
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ async def ingest(
     """
     if gateway is not None:
         # Before the server starts: it must not be the first to read what it follows.
-        async with lock_for_command(home) as done, gateway as client:
+        async with reading_into(home) as done, gateway as client:
             tally = Tally()
             try:
                 return await send(
@@ -235,7 +236,7 @@ async def send(
     tally = tally or Tally()
     settled: bool | None = None
     bookmarks = ReadOffsets(home, scope) if home is not None else None
-    reader = reader_key(home) if home is not None and home.is_dir() else None
+    reader = reader_key(home) if home is not None else None
     whole = WholeFiles()
     refused = False
     with bars(quiet) as shown:
@@ -260,6 +261,19 @@ async def send(
         if wait:
             settled = await _settle(client, shown, patience_s)
     return tally.summary(dry_run=False, settled=settled)
+
+
+@asynccontextmanager
+async def reading_into(home: Path | None) -> AsyncIterator[Callable[[], None]]:
+    """Makes a home that does not exist yet, and takes its lock (`lock_for_command`).
+
+    Otherwise the server would make it at the first request, which needs the key of the home's readers: without that
+    key all that is read would be stored as claims.
+    """
+    if home is not None and not home.is_dir():
+        make_home(home)
+    async with lock_for_command(home) as done:
+        yield done
 
 
 class Reading:

@@ -11,12 +11,11 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusion.doors.cli.ingest import Summary, send
+from fusion.doors.cli.ingest import Summary, reading_into, send
 from fusion.errors import FusionError
 from fusion.lib.watch import changes
 from fusion.lib.watch import watch as watch_path
 from fusion.sources.files import File, Limits, files, form_of, is_below, is_folder, is_there
-from fusion.sources.lock import lock_for_command
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
@@ -52,7 +51,7 @@ async def watch(
     changed = _Changes(paths, stop)
 
     async def one_round(only: set[Path] | None) -> Summary:
-        async with lock_for_command(home) as done:
+        async with reading_into(home) as done:
             return await send(
                 client, paths, scope, wait=wait, quiet=quiet, home=home, only=only, done=done, limits=limits
             )

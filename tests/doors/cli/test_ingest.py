@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
@@ -128,6 +129,16 @@ async def test_a_note_is_marked_when_what_it_has_no_more_is_retired(tmp_path: Pa
     await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path)
     assert marked()
     assert (await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path))["read"] == 1
+
+
+@pytest.mark.feature("the first `fusion ingest`, which makes the home, stores notes as read from their files")
+async def test_the_first_ingest_of_all_reads_with_the_key_of_a_home_that_it_makes(tmp_path: Path) -> None:
+    """The server makes a missing home only at the first request; the key and the lock are needed before."""
+    home, note, fusion = tmp_path / "home", tmp_path / "note.md", FakeFusion()
+    note.write_text("one")
+    await ingest([note], NOBODY, gateway(fusion, home), quiet=True, home=home)
+    assert [item.source for item, _, _ in fusion.kept] == [f"file:{note}"]
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
 async def test_a_server_that_follows_the_files_waits_until_all_is_acknowledged(tmp_path: Path) -> None:

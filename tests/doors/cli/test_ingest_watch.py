@@ -103,6 +103,15 @@ async def test_what_is_written_while_it_runs_is_remembered_once(home: Path, tmp_
         await running.until_kept("one", "two", "three", "four")
 
 
+async def test_a_home_that_the_watch_makes_has_notes_as_read_from_their_files(tmp_path: Path) -> None:
+    """The server makes a missing home only at the first request, which needs the key of the home's readers."""
+    note = tmp_path / "note.md"
+    note.write_text("one")
+    async with watching(tmp_path / "new", note) as running:
+        await running.until_kept("one")
+        assert [item.source for item, _, _ in running.fusion.kept] == [f"file:{note}"]
+
+
 async def test_a_file_that_is_replaced_is_still_followed(home: Path, tmp_path: Path) -> None:
     """As editors save: under another name, then renamed. Other files in the folder of a named file are not read."""
     note = tmp_path / "note.md"
