@@ -28,12 +28,20 @@ GREETINGS = 20
 
 _KIND = "coalesce(substr(source, 1, instr(source, ':')), '')"
 """SQL for the kind of a source with its colon; empty without one"""
+_PARTY = f"(case when {_KIND} = '{CLAIMED_PREFIX}' then source else {_KIND} end)"
+"""SQL for what the sources of one conversation have in common: their kind, or the whole of a claimed source"""
 _DOUBTFUL = "(trust = 'untrusted' or origin = 'tool')"
+SCHEMA = f"""
+create index event_turn on event(
+    tenant, user_id, document, place_unit, agent_id, run_id, {_PARTY}, {_DOUBTFUL}, place_start
+) where document is not null and forgotten = 0 and superseded_by is null;
+"""
+"""finds the first turns of a conversation without reading those of another party at the same places"""
 _PLACED = (
-    "from event indexed by event_document where tenant = ? and user_id is ? and document = ? and place_unit = ? "
+    "from event indexed by event_turn where tenant = ? and user_id is ? and document = ? and place_unit = ? "
     "and agent_id is ? and run_id is ? and forgotten = 0 and superseded_by is null"
 )
-_TURNS = f"select source {_PLACED} and not {_DOUBTFUL} and {_KIND} = ?"
+_TURNS = f"select source {_PLACED} and {_DOUBTFUL} = 0 and {_PARTY} = ?"
 
 
 def claim_if_uninvited(db: Connection, event: Event) -> Event:
@@ -143,13 +151,12 @@ def adopt(db: Connection, event: Event) -> None:
 def _first_turns(db: Connection, event: Event, limit: int) -> list[Row]:
     """The first current turns of the conversation that an event would join."""
     source = storable(event.source or "")
-    claimed = source.startswith(CLAIMED_PREFIX)
     kind, colon, _ = source.partition(":")
-    same, by = ("source = ?", source) if claimed else (f"{_KIND} = ?", kind + colon if colon else "")
+    party = source if source.startswith(CLAIMED_PREFIX) else kind + colon if colon else ""
     doubtful = event.trust == "untrusted" or event.origin == "tool"
     return db.execute(
-        f"select seq, text, file {_PLACED} and {same} and {_DOUBTFUL} = ? order by place_start, seq limit ?",
-        (*_place_values(event), by, doubtful, limit),
+        f"select seq, text, file {_PLACED} and {_PARTY} = ? and {_DOUBTFUL} = ? order by place_start, seq limit ?",
+        (*_place_values(event), party, doubtful, limit),
     ).fetchall()
 
 

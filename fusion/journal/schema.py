@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusion.journal import (
     audit,
     batches,
+    conversations,
     distil_queue,
     external_refs,
     feedback,
@@ -74,5 +75,6 @@ STEPS = (
     outbox.SENT,
     same_words.SAID_AT,
     _FILE,
+    conversations.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

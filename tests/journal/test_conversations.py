@@ -351,21 +351,36 @@ async def test_a_line_that_was_forgotten_does_not_come_back_as_a_claim(journal: 
     assert back.state == "blocked"
 
 
-async def test_a_line_is_compared_by_the_index_of_its_conversation(journal: Journal) -> None:
-    """Otherwise each line of a long file would read all lines before it."""
-    await append(journal, *talk())
+@pytest.mark.feature(
+    "… and comparing its line reads no turns of others, however many there are",
+    of="a file of JSONL adds nothing to a conversation of another file, and replaces nothing there",
+)
+@pytest.mark.parametrize("source", ["jsonl:chat", "web:12", "web", None])
+@pytest.mark.parametrize("file", [OTHER, None])
+async def test_a_line_is_compared_without_reading_the_turns_of_others(
+    journal: Journal, source: str | None, file: str | None
+) -> None:
+    """Steps of SQLite's virtual machine, which do not depend on speed: as many after 300 turns of others as after 30.
 
-    def plans(db: sqlite3.Connection) -> list[str]:
-        ran: list[str] = []
-        db.set_trace_callback(ran.append)
-        conversations.claim_if_uninvited(db, line(LIE, 3, file=OTHER))
-        db.set_trace_callback(None)
-        return [row["detail"] for sql in ran for row in db.execute(f"explain query plan {sql}")]
+    Otherwise each line of a long file would read all lines before it.
+    """
+    steps: list[int] = []
 
-    found = await journal.read(plans)
-    assert found
-    assert all("agent_id=? AND run_id=?" in one for one in found if "event_document" in one)
-    assert not any(one.startswith("SCAN") or "TEMP B-TREE" in one for one in found)
+    def count(db: sqlite3.Connection) -> None:
+        def step() -> int:
+            steps[-1] += 1
+            return 0
+
+        steps.append(0)
+        db.set_progress_handler(step, 1)
+        conversations.claim_if_uninvited(db, line(LIE, 9000, file=file, source=source))
+        db.set_progress_handler(None, 1)
+
+    for turns in (30, 300):
+        others = [{}, {"origin": "tool"}, {"source": "web:1", "file": None}, {"source": "crm:2"}]
+        await append(journal, *talk(), *(line(f"Turn {n} of many.", n, **one) for n in range(turns) for one in others))
+        await journal.read(count)
+    assert steps[1] <= steps[0] + 50
 
 
 async def files_of(journal: Journal) -> dict[str | None, int]:
