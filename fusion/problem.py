@@ -13,6 +13,8 @@ from typing import Any
 
 from fusion import errors
 
+NO_SUCH_FIELD = "there is no such field"
+"""the refusal of a field that the server does not know"""
 MEDIA_TYPE = "application/problem+json"
 _PREFIX = "urn:memory-fusion:error:"
 

@@ -195,11 +195,12 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
 
 def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:
     """Send a batch. A refused batch is halved until the refused turn is alone; that turn is left out."""
-    from fusion.doors.memory_batches import wire_form
+    from fusion.doors.memory_batches import check_version, wire_form
 
     try:
         memory.remember([wire_form(turn) for turn in batch], reader=reader)
     except (BadInput, NotFound) as error:
+        check_version(error)
         if len(batch) == 1:
             _write(2, _notice(f"a turn was refused: {error}"))
             return

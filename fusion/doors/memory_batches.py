@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from fusion.errors import FusionError, ServerUnreachable
 from fusion.lib.batched import batched
+from fusion.problem import NO_SUCH_FIELD
 
 if TYPE_CHECKING:
     from fusion.contract import Place
@@ -48,6 +50,18 @@ def wire_form(memory: NewMemory) -> dict[str, Any]:
         **_where(memory.place),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def check_version(refusal: FusionError) -> None:
+    """Raises ServerUnreachable if the server does not know a field of `wire_form`: it is of another version.
+
+    No part of the batch is wrong then, and none may be skipped.
+    """
+    if NO_SUCH_FIELD in str(refusal):
+        raise ServerUnreachable(
+            f"The running server is of another version than this program ({str(refusal).partition(';')[0]}). "
+            "Stop it, and the next command starts one of this version: fusion stop (with the same --home)"
+        ) from refusal
 
 
 def _where(place: Place | None) -> dict[str, Any]:

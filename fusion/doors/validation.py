@@ -10,6 +10,7 @@ import orjson
 from pydantic import ValidationError
 
 from fusion.errors import BadInput
+from fusion.problem import NO_SUCH_FIELD
 
 ONE, MANY = _TAGS = ("(one memory)", "(many memories)")
 """pydantic tags of the two forms of `schemas.MemoriesBody`; a message leaves them out of a field's path"""
@@ -75,7 +76,7 @@ def _field_path(loc: Sequence[int | str]) -> str:
 
 
 _MESSAGES = {
-    "extra_forbidden": "there is no such field",
+    "extra_forbidden": NO_SUCH_FIELD,
     "missing": "is missing",
     "string_too_short": "is empty",
     "tuple_type": "must be a list",

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from fusion.doors.cli.ingest_retire import WholeFiles
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.progress import bars, on_stderr, spoken_in_lines
-from fusion.doors.memory_batches import batches, wire_form
+from fusion.doors.memory_batches import batches, check_version, wire_form
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.lib.clean import clean
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
@@ -358,6 +358,7 @@ async def _send(
                 raise
             await asyncio.sleep(busy.retry_after_s)
         except (BadInput, NotFound) as error:  # not found: what it supersedes
+            check_version(error)
             if len(batch) == 1:
                 refused: dict[str, Any] = {"status": "refused", "redacted": 0, "reason": f"refused: {error}"}
                 return [refused]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from fusion.doors.cli.ingest_retire import WholeFiles
 from fusion.doors.http.encode import encode
 from fusion.doors.memory_batches import BATCH, BATCH_BYTES, batches, wire_form
 from fusion.doors.schemas import MemoryBody
-from fusion.errors import Overloaded, StoreBusy, StoreFull
+from fusion.errors import Overloaded, ServerUnreachable, StoreBusy, StoreFull
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.words import content_hash
@@ -188,6 +189,27 @@ async def test_what_the_gateway_refuses_is_skipped_alone(tmp_path: Path) -> None
     assert summary["stored"] == BATCH - 1
     assert [row["reason"] for row in summary["skipped"]] == ["refused: there is a 'memory 42' in it"]
     assert [item.text for item, _, _ in fusion.kept] == [f"memory {n}" for n in range(BATCH) if n != 42]
+
+
+class Earlier(httpx.ASGITransport):
+    """A server of a version that does not know the field ``read_from``."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = (await request.aread()).replace(b'"read_from"', b'"not_known"')
+        again = httpx.Request(request.method, request.url, headers=request.headers, content=body)
+        return await super().handle_async_request(again)
+
+
+@pytest.mark.feature("after an upgrade, `fusion ingest` names a server of the earlier version, and skips nothing")
+async def test_a_server_of_another_version_ends_the_run(tmp_path: Path) -> None:
+    """One line says what to do; the next run sends all, because no bookmark was set."""
+    file, fusion = jsonl(tmp_path, "a", "b"), FakeFusion()
+    (tmp_path / "journal.sqlite").write_bytes(b"j")
+    earlier = AsyncClient.over(Earlier(app_over(fusion, Settings(home=tmp_path))))  # type: ignore[arg-type]
+    with pytest.raises(ServerUnreachable, match=r"another version .*not_known: there is no such field\).*fusion stop"):
+        await ingest([file], NOBODY, earlier, quiet=True, home=tmp_path)
+    assert fusion.kept == []
+    assert (await ingest([file], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path))["stored"] == 2
 
 
 async def test_a_server_with_a_small_limit_gets_small_batches(tmp_path: Path) -> None:
