@@ -10,9 +10,9 @@ from typing import Literal
 from fusion.contract import CLAIMED_PREFIX, Event
 from fusion.errors import NotFound
 from fusion.journal import conversations, distil_queue, outbox, retire
-from fusion.journal.rows import RETIRED, WORDS, count, insert_event, keys_of, row_of
+from fusion.journal.rows import RETIRED, count, insert_event, keys_of, row_of
 from fusion.journal.same_words import count_repeat, find_repeat
-from fusion.journal.tombstones import Tombstones, lift
+from fusion.journal.tombstones import Tombstones, is_blocked, lift
 from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable
 from fusion.store.sqlite import Connection
@@ -72,12 +72,12 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
     Nothing is written for a duplicate, or for an event that a tombstone blocks.
     """
     place_key, natural, words = keys_of(event)
+    withheld = 0
     if natural is not None:
         event, given = conversations.claim_if_uninvited(db, event), event
         if event is not given:
             place_key, natural, words = keys_of(event)
-    withheld = 0
-    if natural is not None:
+        blocked = is_blocked(db, given) or (event is not given and is_blocked(db, event))
         event, withheld = _without_forgotten(event, rules.tombstones)
         row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
         if row is not None and not row["forgotten"]:
@@ -95,11 +95,7 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
                 or _current(db, place_key, event) is None
             ):
                 return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
-        marks = [natural, *([words] if words.startswith(WORDS) else ())]
-        found = db.execute(
-            f"select event_id from tombstone where key in ({', '.join('?' * len(marks))})", marks
-        ).fetchone()
-        if found is not None or not event.text:
+        if blocked or not event.text:
             return Stored("", event, "blocked")
         # A return to an earlier text, or one that was forgotten and is allowed again, is a new event with the key.
         db.execute("update event set natural = null where natural = ?", (natural,))

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event
 from fusion.journal.rows import keys_of, row_of
+from fusion.journal.tombstones import is_blocked
 from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import storable
 from fusion.store.sqlite import Connection, Row
@@ -62,21 +63,20 @@ def _claimed_source(event: Event) -> str:
 
 
 def _is_invited(db: Connection, event: Event) -> bool:
-    natural = keys_of(event)[1]
-    known = db.execute("select * from event where natural = ?", (natural,)).fetchone()
+    known = db.execute("select * from event where natural = ?", (keys_of(event)[1],)).fetchone()
     if event.file is not None:
-        return _line_is_invited(db, event, known, natural)
+        return _line_is_invited(db, event, known)
     if known is not None:
-        return known["file"] is None or _says(known, event) or _is_blocked(db, natural)
+        return known["file"] is None or _says(known, event)
     return _caller_is_invited(db, event)
 
 
 # Files -----------------------------------------------------------------------------------------------------------
 
 
-def _line_is_invited(db: Connection, event: Event, known: Row | None, natural: str | None) -> bool:
+def _line_is_invited(db: Connection, event: Event, known: Row | None) -> bool:
     """Whether a line of JSONL may be stored as it is; ``known`` is the event that has its natural key."""
-    if known is not None and known["forgotten"] and _is_blocked(db, natural):
+    if known is not None and known["forgotten"] and is_blocked(db, event):
         return True  # it is not stored at all
     member = event.place is None or _file_is_invited(db, event)
     if known is not None and _is_current(known) and _says(known, event):  # a duplicate, which changes nothing
@@ -97,7 +97,7 @@ def _is_of_another_file(known: Row | None, event: Event) -> bool:
 
     An event of an earlier version has no file; at a place it is of the file that has the conversation.
     """
-    if known is None or known["file"] == event.file or _says(known, event):
+    if known is None or known["forgotten"] or known["file"] == event.file or _says(known, event):
         return False
     return known["file"] is not None or event.place is None
 
@@ -166,10 +166,6 @@ def _says(row: Row, event: Event) -> bool:
 
 def _is_current(row: Row) -> bool:
     return not row["forgotten"] and row["superseded_by"] is None
-
-
-def _is_blocked(db: Connection, natural: str | None) -> bool:
-    return db.execute("select 1 from tombstone where key = ?", (natural,)).fetchone() is not None
 
 
 # Callers ---------------------------------------------------------------------------------------------------------

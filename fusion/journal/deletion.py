@@ -19,7 +19,7 @@ from fusion.journal import audit, distil_queue, external_refs, feedback, outbox
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import BORN_FORGOTTEN, Record, count, insert_event, keys_of, record_of, row_of, words_key
 from fusion.journal.same_words import SameWords
-from fusion.journal.tombstones import item_keys, store_tombstones
+from fusion.journal.tombstones import item_keys, keys_under, store_tombstones
 from fusion.lib.ids import uuid7
 from fusion.store.rows import event_of
 from fusion.store.sqlite import Connection, Row
@@ -132,7 +132,7 @@ def _forget_row(db: Connection, row: Any, by: str, now: datetime) -> Deletion:
     if row["superseded_by"] is None:
         count(db, record.event, -1)
     # A piece of a file that was stored without forgotten statements has the natural key of the whole piece.
-    keys = {key for key in (natural, row["natural"]) if key}
+    keys = {key for one in (natural, row["natural"]) if one for key in keys_under(one, words, row["file"])}
     store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     distil_queue.drop(db, record.event.event_id, row["seq"])
     db.execute(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from fusion.contract import Hit, Place, Scope
-from fusion.journal.rows import WORDS, Record, words_key
+from fusion.contract import Event, Hit, Place, Scope
+from fusion.journal.rows import WORDS, Record, keys_of, words_key
 from fusion.lib.chunk import chunks
 from fusion.lib.statements import says_something, statements, without
 from fusion.lib.words import content_hash, normalise
@@ -199,6 +199,24 @@ def item_keys(backend: str | None, hit: Hit) -> list[str]:
 def _words(text: str, speaker: str | None, scope: Scope) -> str:
     """The words key, cached: backends find the same items again and again."""
     return words_key(text, speaker, scope)
+
+
+def keys_under(natural: str, words: str, file: str | None) -> list[str]:
+    """The keys of the tombstones for a memory with a natural key.
+
+    Those of a line of JSONL have its file, or its words: under the same natural key another file, or a program, may say
+    something else.
+    """
+    return [natural] if file is None else [f"{natural}\0{content_hash(file)}", f"{natural}\0{words}"]
+
+
+def is_blocked(db: Connection, event: Event) -> bool:
+    """Whether a tombstone keeps an event out that has a natural key."""
+    _, natural, words = keys_of(event)
+    assert natural is not None  # noqa: S101 — what is remembered explicitly is never blocked
+    marks = [natural, *keys_under(natural, words, event.file or ""), *([words] if words.startswith(WORDS) else ())]
+    found = db.execute(f"select 1 from tombstone where key in ({', '.join('?' * len(marks))}) limit 1", marks)
+    return found.fetchone() is not None
 
 
 def store_tombstones(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:

@@ -352,6 +352,31 @@ async def test_a_line_that_was_forgotten_does_not_come_back_as_a_claim(journal: 
 
 
 @pytest.mark.feature(
+    "… nor does a line of it that was forgotten keep out what another file or a program says",
+    of="a file of JSONL adds nothing to a conversation of another file, and replaces nothing there",
+)
+@pytest.mark.parametrize("second", [MINE, None])
+@pytest.mark.parametrize("fields", [{"position": 1}, {"source": "mail:7"}], ids=["place", "key"])
+@pytest.mark.parametrize("lie", [LIE, "Ask Mallory."])
+async def test_a_forgotten_line_keeps_out_no_text_of_another(
+    journal: Journal, second: str | None, fields: Mapping[str, Any], lie: str
+) -> None:
+    """Only its own file says nothing under its natural key again, and no file says the same."""
+    given = {"source": "jsonl:chat", "revision": "r1", **fields}
+    (planted,) = await append(journal, event(lie, file=OTHER, **given))
+    await journal.forget([planted.ref], ME)
+    (true,) = await append(journal, event(OPENING, file=second, **given))
+    assert (true.state, true.event.source) == ("stored", given["source"])
+    again = await append(
+        journal,
+        *(event(lie, file=file, **given) for file in (OTHER, "/home/ana/copy.jsonl")),
+        event(f"{lie} Really.", file=OTHER, **given),
+    )
+    assert [one.state for one in again] == ["blocked"] * 3
+    assert [record.event.text for record in (await journal.page(ME, 9)).records] == [OPENING]
+
+
+@pytest.mark.feature(
     "… and comparing its line reads no turns of others, however many there are",
     of="a file of JSONL adds nothing to a conversation of another file, and replaces nothing there",
 )
