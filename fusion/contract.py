@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -341,6 +341,37 @@ _all_fields = attrgetter(*_names)
 # The fields that an event shares with its hit. Positional arguments take two thirds of the time of keywords.
 _shared_before_score = attrgetter(*_names[_names.index("text") : _names.index("score")])
 _shared_after_score = attrgetter(*_names[_names.index("kind") : _names.index("path")])
+
+
+class DocumentKey(NamedTuple):
+    """The key of a document: turns or lines with the same key are next to each other.
+
+    Two agents' records of one conversation are two documents, and so are what two sources say of one.
+    """
+
+    tenant: str
+    user_id: str | None
+    agent_id: str | None
+    run_id: str | None
+    document: str
+    unit: Unit
+    stated_by: str | None
+
+    def of_all_readers(self) -> DocumentKey:
+        """The same key for all that is read from one file: a backend that reads it may know no agent and no run."""
+        if self.unit == "line" and (self.stated_by or "").startswith(FILE_PREFIX):
+            return self._replace(agent_id=None, run_id=None)
+        return self
+
+
+_document_fields = attrgetter(
+    "scope.tenant", "scope.user_id", "scope.agent_id", "scope.run_id", "place.document", "place.unit", "stated_by"
+)
+
+
+def document_key(item: Event | Hit) -> DocumentKey:
+    """The key of the document of an event or hit that has a place."""
+    return DocumentKey._make(_document_fields(item))
 
 
 class PartialHits(list[Hit]):

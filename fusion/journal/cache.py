@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fusion.contract import Event, Scope
+from fusion.contract import Event, Scope, document_key
 from fusion.journal.rows import Record, frequencies, record_of
 from fusion.lib.bm25 import Frequencies
 from fusion.store.rows import event_of
@@ -93,15 +93,11 @@ class JournalCache:
         order = self._orders.get(key)
         if order is None:
             changes = self._changes
-            by = (
-                "document = ? and place_unit = ? and agent_id is ? and run_id is ?"
-                if key[0] == "document"
-                else "document is null and session_id = ? and agent_id is ? and run_id is ?"
-            )
+            by = "document = ? and place_unit = ?" if key[0] == "document" else "document is null and session_id = ?"
             *owner, stated_by = key[1:]
             rows = await self._database.rows(
-                f"select * from event where tenant = ? and user_id is ? and {by} "
-                "and forgotten = 0 and superseded_by is null order by place_start, seq",
+                "select * from event where tenant = ? and user_id is ? and agent_id is ? and run_id is ? "
+                f"and {by} and forgotten = 0 and superseded_by is null order by place_start, seq",
                 owner,
             )
             by_file: dict[str | None, list[str]] = {}
@@ -153,13 +149,8 @@ def _order_key(event: Event) -> tuple[object, ...] | None:
     """The key of the order that an event is in: its document, else its session, by who stated it; None without."""
     scope = event.scope
     if event.place is not None:
-        document = (event.place.document, event.place.unit)
-        return ("document", scope.tenant, scope.user_id, *document, *_agent_and_run(event), event.stated_by)
+        return ("document", *document_key(event))
     if scope.session_id is not None:
-        return ("session", scope.tenant, scope.user_id, scope.session_id, *_agent_and_run(event), event.stated_by)
+        owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id)
+        return ("session", *owner, scope.session_id, event.stated_by)
     return None
-
-
-def _agent_and_run(event: Event) -> tuple[str | None, str | None]:
-    """The agent and run: two agents' records of one conversation are two orders of turns."""
-    return event.scope.agent_id, event.scope.run_id

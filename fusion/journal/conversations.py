@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event
+from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event, document_key
 from fusion.journal.rows import keys_of, row_of
 from fusion.journal.tombstones import is_blocked
 from fusion.lib.ids import parse_short_ref
@@ -39,8 +39,8 @@ create index event_turn on event(
 """
 """finds the first turns of a conversation without reading those of another party at the same places"""
 _PLACED = (
-    "from event indexed by event_turn where tenant = ? and user_id is ? and document = ? and place_unit = ? "
-    "and agent_id is ? and run_id is ? and forgotten = 0 and superseded_by is null"
+    "from event indexed by event_turn where tenant = ? and user_id is ? and agent_id is ? and run_id is ? "
+    "and document = ? and place_unit = ? and forgotten = 0 and superseded_by is null"
 )
 _TURNS = f"select source {_PLACED} and {_DOUBTFUL} = 0 and {_PARTY} = ?"
 
@@ -195,7 +195,5 @@ def _caller_is_invited(db: Connection, event: Event) -> bool:
 
 def _place_values(event: Event) -> list[str | None]:
     """The values of ``_PLACED``."""
-    scope, place = event.scope, event.place
-    assert place is not None  # noqa: S101 — only events with a place have a conversation
-    values = (scope.tenant, scope.user_id, place.document, place.unit, scope.agent_id, scope.run_id)
+    *values, _ = document_key(event)
     return [value and storable(value) for value in values]

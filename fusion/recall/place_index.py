@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from fusion.contract import Hit, Place
+from fusion.contract import Hit, Place, document_key
 from fusion.lib.words import word_list
 
 
 def document_of(hit: Hit) -> tuple[object, ...] | None:
     """The key of the document that a hit is part of, or None. Hits with the same key can be neighbours."""
-    if hit.place is None:
-        return None
-    return (hit.scope.tenant, hit.scope.user_id, hit.place.document, hit.place.unit, hit.stated_by)
+    return None if hit.place is None else document_key(hit).of_all_readers()
 
 
 def in_one_document(hit: Hit, other: Hit) -> bool:
-    """Whether both hits have the same `document_of`, without building the keys."""
+    """Whether both hits have the same `document_of`; the names are compared first, since most differ in them."""
     if hit.place is None or other.place is None:
         return hit.place is other.place
-    return (
-        hit.place.document == other.place.document
-        and hit.place.unit == other.place.unit
-        and hit.stated_by == other.stated_by
-        and hit.scope.tenant == other.scope.tenant
-        and hit.scope.user_id == other.scope.user_id
-    )
+    return hit.place.document == other.place.document and document_of(hit) == document_of(other)
 
 
 class PlaceIndex:

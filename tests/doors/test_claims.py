@@ -241,7 +241,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "the source by path": {"document": "chat", "position": 3, "source": "jsonl:{victim}"},
     "the natural key": {"document": "chat", "position": 2, "revision": "r"},
     "lines": {"document": "chat", "position": 1, "end": 3, "unit": "line"},
+    "another agent": {"document": "chat", "position": 3, "agent_id": "x"},
+    "another run": {"document": "chat", "position": 3, "run_id": "x"},
 }
+OTHER_DOCUMENTS = {"lines", "another agent", "another run"}
+"""the forms that name another document than the conversation, so that nothing is a claim"""
 
 
 @pytest.mark.feature(
@@ -265,7 +269,7 @@ async def test_a_file_of_jsonl_takes_no_part_in_a_conversation_of_another(
         assert stored.keys() == {LIE, *TURNS.values()}
         for texts in await members_of(client, LIE):
             assert texts == [LIE]
-        if form != "lines":  # those are another kind of place, which no turn joins
+        if form not in OTHER_DOCUMENTS:
             [apart] = done[1]["apart"]
             assert apart["count"] == (len(TURNS) if before else 1)
             assert "put the parts of one conversation into one file" in apart["reason"]
