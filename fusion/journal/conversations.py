@@ -19,7 +19,7 @@ from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event, document_key
 from fusion.journal.rows import keys_of, row_of
 from fusion.journal.tombstones import is_blocked
 from fusion.lib.ids import parse_short_ref
-from fusion.store.rows import storable
+from fusion.store.rows import EVENT_NAMES, event_row, storable
 from fusion.store.sqlite import Connection, Row
 
 LONG_TURN_CHARS = 20
@@ -67,7 +67,7 @@ def _is_invited(db: Connection, event: Event) -> bool:
     if event.file is not None:
         return _line_is_invited(db, event, known)
     if known is not None:
-        return known["file"] is None or _says(known, event)
+        return known["file"] is None or _states(known, event)
     return _caller_is_invited(db, event)
 
 
@@ -80,6 +80,8 @@ def _line_is_invited(db: Connection, event: Event, known: Row | None) -> bool:
         return True  # it is not stored at all
     member = event.place is None or _file_is_invited(db, event)
     if known is not None and _is_current(known) and _says(known, event):  # a duplicate, which changes nothing
+        if known["file"] not in {None, event.file} and not _states(known, event):
+            return False
         if member and known["file"] is None and (event.place is not None or _is_of_readers(event)):
             _set_file(db, known, event)
         return True
@@ -162,6 +164,17 @@ def _first_turns(db: Connection, event: Event, limit: int) -> list[Row]:
 
 def _says(row: Row, event: Event) -> bool:
     return bool(row["text"] == storable(event.text))
+
+
+def _states(row: Row, event: Event) -> bool:
+    """Whether a row of another file says the same in all that decides who sees it, when, and how far it is believed.
+
+    Else a file could keep a line of another out by the same words, with an end in the past.
+    """
+    fields = dict(zip(EVENT_NAMES, event_row(event), strict=True))
+    compared = ("text", "valid_from", "valid_to", "origin", "trust", "audience")
+    who = () if event.place is not None else ("speaker",)  # a conversation exported again may name its speakers
+    return all(row[name] == fields[name] for name in (*compared, *who))
 
 
 def _is_current(row: Row) -> bool:

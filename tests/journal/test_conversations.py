@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -374,6 +375,42 @@ async def test_a_forgotten_line_keeps_out_no_text_of_another(
     )
     assert [one.state for one in again] == ["blocked"] * 3
     assert [record.event.text for record in (await journal.page(ME, 9)).records] == [OPENING]
+
+
+@pytest.mark.feature(
+    "… nor do the same words with other fields keep out what another file or a program says",
+    of="a file of JSONL adds nothing to a conversation of another file, and replaces nothing there",
+)
+@pytest.mark.parametrize("second", [MINE, None])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"valid_to": datetime(2001, 1, 1, tzinfo=UTC)},
+        {"origin": "tool"},
+        {"trust": "untrusted"},
+        {"scope": Scope(user_id="ana", audience="private")},
+        {"speaker": "Mallory"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+async def test_the_same_words_with_other_fields_keep_out_no_line(
+    journal: Journal, second: str | None, fields: Mapping[str, Any]
+) -> None:
+    """The file itself, or a copy with the same fields, gives nothing new."""
+    given = {"source": "mail:7", "revision": "r1"}
+    (planted,) = await append(journal, event(OPENING, file=OTHER, **given, **fields))
+    (true,) = await append(journal, event(OPENING, file=second, **given))
+    assert true.state == "stored"
+    assert (true.event.source or "").startswith("claimed:")
+    again = await append(
+        journal,
+        event(OPENING, file=OTHER, **given, **fields),
+        event(OPENING, file="/home/ana/copy.jsonl", **given, **fields),
+        event(OPENING, file=second, **given),
+    )
+    assert [(one.ref, one.state) for one in again] == [
+        (ref, "duplicate") for ref in (planted.ref, planted.ref, true.ref)
+    ]
 
 
 @pytest.mark.feature(
