@@ -182,6 +182,11 @@ class Event:
         return self.valid_from or (self.at.utc if self.at else self.recorded_at)
 
     @property
+    def doubtful(self) -> bool:
+        """Whether it is untrusted or output of a tool, and so never part of what others say."""
+        return self.trust == "untrusted" or self.origin == "tool"
+
+    @property
     def stated_by(self) -> str | None:
         """The source that vouches for ``place``: the file for lines of it, else the kind of source ("jsonl", "web").
 
@@ -192,7 +197,7 @@ class Event:
         kind, colon, _ = source.partition(":")
         if kind == "file" and colon and self.place is not None and self.place.unit == "line":
             return self.source
-        doubtful = " (untrusted)" if self.trust == "untrusted" or self.origin == "tool" else ""
+        doubtful = " (untrusted)" if self.doubtful else ""
         if source.startswith(CLAIMED_PREFIX):
             return source + doubtful
         return (kind if colon else "") + doubtful or None
@@ -253,7 +258,9 @@ FILE_PREFIX, BACKEND_PREFIX = "file:", "backend:"
 """prefixes of `Hit.stated_by`: a file that was read, or a backend without further evidence"""
 CLAIMED_PREFIX = "claimed:"
 """prefix of a source name that the caller was not entitled to use: such an event joins no file and no conversation"""
-READER_KINDS = frozenset({"file", "jsonl", "claude-code", "openclaw"})
+SESSION_KINDS = frozenset({"claude-code", "openclaw"})
+"""kinds of sources of the sessions that the gateway's own readers read"""
+READER_KINDS = SESSION_KINDS | {"file", "jsonl"}
 """kinds of sources that are reserved for the gateway's own readers of notes, JSONL and sessions"""
 
 

@@ -152,6 +152,29 @@ async def test_two_users_documents_are_never_mixed(home: Path) -> None:
             await gateway.document("session 1", ANYONE)
 
 
+@pytest.mark.feature(
+    "… and it has what one source says, a file or a session first, never a claim or output of a tool",
+    of="a document is read by the name",
+)
+async def test_a_page_has_the_turns_of_one_source(home: Path) -> None:
+    """Of a session whatever came before it; else of what began first and is not in doubt."""
+    place = Place("talk", 1, 1)
+    said = [
+        NewMemory("by a tool", ADA, place=place, source="web:1", origin="tool"),
+        NewMemory("by a claim", ADA, place=place, source="claimed:web:2"),
+        NewMemory("by a program", ADA, place=place, source="web:3"),
+        NewMemory("by another", ADA, place=place, source="mail:1"),
+        NewMemory("by an agent", Scope(user_id="ada", agent_id="x"), place=place, source="web:3"),
+    ]
+    async with opened(home) as gateway:
+        for item, text in zip(said, ("by a tool", "by a tool", *["by a program"] * 3), strict=True):
+            await gateway.remember([item])
+            assert (await gateway.document("talk", ADA))["text"] == text
+        assert (await gateway.document("talk", Scope(user_id="ada", agent_id="x")))["text"] == "by an agent"
+        await gateway.remember([NewMemory("by a session", ADA, place=place, source="claude-code:s1")])
+        assert (await gateway.document("talk", ADA))["text"] == "by a session"
+
+
 async def test_a_backend_that_cannot_look_costs_its_own_documents(home: Path) -> None:
     """What the journal has is read all the same; what nobody else has is not "not found" but "could not look"."""
     tables = {"silent": {"adapter": "tests.test_documents:Silent"}}

@@ -6,12 +6,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 
-from fusion.contract import Scope
+from fusion.contract import (
+    CLAIMED_PREFIX,
+    FILE_PREFIX,
+    SESSION_KINDS,
+    DocumentKey,
+    Event,
+    Scope,
+    document_key,
+)
 from fusion.errors import BadInput
 from fusion.journal.rows import Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
-from fusion.store.rows import microseconds, storable
+from fusion.store.rows import event_of, microseconds, storable
 from fusion.store.sqlite import Connection, Row
 
 MAX_SEQ = (1 << 63) - 1
@@ -104,16 +113,12 @@ def matching(
     return [record_of(row) for row in rows]
 
 
-_READ = "place_unit = 'line' and substr(source, 1, 5) = 'file:'"
-"""the condition on an event that a reader found in a file"""
-
-
 def document(db: Connection, name: str, scope: Scope, start: int, limit: int) -> list[Record]:
     """At most ``limit`` memories of a document from position ``start`` on, in its order.
 
-    The last one where the document ends before ``start``. Where a file of that name was read, only its lines count, not
-    what was remembered elsewhere under that name. Raises BadInput when several users have a document of that name and
-    ``scope`` does not name one.
+    The last one where the document ends before ``start``. A name can have several documents, by source, agent and run:
+    the memories are those of one, `_precedence` says of which. Raises BadInput when several users have a document of
+    that name and ``scope`` does not name one.
     """
     named = scope.named()
     conditions = ["tenant = ?", "document = ?", "forgotten = 0", "superseded_by is null", "trust <> 'quarantined'"]
@@ -121,17 +126,37 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
     if scope.audience == "group":
         conditions.append("audience = 'group'")
     which, values = " and ".join(conditions), (scope.tenant, name, *named.values())
-    if db.execute(f"select 1 from event where {which} and {_READ} limit 1", values).fetchone():
-        which += f" and {_READ}"
-    owners = db.execute(f"select distinct user_id, place_unit from event where {which} limit 2", values).fetchall()
-    if len(owners) > 1:
-        raise BadInput(f"several documents are called {name!r}: name the user_id of one")
-    rows: list[Row] = db.execute(
-        f"select * from event where {which} and place_end >= ? order by place_start, seq limit ?",
-        (*values, start, limit),
+    parts = db.execute(
+        f"select *, min(seq) as began, json_group_array(seq) as seqs from event where {which} "
+        "group by user_id, agent_id, run_id, place_unit, source, trust = 'untrusted', origin = 'tool'",
+        values,
     ).fetchall()
-    last = f"select * from event where {which} order by place_start desc, seq desc limit 1"
-    return [record_of(row) for row in rows or db.execute(last, values)]
+    best = min((_precedence(event_of(part)) for part in parts), default=0)
+    first = sorted((part for part in parts if _precedence(event_of(part)) == best), key=itemgetter("began"))
+    if len({part["user_id"] for part in first}) > 1:
+        raise BadInput(f"several documents are called {name!r}: name the user_id of one")
+    seqs = [seq for part in first if _key(part) == _key(first[0]) for seq in json.loads(part["seqs"])]
+    members = "select * from event where seq in (select value from json_each(?))"
+    rows: list[Row] = db.execute(
+        f"{members} and place_end >= ? order by place_start, seq limit ?", (json.dumps(seqs), start, limit)
+    ).fetchall()
+    last = f"{members} order by place_start desc, seq desc limit 1"
+    return [record_of(row) for row in rows or db.execute(last, (json.dumps(seqs),))]
+
+
+def _key(row: Row) -> DocumentKey:
+    return document_key(event_of(row)).of_all_readers()
+
+
+def _precedence(event: Event) -> int:
+    """Which of several documents of one name is shown, the least first; of equal ones that which began first.
+
+    First the file or session that a reader of ours found there, last what is claimed, untrusted or output of a tool.
+    """
+    stated_by = event.stated_by or ""
+    if stated_by.startswith(FILE_PREFIX) or stated_by in SESSION_KINDS:
+        return 0
+    return 2 if event.doubtful or stated_by.startswith(CLAIMED_PREFIX) else 1
 
 
 def counts(db: Connection, tenant: str) -> Counts:

@@ -269,6 +269,8 @@ async def test_a_file_of_jsonl_takes_no_part_in_a_conversation_of_another(
         assert stored.keys() == {LIE, *TURNS.values()}
         for texts in await members_of(client, LIE):
             assert texts == [LIE]
+        page = (await client.document("chat", user_id="ada"))["text"]
+        assert page == (LIE if before else "\n".join(text for n, text in TURNS.items() if n >= 1))
         if form not in OTHER_DOCUMENTS:
             [apart] = done[1]["apart"]
             assert apart["count"] == (len(TURNS) if before else 1)
