@@ -256,10 +256,10 @@ class Intake:
         return Prepared(event, redacted, _changes(recalled, cleaned + in_name, redacted))
 
 
-@lru_cache(1024)
+@lru_cache(1 << 14)
 def name_of_file(path: str) -> str:
     """A path as the journal keeps it: itself, or its hash if it has a secret in it."""
-    return f"sha256:{sha256(path.encode()).hexdigest()}" if redact(path)[1] else path
+    return f"sha256:{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()}" if redact(path)[1] else path
 
 
 def _refuse_secrets(name: str, item: NewMemory) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from fusion.contract import DIMENSIONS, Scope
+from fusion.ingest.intake import name_of_file
 from fusion.store.private_files import read_regular, write_atomically
 
 FILE = "ingest.json"
@@ -86,7 +87,7 @@ class ReadOffsets:
             write_atomically(self._file, orjson.dumps({"journal": self._identity(), "marks": kept}))
 
     def _key(self, name: str) -> str:
-        return f"{self._owner} {name}"
+        return f"{self._owner} {name_of_file(name)}"
 
     def _load(self) -> dict[str, Any]:
         try:

@@ -113,6 +113,21 @@ async def test_an_ingest_does_not_retire_a_claim_as_if_it_were_of_the_file(tmp_p
         assert (await client.memory(kept["ref"], user_id="ada"))["text"] == LIE
 
 
+async def test_an_undo_takes_back_the_claims_of_an_ingest_without_the_key(tmp_path: Path) -> None:
+    """They do not keep the note's text out when it is read with the key, then or later."""
+    home, note, batch = tmp_path / "home", written(tmp_path / "notes"), "20261122-101010-abcd"
+    first, [chunk] = note.read_text(), chunks(note.read_text())
+    async with opened(home) as (_, client):
+        await client.remember([claim(note, chunk.text, revision=content_hash(chunk.text))], batch=batch)
+        note.write_text(first.replace("blue", "red"))
+        await read_in(client, note, home)
+        assert (await client.undo(batch, user_id="ada"))["undone"] == 1
+        assert set((await current(client)).values()) == {f"file:{note}"}
+        note.write_text(first)
+        assert (await read_in(client, note, home))["stored"] == 1
+        assert [text for text in await current(client) if "blue" in text]
+
+
 @pytest.mark.feature(
     "… nor does it edit a session's turn", of="a request with the token does not take the place of a note's line"
 )

@@ -19,7 +19,7 @@ from fusion.lib.envelope import MARKED, UNATTENDED
 from fusion.sources import files as opening
 from fusion.sources import openclaw_database
 from fusion.sources.files import Skip
-from fusion.sources.offsets import ReadOffsets
+from fusion.sources.offsets import FILE, ReadOffsets
 from fusion.sources.openclaw_database import UNKNOWN_COLD
 from fusion.sources.readers import read, read_session
 from fusion.sources.sessions import session_of
@@ -629,6 +629,15 @@ def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path)
     [more] = memories(projects, bookmarks=marks)
     assert (more.text, more.place) == ("one more", Place(f"claude-code/{ID}", 1300, 1300))
     assert len(run(home, projects, scope=Scope(user_id="tom"))[0]) == 1301
+
+
+def test_a_secret_in_a_sessions_path_is_not_in_its_bookmark(home: Path, projects: Path):
+    """It has a bookmark all the same."""
+    secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    put(projects / secret / f"{ID}.jsonl", [claude(1, "user", "once")])
+    assert run(home, projects) == (["once"], 0)
+    assert run(home, projects) == ([], 1)
+    assert secret not in (home / FILE).read_text()
 
 
 def test_turns_that_were_not_acknowledged_are_read_again(home: Path, projects: Path):
