@@ -209,10 +209,10 @@ async def store_copies(
     now = datetime.now(UTC)
     draw = Random(corpus.id)
     stored: dict[str, Item] = {}
-    for source in fusion.sources.values():
-        if source.disabled is not None or not isinstance(source.backend, Remembers):
+    for guarded in fusion.guarded.values():
+        if guarded.disabled is not None or not isinstance(guarded.backend, Remembers):
             continue
-        mine = [(copy, part) for copy in copies if copy.store == source.name for part in _parts(copy, corpus.id)]
+        mine = [(copy, part) for copy in copies if copy.store == guarded.name for part in _parts(copy, corpus.id)]
         events = [
             Event(
                 event_id=_event_id(draw),
@@ -227,8 +227,8 @@ async def store_copies(
             for copy, part in mine
         ]
         batch = [Captured(event, extract(event)) for event in events]
-        for (copy, _), natives in zip(mine, await source.backend.remember(batch), strict=True):
-            stored |= {external_ref(source.name, native): copy.turn for native in natives}
+        for (copy, _), natives in zip(mine, await guarded.backend.remember(batch), strict=True):
+            stored |= {external_ref(guarded.name, native): copy.turn for native in natives}
     await wait_until_stored(fusion, len(corpus.memories), advance)
     ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
     return Stored(stored, time.perf_counter() - started, len(copies))

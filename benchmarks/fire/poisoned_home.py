@@ -54,7 +54,7 @@ class PoisonedHome:
         """Plants hostile texts, with the speaker, time and place that they claim if the door takes claims."""
         scope = Scope(user_id=user)
         if door == "external":
-            backend = self.fusion.sources[EXTERNAL].backend
+            backend = self.fusion.guarded[EXTERNAL].backend
             assert isinstance(backend, Remembers)
             claims.setdefault("trust", "trusted")
             now = datetime.now(UTC)
@@ -92,7 +92,7 @@ class PoisonedHome:
         scope = Scope(user_id=user, audience="private")
         for ref in self.refs.pop(user, []):
             await self.fusion.forget(ref, scope)
-        backend = self.fusion.sources[EXTERNAL].backend
+        backend = self.fusion.guarded[EXTERNAL].backend
         assert isinstance(backend, Forgets)
         for event_id, native_ids in self.outside.pop(user, []):
             await backend.forget(event_id, native_ids)

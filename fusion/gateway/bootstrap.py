@@ -92,16 +92,16 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             await refill(journal, [name for name in settings.backends if name in {*missing, *changed}], places)
             if tenant != DEFAULT:
                 write_opened(settings)
-        sources = await open_backends(settings, shared, tenant, stack)
-        stores = {name: s.backend for name, s in sources.items() if s.disabled is None}
+        guarded = await open_backends(settings, shared, tenant, stack)
+        stores = {name: s.backend for name, s in guarded.items() if s.disabled is None}
         if not damaged and (lost := await events_lost(journal, stores)):
             damaged = only_read(journal, lost, settings.home)
         # A delivery that cannot be marked as done must not be made.
         mark_stores = partial(write_marks, journal, places)
-        deliverer = Deliverer(journal, {} if damaged else stores, ask=search_function(sources), on_change=mark_stores)
+        deliverer = Deliverer(journal, {} if damaged else stores, ask=search_function(guarded), on_change=mark_stores)
         if not damaged:
             await mark_stores(*places)
-            await refill(journal, [name for name in stores if await was_emptied(journal, sources[name])], places)
+            await refill(journal, [name for name in stores if await was_emptied(journal, guarded[name])], places)
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
         ids = UuidSource()  # one for each tenant: ids count within a millisecond, which would reveal others' writes
@@ -111,7 +111,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             distiller.start()
             stack.push_async_callback(distiller.close)
         live = Live(
-            sources=sources,
+            guarded=guarded,
             journal=JournalReads(journal.records, journal.neighbours, journal.frequencies, journal.without_forgotten),
             embedder=local_model(embedder),
             judge=shared.judge,
@@ -125,7 +125,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             tenant=tenant,
             settings=settings,
             recipes=shared.recipes,
-            sources=sources,
+            guarded=guarded,
             journal=journal,
             intake=intake,
             distiller=distiller,
@@ -140,7 +140,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             notes=shared.notes,
             session_watcher=None if damaged else _session_watcher(settings, intake),
             note_watcher=None if damaged else _note_watcher(settings, intake),
-            health=Health(settings, sources, journal, deliverer, damaged),
+            health=Health(settings, guarded, journal, deliverer, damaged),
         )
 
 

@@ -56,7 +56,7 @@ from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
 from fusion.recall.filter import admit, external_ref
-from fusion.recall.gather import Answer, Source, unable
+from fusion.recall.gather import Answer, GuardedBackend, unable
 from fusion.recall.io import Live, Recorder, Recording
 from fusion.recall.mask import shown
 from fusion.recipe import Recipe
@@ -231,7 +231,7 @@ class Gateway(TenantParts):
 
     def retry_after_s(self, names: Sequence[str] | None = None) -> float:
         """Seconds until one of these backends, which all failed, may be asked again: the shortest wait of a breaker."""
-        asked = [self.sources[name] for name in names or self.sources]
+        asked = [self.guarded[name] for name in names or self.guarded]
         return max(RETRY_S, min((s.breaker.wait_s for s in asked if s.disabled is None), default=RETRY_DISABLED_S))
 
     @in_tenant
@@ -251,7 +251,7 @@ class Gateway(TenantParts):
         Both receipts are kept, and nothing is marked as used. Raises BadInput for an invalid arm and for two equal
         arms, NobodyAnswered if every backend of one arm failed, and Overloaded as `fuse` does.
         """
-        arms = ArmReader(self.recipes, tuple(self.sources), self.settings.recipe).arms(a, b)
+        arms = ArmReader(self.recipes, tuple(self.guarded), self.settings.recipe).arms(a, b)
         try:
             async with self.admission.slot(max(_max_wait_s(request, arm.recipe) for arm in arms)):
                 compared = await compare(request, *arms, self.live)
@@ -274,10 +274,10 @@ class Gateway(TenantParts):
     @in_tenant
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
         """One backend's answer in its own order, after the filter. Raises BadInput (unknown name) and Overloaded."""
-        source = self._source(backend)
-        asked = Query(query, scope, datetime.now(UTC), limit, source.deadline_s)
-        async with self.admission.slot(source.deadline_s):
-            (answer,) = await self.live.answers(asked, [backend], source.deadline_s)
+        guarded = self._backend_named(backend)
+        asked = Query(query, scope, datetime.now(UTC), limit, guarded.deadline_s)
+        async with self.admission.slot(guarded.deadline_s):
+            (answer,) = await self.live.answers(asked, [backend], guarded.deadline_s)
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
         kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
         self.health.count_leaks(backend, refused)
@@ -331,9 +331,9 @@ class Gateway(TenantParts):
             return {"path": None, "ref": None, "status": "skipped", "redacted": 0, "reason": reason}
         day = local(event.recorded_at, self.settings.flush.zone).date()
         asked = Query("", scope, event.recorded_at)
-        for source in self.sources.values():
-            backend = source.backend
-            if source.disabled is None and isinstance(backend, KeepsDailyLog) and not unable(asked, backend.features):
+        for guarded in self.guarded.values():
+            backend = guarded.backend
+            if guarded.disabled is None and isinstance(backend, KeepsDailyLog) and not unable(asked, backend.features):
                 place = await backend.append(event.text, scope, day)
                 if place is not None:
                     lines = {"startLine": place.start, "endLine": place.end}
@@ -359,7 +359,7 @@ class Gateway(TenantParts):
             return {"ref": record.ref, **public(record.event), **more, "said": times, "said_at": record.said_at}
         await self.external_refs.flush()
         item = await self.journal.read(external_refs.resolve, ref, scope)
-        if item.backend not in self.sources:
+        if item.backend not in self.guarded:
             raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
         answer = await self.search(item.backend, spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS], scope, 100)
         if answer.status not in ("ok", "empty"):
@@ -395,7 +395,7 @@ class Gateway(TenantParts):
 
         Raises NotFound, with the same text for every path that is not a document of this scope.
         """
-        return await document(path, scope, start, lines, sources=self.sources.values(), journal=self.journal)
+        return await document(path, scope, start, lines, backends=self.guarded.values(), journal=self.journal)
 
     @in_tenant
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
@@ -439,8 +439,8 @@ class Gateway(TenantParts):
 
     def verb(self, backend: str, name: str) -> type[Verb]:
         """A backend's verb of that name. Raises NotFound, which lists the verbs that exist."""
-        if backend not in self.sources:
-            raise NotFound(f"There is no backend {backend!r}: there are {', '.join(sorted(self.sources))}.")
+        if backend not in self.guarded:
+            raise NotFound(f"There is no backend {backend!r}: there are {', '.join(sorted(self.guarded))}.")
         verbs = verbs_of(self.settings.backends[backend].adapter)
         if name not in verbs:
             known = f"there are {', '.join(verbs)}" if verbs else "it has none"
@@ -473,10 +473,10 @@ class Gateway(TenantParts):
         return await route.handle(self._opened_backend(backend), self._call(backend, scope, line, progress), request)
 
     def _opened_backend(self, backend: str) -> Backend:
-        source = self._source(backend)
-        if source.disabled is not None:
-            raise BackendUnreachable(f"{backend} cannot do that: {source.disabled}")
-        return source.backend
+        guarded = self._backend_named(backend)
+        if guarded.disabled is not None:
+            raise BackendUnreachable(f"{backend} cannot do that: {guarded.disabled}")
+        return guarded.backend
 
     def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
         caller = CallerGateway(self, backend, scope, self.forget, self.settle)
@@ -531,7 +531,7 @@ class Gateway(TenantParts):
                 {
                     **asdict(state),
                     **deliveries.get(state.name, Deliveries()).trouble(),
-                    **breaker_of(self.sources[state.name].breaker),
+                    **breaker_of(self.guarded[state.name].breaker),
                 }
                 for state in states
             ],
@@ -599,7 +599,7 @@ class Gateway(TenantParts):
         if self.distiller is not None:
             await self.distiller.settle()
         await self.deliverer.settle()
-        waiting = {n: s.backend for n, s in self.sources.items() if isinstance(s.backend, Settles) and not s.disabled}
+        waiting = {n: s.backend for n, s in self.guarded.items() if isinstance(s.backend, Settles) and not s.disabled}
         ends = await asyncio.gather(*(backend.settle() for backend in waiting.values()), return_exceptions=True)
         for name, end in zip(waiting, ends, strict=True):
             if isinstance(end, Exception):
@@ -612,7 +612,7 @@ class Gateway(TenantParts):
             await self.look_at_home()
         except HomeGone as error:
             return {"ready": False, "reason": str(error), "backends": {}, "notes": [str(error)]}
-        states = {name: status_of(source) for name, source in self.sources.items()}
+        states = {name: status_of(guarded) for name, guarded in self.guarded.items()}
         usable = [name for name, status in states.items() if status in ("ready", "half_open")]
         return {"ready": bool(usable), "backends": states, "notes": list(self._notes)}
 
@@ -658,13 +658,13 @@ class Gateway(TenantParts):
 
     def _io(self, request: FuseRequest) -> Live:
         for name in request.backends or ():
-            self._source(name)
+            self._backend_named(name)
         return self.live
 
-    def _source(self, name: str) -> Source:
-        if name not in self.sources:
-            raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.sources))}{hint(name, self.sources)}")
-        return self.sources[name]
+    def _backend_named(self, name: str) -> GuardedBackend:
+        if name not in self.guarded:
+            raise BadInput(f"backend {name!r}: there are {', '.join(sorted(self.guarded))}{hint(name, self.guarded)}")
+        return self.guarded[name]
 
     async def _report_use(self, used: Mapping[str, Sequence[str]]) -> None:
         """Report to the backends which of their memories reached the prompt; a failure is only logged."""

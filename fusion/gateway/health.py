@@ -18,7 +18,7 @@ from fusion.gateway.losses import Losses
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal
 from fusion.lib.breaker import Breaker
-from fusion.recall.gather import Source
+from fusion.recall.gather import GuardedBackend
 from fusion.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -57,16 +57,16 @@ class Health:
     def __init__(
         self,
         settings: Settings,
-        sources: Mapping[str, Source],
+        backends: Mapping[str, GuardedBackend],
         journal: Journal,
         deliverer: Deliverer,
         damaged: Mapping[str, str],
     ) -> None:
         self._settings = settings
-        self._sources = sources
+        self._guarded = backends
         self._journal = journal
         self._deliverer = deliverer
-        usable = {name: source.backend for name, source in sources.items() if source.disabled is None}
+        usable = {name: guarded.backend for name, guarded in backends.items() if guarded.disabled is None}
         self._describing = {name: backend for name, backend in usable.items() if isinstance(backend, Describes)}
         """found once, since the check of a protocol is slow"""
         self._checking = {name: backend for name, backend in usable.items() if isinstance(backend, Checks)}
@@ -122,7 +122,7 @@ class Health:
         states = await self.backends()
         self._vectors_pending = sum(state.vectors_pending for state in states)
         self.has_looked = True
-        incomplete = any(s.disabled is None and s.name not in self._describing for s in self._sources.values())
+        incomplete = any(s.disabled is None and s.name not in self._describing for s in self._guarded.values())
         self.items = None if incomplete else sum(state.items for state in states)
         # Damage is reported separately, until a check finds none.
         failing = [state for state in states if state.degraded and state.name not in self.damaged]
@@ -131,30 +131,30 @@ class Health:
     async def backends(self) -> list[BackendState]:
         """The state of every configured backend."""
         backlog = await self._deliverer.backlog()
-        return list(await asyncio.gather(*(self._state(s, backlog.get(s.name, 0)) for s in self._sources.values())))
+        return list(await asyncio.gather(*(self._state(s, backlog.get(s.name, 0)) for s in self._guarded.values())))
 
-    async def _state(self, source: Source, backlog: int) -> BackendState:
-        adapter = self._settings.backends[source.name].adapter
+    async def _state(self, guarded: GuardedBackend, backlog: int) -> BackendState:
+        adapter = self._settings.backends[guarded.name].adapter
         described = Description()
-        detail = source.disabled or self._deliverer.faults.get(source.name, "")
-        if source.name in self._describing:
+        detail = guarded.disabled or self._deliverer.faults.get(guarded.name, "")
+        if guarded.name in self._describing:
             try:
-                async with asyncio.timeout(source.deadline_s):
-                    described = await self._describing[source.name].describe()
+                async with asyncio.timeout(guarded.deadline_s):
+                    described = await self._describing[guarded.name].describe()
             except Exception as error:  # noqa: BLE001 — the fault is shown for this backend only
                 detail = f"{type(error).__name__}: {error}"
         return BackendState(
-            name=source.name,
+            name=guarded.name,
             adapter=adapter,
-            status=status_of(source),
+            status=status_of(guarded),
             detail=detail,
             items=described.items,
             vectors=described.vectors,
             vectors_pending=described.vectors_pending,
             backlog=backlog,
-            leaked=self._leaked[source.name],
+            leaked=self._leaked[guarded.name],
             notes=described.notes,
-            degraded=described.degraded or source.name in self.damaged or source.name in self.losses.found,
+            degraded=described.degraded or guarded.name in self.damaged or guarded.name in self.losses.found,
         )
 
     async def check(self) -> Mapping[str, str]:
@@ -205,11 +205,11 @@ class Health:
             )
 
 
-def status_of(source: Source) -> str:
+def status_of(guarded: GuardedBackend) -> str:
     """A backend's status as in `BackendState.status`."""
-    if source.disabled is not None:
+    if guarded.disabled is not None:
         return "disabled"
-    breaker = source.breaker
+    breaker = guarded.breaker
     if breaker.healthy:
         return "ready"
     return breaker.reason if breaker.state == "open" else breaker.state

@@ -14,7 +14,7 @@ from fusion.gateway.parts import SharedParts
 from fusion.ingest.verify import Ask
 from fusion.journal import Journal
 from fusion.lib.breaker import Breaker
-from fusion.recall.gather import Bulkhead, Source, gather
+from fusion.recall.gather import Bulkhead, GuardedBackend, gather
 from fusion.settings import BackendSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -27,24 +27,26 @@ NOT_OPENED = "it could not be opened"
 
 async def open_backends(
     settings: Settings, shared: SharedParts, tenant: str, stack: AsyncExitStack
-) -> dict[str, Source]:
+) -> dict[str, GuardedBackend]:
     """Open all backends at once; ``stack`` closes them, also if one of them raises SettingsError."""
     opened = await asyncio.gather(
         *(_open(name, chosen, settings, shared, tenant) for name, chosen in settings.backends.items()),
         return_exceptions=True,
     )
-    sources = [one for one in opened if isinstance(one, Source)]
-    for source in sources:
-        stack.push_async_callback(source.backend.close)
+    backends = [one for one in opened if isinstance(one, GuardedBackend)]
+    for guarded in backends:
+        stack.push_async_callback(guarded.backend.close)
     for one in opened:
         if isinstance(one, BaseException):
             raise one
-    if not sources:
+    if not backends:
         raise SettingsError("no backend is configured: add a [backends.NAME] table")
-    return {source.name: source for source in sources}
+    return {guarded.name: guarded for guarded in backends}
 
 
-async def _open(name: str, chosen: BackendSettings, settings: Settings, shared: SharedParts, tenant: str) -> Source:
+async def _open(
+    name: str, chosen: BackendSettings, settings: Settings, shared: SharedParts, tenant: str
+) -> GuardedBackend:
     """The backend of that name, open or disabled with the reason.
 
     A backend of the defaults whose optional package is not installed counts as disabled by the user.
@@ -76,7 +78,7 @@ async def _open(name: str, chosen: BackendSettings, settings: Settings, shared: 
             reason = why(error)
             backend, disabled, broken = UnavailableBackend(reason), f"{NOT_OPENED}: {reason}", True
             log.error("backend %s could not be opened: %s", name, reason)
-    return Source(
+    return GuardedBackend(
         name=name,
         backend=backend,
         deadline_s=chosen.deadline_ms / 1000,
@@ -105,26 +107,26 @@ class UnavailableBackend:
         """Nothing is open."""
 
 
-async def was_emptied(journal: Journal, source: Source) -> bool:
+async def was_emptied(journal: Journal, guarded: GuardedBackend) -> bool:
     """Whether a backend holds nothing though the journal has delivered memories to it."""
-    if not isinstance(source.backend, Describes) or not await journal.outbox.has_delivered(source.name):
+    if not isinstance(guarded.backend, Describes) or not await journal.outbox.has_delivered(guarded.name):
         return False
     try:
-        async with asyncio.timeout(source.deadline_s):
-            described = await source.backend.describe()
+        async with asyncio.timeout(guarded.deadline_s):
+            described = await guarded.backend.describe()
             return described.items == 0 and not described.degraded  # a backend that is down also reports 0
     except Exception as error:  # noqa: BLE001 — without a description the backend gets new memories only
-        log.warning("backend %s does not say what it holds: %s", source.name, type(error).__name__)
+        log.warning("backend %s does not say what it holds: %s", guarded.name, type(error).__name__)
         return False
 
 
-def search_function(sources: Mapping[str, Source]) -> Ask:
+def search_function(backends: Mapping[str, GuardedBackend]) -> Ask:
     """A function that returns one backend's hits before any filter; it raises BackendUnreachable if there is no
     answer."""
 
     async def ask(name: str, query: Query) -> Sequence[Hit]:
-        source = sources[name]
-        (answer,) = await gather(query, [source], source.deadline_s)
+        guarded = backends[name]
+        (answer,) = await gather(query, [guarded], guarded.deadline_s)
         if answer.status not in ("ok", "empty"):
             raise BackendUnreachable(f"{name} does not answer ({answer.status}) {answer.detail}".rstrip())
         return answer.hits

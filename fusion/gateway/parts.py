@@ -15,7 +15,7 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
 from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
-from fusion.recall.gather import Source
+from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.receipt_store import ReceiptStore
 from fusion.recipe import Recipe
@@ -56,7 +56,7 @@ class TenantParts:
     tenant: str
     settings: Settings
     recipes: Mapping[str, Recipe]
-    sources: Mapping[str, Source]
+    guarded: Mapping[str, GuardedBackend]
     journal: Journal
     intake: Intake
     deliverer: Deliverer

@@ -79,14 +79,14 @@ async def _repair_tenant(shared: SharedParts, tenant: str, dry_run: bool, now: d
     settings = of_tenant(shared.settings, tenant)
     folder = settings.home
     async with AsyncExitStack() as stack:
-        sources = await open_backends(settings, shared, tenant, stack)
+        backends = await open_backends(settings, shared, tenant, stack)
         held, stores = {}, {}
-        for name, source in sources.items():
-            if source.disabled is not None or not isinstance(source.backend, ListsEvents):
-                stores[name] = Store(reason=source.disabled or "it cannot say which events it keeps")
+        for name, guarded in backends.items():
+            if guarded.disabled is not None or not isinstance(guarded.backend, ListsEvents):
+                stores[name] = Store(reason=guarded.disabled or "it cannot say which events it keeps")
                 continue
-            held[name] = await _all_events(source.backend)
-        remembers = [n for n, s in sources.items() if s.disabled is None and isinstance(s.backend, Remembers)]
+            held[name] = await _all_events(guarded.backend)
+        remembers = [n for n, s in backends.items() if s.disabled is None and isinstance(s.backend, Remembers)]
     places = store_watermarks.places_of(folder, settings.backends)
     marks = [mark for place in places.values() if (mark := store_watermarks.read_mark(place)) is not None]
     file, copied = await asyncio.to_thread(rebuild.begin, folder)

@@ -15,7 +15,7 @@ from fusion.journal import Journal
 from fusion.lib.ids import parse_cursor
 from fusion.lib.words import spoken
 from fusion.recall.document import MAX_LINES, lines_of_file, lines_of_memories, page
-from fusion.recall.gather import Source, unable
+from fusion.recall.gather import GuardedBackend, unable
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def position_of(cursor: str | None) -> int | None:
 
 
 async def document(
-    path: str, scope: Scope, start: int, lines: int, *, sources: Iterable[Source], journal: Journal
+    path: str, scope: Scope, start: int, lines: int, *, backends: Iterable[GuardedBackend], journal: Journal
 ) -> Mapping[str, Any]:
     """A page of a document that a hit names: from its file if a backend reads it, else from the journal.
 
@@ -57,16 +57,16 @@ async def document(
     if not _encodable(path):
         raise not_found
     failed: list[str] = []
-    for source in sources:
-        reader = source.backend
+    for guarded in backends:
+        reader = guarded.backend
         if not isinstance(reader, ReadsDocuments) or unable(Query("", scope, datetime.now(UTC)), reader.features):
             continue
         try:
-            async with asyncio.timeout(source.deadline_s):
+            async with asyncio.timeout(guarded.deadline_s):
                 reading = await reader.read(path)
         except (FusionError, OSError, TimeoutError) as error:
-            log.warning("backend %s did not read a document: %s", source.name, type(error).__name__)
-            failed.append(source.name)
+            log.warning("backend %s did not read a document: %s", guarded.name, type(error).__name__)
+            failed.append(guarded.name)
             continue
         if reading is not None and scope.admits(reading.scope):
             forgotten = partial(journal.visible_lines, reading.scope, path)

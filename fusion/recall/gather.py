@@ -62,7 +62,7 @@ class Bulkhead:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class GuardedBackend:
     """A backend with its configured name and its guards. ``disabled`` is the reason why it is not asked."""
 
     name: str
@@ -75,7 +75,7 @@ class Source:
     broken: bool = False
     """it could not be opened, which is a failure, unlike a backend that is switched off"""
     fallback_for: tuple[str, ...] = ()
-    """the sources that it replaces: if some of them are asked, it is asked only after all of these have failed"""
+    """the backends that it replaces: if some of them are asked, it is asked only after all of these have failed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,19 @@ class Answer:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
-    """One answer for each of ``sources``, in their order, after at most ``deadline_s`` seconds.
+async def gather(query: Query, backends: Sequence[GuardedBackend], deadline_s: float) -> tuple[Answer, ...]:
+    """One answer for each of ``backends``, in their order, after at most ``deadline_s`` seconds.
 
     Cancelling it cancels every running search. A search that ignores its cancellation keeps its place in the bulkhead
     until it ends; its result is dropped.
     """
-    if any(source.fallback_for for source in sources):
-        return await _gather_with_fallbacks(query, sources, deadline_s)
-    refusals = [_refusal(query, source) for source in sources]
-    asked = [source for source, refusal in zip(sources, refusals, strict=True) if refusal is None]
+    if any(guarded.fallback_for for guarded in backends):
+        return await _gather_with_fallbacks(query, backends, deadline_s)
+    refusals = [_refusal(query, guarded) for guarded in backends]
+    asked = [guarded for guarded, refusal in zip(backends, refusals, strict=True) if refusal is None]
     begun = [
-        refusal or _begin(query, source, min(source.deadline_s, deadline_s), asked)
-        for source, refusal in zip(sources, refusals, strict=True)
+        refusal or _begin(query, guarded, min(guarded.deadline_s, deadline_s), asked)
+        for guarded, refusal in zip(backends, refusals, strict=True)
     ]
     searches = [one for one in begun if isinstance(one, _Search)]
     try:
@@ -119,28 +119,30 @@ async def gather(query: Query, sources: Sequence[Source], deadline_s: float) -> 
 
 
 PRIMARY_SHARE = 0.5
-"""share of the time for a source that has a fallback; the fallback gets the rest"""
+"""share of the time for a backend that has a fallback; the fallback gets the rest"""
 
 
-async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadline_s: float) -> tuple[Answer, ...]:
-    """As `gather`, but fallbacks wait for the sources they replace. These must not form a cycle."""
-    named = {source.name for source in sources}
-    replaced = {name for source in sources for name in source.fallback_for}
-    asked = [source for source in sources if _refusal(query, source) is None]
+async def _gather_with_fallbacks(
+    query: Query, backends: Sequence[GuardedBackend], deadline_s: float
+) -> tuple[Answer, ...]:
+    """As `gather`, but fallbacks wait for the backends that they replace. These must not form a cycle."""
+    named = {guarded.name for guarded in backends}
+    replaced = {name for guarded in backends for name in guarded.fallback_for}
+    asked = [guarded for guarded in backends if _refusal(query, guarded) is None]
     until = asyncio.get_running_loop().time() + deadline_s
     answers: dict[str, asyncio.Task[Answer]] = {}
 
-    async def answer(source: Source) -> Answer:
-        primaries = await asyncio.gather(*(answers[name] for name in source.fallback_for if name in named))
+    async def answer(guarded: GuardedBackend) -> Answer:
+        primaries = await asyncio.gather(*(answers[name] for name in guarded.fallback_for if name in named))
         if answered := [one.backend for one in primaries if one.status in ("ok", "empty")]:
             detail = f"it is the fallback for {', '.join(answered)}, which answered"
-            return Answer(source.name, "skipped", detail=detail)
+            return Answer(guarded.name, "skipped", detail=detail)
         left_s = until - asyncio.get_running_loop().time()
-        budget_s = left_s * PRIMARY_SHARE if source.name in replaced else left_s
-        return await _one(query, source, min(source.deadline_s, budget_s), asked)
+        budget_s = left_s * PRIMARY_SHARE if guarded.name in replaced else left_s
+        return await _one(query, guarded, min(guarded.deadline_s, budget_s), asked)
 
-    for source in sources:  # tasks start when this one waits: by then all exist
-        answers[source.name] = asyncio.ensure_future(answer(source))
+    for guarded in backends:  # tasks start when this one waits: by then all exist
+        answers[guarded.name] = asyncio.ensure_future(answer(guarded))
     try:
         return tuple(await asyncio.gather(*answers.values()))
     except asyncio.CancelledError:
@@ -149,8 +151,8 @@ async def _gather_with_fallbacks(query: Query, sources: Sequence[Source], deadli
         raise
 
 
-async def _one(query: Query, source: Source, budget_s: float, asked: Sequence[Source]) -> Answer:
-    begun = _refusal(query, source) or _begin(query, source, budget_s, asked)
+async def _one(query: Query, guarded: GuardedBackend, budget_s: float, asked: Sequence[GuardedBackend]) -> Answer:
+    begun = _refusal(query, guarded) or _begin(query, guarded, budget_s, asked)
     if isinstance(begun, Answer):
         return begun
     try:
@@ -160,22 +162,22 @@ async def _one(query: Query, source: Source, budget_s: float, asked: Sequence[So
         raise
 
 
-def _is_last(source: Source, asked: Sequence[Source]) -> bool:
-    """Whether no other asked source is healthy: then its breaker stays closed, since any answer is better than none."""
-    return not any(other.breaker.healthy for other in asked if other is not source)
+def _is_last(guarded: GuardedBackend, asked: Sequence[GuardedBackend]) -> bool:
+    """Whether no other asked backend is healthy; then its breaker stays closed: any answer is better than none."""
+    return not any(other.breaker.healthy for other in asked if other is not guarded)
 
 
-def _refusal(query: Query, source: Source) -> Answer | None:
-    """The answer of a source that is not asked; ``None`` for one that is."""
-    if source.broken:
-        return Answer(source.name, "unreachable", error_code="not_opened", detail=source.disabled or "")
-    if source.disabled is not None:
-        return Answer(source.name, "disabled", detail=source.disabled)
+def _refusal(query: Query, guarded: GuardedBackend) -> Answer | None:
+    """The answer of a backend that is not asked; ``None`` for one that is."""
+    if guarded.broken:
+        return Answer(guarded.name, "unreachable", error_code="not_opened", detail=guarded.disabled or "")
+    if guarded.disabled is not None:
+        return Answer(guarded.name, "disabled", detail=guarded.disabled)
     try:
-        reason = unable(query, source.backend.features)
+        reason = unable(query, guarded.backend.features)
     except Exception as error:  # noqa: BLE001  # a faulty adapter must not affect the others
-        return Answer(source.name, "invalid", error_code=type(error).__name__, detail=_where(error))
-    return Answer(source.name, "skipped", detail=reason) if reason else None
+        return Answer(guarded.name, "invalid", error_code=type(error).__name__, detail=_where(error))
+    return Answer(guarded.name, "skipped", detail=reason) if reason else None
 
 
 def unable(query: Query, features: Features) -> str | None:
@@ -197,17 +199,17 @@ def unable(query: Query, features: Features) -> str | None:
     return None
 
 
-def _begin(query: Query, source: Source, budget_s: float, asked: Sequence[Source]) -> Answer | _Search:
-    """A running search, or the answer of a source that cannot be asked now."""
+def _begin(query: Query, guarded: GuardedBackend, budget_s: float, asked: Sequence[GuardedBackend]) -> Answer | _Search:
+    """A running search, or the answer of a backend that cannot be asked now."""
     if budget_s <= 0:
-        return Answer(source.name, "timeout", detail="no time was left to ask it")
-    if source.bulkhead.full:
-        return Answer(source.name, "overloaded", detail=f"{source.bulkhead.limit} searches of it are under way")
-    permit = source.breaker.admit()
+        return Answer(guarded.name, "timeout", detail="no time was left to ask it")
+    if guarded.bulkhead.full:
+        return Answer(guarded.name, "overloaded", detail=f"{guarded.bulkhead.limit} searches of it are under way")
+    permit = guarded.breaker.admit()
     if permit is None:
-        wait_s = source.breaker.wait_s
-        return Answer(source.name, source.breaker.reason, detail=f"it is left alone for another {wait_s:.0f} s")
-    return _Search(query, source, budget_s, permit, asked)
+        wait_s = guarded.breaker.wait_s
+        return Answer(guarded.name, guarded.breaker.reason, detail=f"it is left alone for another {wait_s:.0f} s")
+    return _Search(query, guarded, budget_s, permit, asked)
 
 
 class _Search:
@@ -216,32 +218,34 @@ class _Search:
     ``answer`` is always set: by the task, or `CANCEL_GRACE_S` after its cancellation if the task ignores that.
     """
 
-    def __init__(self, query: Query, source: Source, budget_s: float, permit: Permit, asked: Sequence[Source]) -> None:
+    def __init__(
+        self, query: Query, guarded: GuardedBackend, budget_s: float, permit: Permit, asked: Sequence[GuardedBackend]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._query, self._source, self._budget_s = query, source, budget_s
+        self._query, self._guarded, self._budget_s = query, guarded, budget_s
         self._permit, self._asked = permit, asked
         self._began = self._loop.time()
         self._late = self._busy = False
         self.answer: asyncio.Future[Answer] = self._loop.create_future()
-        source.bulkhead.under_way += 1
+        guarded.bulkhead.under_way += 1
         self.task = self._loop.create_task(self._ask())
         self.task.add_done_callback(self._ended)
         self._timer = self._loop.call_later(budget_s, self._cut)
 
     async def _ask(self) -> Sanitised:
         # Called inside the task, so that a search that raises before its first await, or is no coroutine, fails there.
-        query, backend, permit = self._query, self._source.backend, self._permit
+        query, backend, permit = self._query, self._guarded.backend, self._permit
         if query.deadline_s != self._budget_s:
             query = replace(query, deadline_s=self._budget_s)
         try:
-            return sanitised(await backend.search(query), query.limit, self._source.validated)
+            return sanitised(await backend.search(query), query.limit, self._guarded.validated)
         except BackendUnreachable:
             # A refused connection is tried once more: reading is idempotent.
             spent_s = self._loop.time() - self._began
             if self._late or permit.probe or spent_s > QUICK_REFUSAL_S or spent_s > self._budget_s / 2:
                 raise
         query = replace(query, deadline_s=self._budget_s - spent_s)
-        return sanitised(await backend.search(query), query.limit, self._source.validated)
+        return sanitised(await backend.search(query), query.limit, self._guarded.validated)
 
     def _cut(self) -> None:
         """Cancels the search at the end of its budget, and fails it after a short grace."""
@@ -259,7 +263,7 @@ class _Search:
     def _ended(self, task: asyncio.Task[Sanitised]) -> None:
         """Sets the answer when the task ends, in time or later; always retrieves its exception."""
         self._timer.cancel()
-        self._source.bulkhead.under_way -= 1
+        self._guarded.bulkhead.under_way -= 1
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Exception):
             self.answer.cancel()  # the interpreter is stopping
@@ -273,17 +277,19 @@ class _Search:
             hits, dropped = task.result()
             self._permit.succeeded()
             took_ms = _ms(self._loop.time() - self._began)
-            self.answer.set_result(Answer(self._source.name, "ok" if hits else "empty", hits, took_ms, dropped=dropped))
+            self.answer.set_result(
+                Answer(self._guarded.name, "ok" if hits else "empty", hits, took_ms, dropped=dropped)
+            )
 
     def _fail(self, error: Exception) -> None:
         if self.answer.done():
             return
         status, code, detail = _fault(error)
         busy = self._busy or (not self._late and self._overdue_s() > BUSY_LOOP_LATE_S)
-        fair = self._budget_s >= self._source.deadline_s / 2 and not busy
-        _report(self._permit, error, status, fair=fair, is_last=lambda: _is_last(self._source, self._asked))
+        fair = self._budget_s >= self._guarded.deadline_s / 2 and not busy
+        _report(self._permit, error, status, fair=fair, is_last=lambda: _is_last(self._guarded, self._asked))
         took_ms = _ms(self._loop.time() - self._began)
-        self.answer.set_result(Answer(self._source.name, status, (), took_ms, code, detail))
+        self.answer.set_result(Answer(self._guarded.name, status, (), took_ms, code, detail))
 
     def call_off(self) -> None:
         """Cancels the search because its request was cancelled, which says nothing about the backend."""

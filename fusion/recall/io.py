@@ -22,7 +22,7 @@ from fusion.lib.bm25 import Frequencies
 from fusion.lib.words import spoken
 from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
-from fusion.recall.gather import Answer, Source, gather
+from fusion.recall.gather import Answer, GuardedBackend, gather
 from fusion.recall.maxsim import best_matches
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.signals import Likeness
@@ -57,7 +57,7 @@ class JournalReads:
 class Live:
     """Live input: searches the backends, reads the journal, runs the model and asks the judge."""
 
-    sources: Mapping[str, Source]
+    guarded: Mapping[str, GuardedBackend]
     journal: JournalReads
     embedder: Embedder | None = None
     judge: Judge | None = None
@@ -68,7 +68,7 @@ class Live:
     @cached_property
     def expanders(self) -> Mapping[str, FindsNeighbours]:
         """The backends that find neighbours of their hits; cached, because the check is slow."""
-        return {name: s.backend for name, s in self.sources.items() if isinstance(s.backend, FindsNeighbours)}
+        return {name: s.backend for name, s in self.guarded.items() if isinstance(s.backend, FindsNeighbours)}
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -80,7 +80,7 @@ class Live:
         return "r" + secrets.token_hex(12)
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
-        chosen = self.sources if names is None else {name: self.sources[name] for name in names}
+        chosen = self.guarded if names is None else {name: self.guarded[name] for name in names}
         answers = await gather(replace(query, deadline_s=deadline_s), list(chosen.values()), deadline_s)
         return [self._without_hidden(answer) for answer in answers]
 

@@ -22,7 +22,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.engine import FuseRequest, fuse
-from fusion.recall.gather import Answer, Source
+from fusion.recall.gather import Answer, GuardedBackend
 from fusion.recall.io import JournalReads, Live
 from fusion.recipe import (
     DedupSettings,
@@ -111,9 +111,9 @@ class Fickle:
 
 def live(judge: Fickle | None = None, *, model: bool = True, **backends: Listed) -> Live:
     known = Known0()
-    sources = {name: Source(name, backend) for name, backend in backends.items()}  # type: ignore[arg-type]
+    guarded = {name: GuardedBackend(name, backend) for name, backend in backends.items()}  # type: ignore[arg-type]
     journal = JournalReads(known.records, known.neighbours, known.frequencies, lambda backend, hits: hits)  # type: ignore[arg-type]
-    return Live(sources, journal, FakeEmbedder() if model else None, judge)
+    return Live(guarded, journal, FakeEmbedder() if model else None, judge)
 
 
 def turns(*texts: str) -> list[Hit]:
@@ -258,7 +258,7 @@ class Slow(Live):
 async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> None:
     """1,000 ms leave the backends 800: an answer after 900 is a timeout there, and an answer in the patient arm."""
     ready = live(slow=Listed(turns("database")), quick=Listed([Hit("q", "postgres")]))
-    io = Slow(**{name: getattr(ready, name) for name in ("sources", "journal", "embedder")})
+    io = Slow(**{name: getattr(ready, name) for name in ("guarded", "journal", "embedder")})
     patient, hurried = (replace(PLAIN, gather=GatherSettings(ms, 10)) for ms in (60_000, 1_000))
     found = await compared(io, arm(patient, "slow", "quick"), arm(hurried, "slow", "quick"))
     assert [row["status"] for row in found.a.backends] == ["ok", "ok"]
@@ -305,7 +305,7 @@ class TestAHome:
                 assert (await gateway.receipt(side.receipt_id))["recipe"]["name"] == recipe
                 with pytest.raises(NotFound):
                     await gateway.receipt(side.receipt_id, "another tenant")
-        uses = [source.backend.uses for source in gateway.sources.values() if isinstance(source.backend, InMemory)]
+        uses = [guarded.backend.uses for guarded in gateway.guarded.values() if isinstance(guarded.backend, InMemory)]
         assert uses == [Counter(), Counter()]
 
     async def test_scopes_hold(self, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ async def test_a_question_and_a_fresh_memory_do_not_wait_for_a_large_ingest(tmp_
     }
     settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=backends)
     async with Gateway.open(settings) as fusion:
-        held = fusion.sources["held"].backend
+        held = fusion.guarded["held"].backend
         assert isinstance(held, HeldStore)
         transport = httpx.ASGITransport(create_app(fusion, settings, local_token="t0ken"))  # type: ignore[arg-type]
         async with AsyncClient.over(transport, api_key="t0ken") as client:

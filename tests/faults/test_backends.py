@@ -129,7 +129,7 @@ async def test_expired_credential_is_shown_by_readyz(home: Path, code: int) -> N
                 async with door(settings) as (gateway, client):
                     await remember(gateway)
                     clock = Clock()
-                    gateway.sources["there"] = replace(gateway.sources["there"], breaker=Breaker(clock))  # type: ignore[index]
+                    gateway.guarded["there"] = replace(gateway.guarded["there"], breaker=Breaker(clock))  # type: ignore[index]
                     replies = [await client.post("/fuse", json=QUESTION)]
                     ready = [await client.get("/readyz")]
                     replies.append(await client.get("/v1/backends"))
@@ -168,7 +168,7 @@ async def test_flapping_costs_no_request_anything(home: Path) -> None:
             await remember(gateway)
             clock = Clock()
             breaker = Breaker(clock, lambda: 0.5)
-            gateway.sources["there"] = replace(gateway.sources["there"], breaker=breaker)  # type: ignore[index]
+            gateway.guarded["there"] = replace(gateway.guarded["there"], breaker=breaker)  # type: ignore[index]
             seen: list[str] = []
             for second in range(300):
                 clock.now = float(second)
@@ -218,7 +218,7 @@ async def test_the_last_one_that_answers_is_never_ejected(home: Path) -> None:
             async with door(settings) as (gateway, client):
                 for name in ("one", "two"):
                     for _ in range(5):
-                        permit = gateway.sources[name].breaker.admit()
+                        permit = gateway.guarded[name].breaker.admit()
                         assert permit is not None
                         permit.failed()
                 codes = [(await client.post("/fuse", json=QUESTION)).status_code for _ in range(11)]
@@ -264,10 +264,10 @@ async def test_stopped_process_is_a_timeout(home: Path) -> None:
         settings = settings_of(home, here=LOCAL, there=remote(url, deadline_ms=300))
         async with door(settings) as (gateway, client):
             await remember(gateway)
-            patient = replace(gateway.sources["there"], deadline_s=60.0)
+            patient = replace(gateway.guarded["there"], deadline_s=60.0)
             server.send_signal(signal.SIGSTOP)
             stopped = (await client.post("/fuse", json=QUESTION)).json()
-            gateway.sources["there"] = patient  # type: ignore[index]
+            gateway.guarded["there"] = patient  # type: ignore[index]
             server.send_signal(signal.SIGCONT)
             again = (await client.post("/fuse", json=QUESTION)).json()
     assert statuses(stopped) == {"here": "ok", "there": "timeout"}

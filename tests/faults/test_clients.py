@@ -38,8 +38,8 @@ async def test_a_client_that_disconnects_does_not_count_against_a_backend(home: 
                 assert called.done()  # the backend is asked, each time anew
                 question.cancel()
                 await asyncio.wait([question])
-        await until(lambda: gateway.sources["there"].bulkhead.under_way == 0)
-        assert gateway.sources["there"].breaker.healthy
+        await until(lambda: gateway.guarded["there"].bulkhead.under_way == 0)
+        assert gateway.guarded["there"].breaker.healthy
         server.behaviour = chaos.healthy
         assert statuses((await client.post("/fuse", json=QUESTION)).json()) == {"there": "ok"}
 

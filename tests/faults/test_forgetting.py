@@ -273,7 +273,7 @@ async def test_a_forgotten_watched_file_does_not_return_by_an_edit(home: Path, t
         assert followed.place.document != "notes/a.md"
         await gateway.forget(ref, Scope())
         file.write_text(file.read_text().replace("# Keys", "# All keys") + "\nAnd the other one is lost.\n")
-        await gateway.sources["markdown"].backend.refresh()  # type: ignore[attr-defined]
+        await gateway.guarded["markdown"].backend.refresh()  # type: ignore[attr-defined]
         [rest] = await taken_in(gateway)
         assert (await gateway.memory(rest, Scope()))["text"] == "# All keys\n\n\n\nAnd the other one is lost."
         assert "the other one is lost" in (await gateway.fuse("where is the spare key?")).block

@@ -223,7 +223,7 @@ class House:
     def breaker(self, clock: Callable[[], float], jitter: Callable[[], float] = lambda: 0.5) -> Breaker:
         """A new one: what came before is forgiven."""
         made = Breaker(clock, jitter)
-        self.gateway.sources["there"] = replace(self.gateway.sources["there"], breaker=made)  # type: ignore[index]
+        self.gateway.guarded["there"] = replace(self.gateway.guarded["there"], breaker=made)  # type: ignore[index]
         return made
 
 

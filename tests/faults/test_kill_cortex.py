@@ -106,7 +106,7 @@ async def test_kill_while_a_cortex_captures(tmp_path: Path, draw: random.Random)
         await gateway.settle()
         assert not any((await gateway.deliverer.backlog()).values())
         assert await gateway.check() == {}
-        graph: Graph = gateway.sources["cortex"].backend.graph  # type: ignore[attr-defined]
+        graph: Graph = gateway.guarded["cortex"].backend.graph  # type: ignore[attr-defined]
         kept = {m.id: m for m in await graph.page("", 10_000)}
         assert acknowledged <= set(kept)
         found = await graph.find("harbour", None, View(NADIA, datetime.now(UTC)), 10_000)

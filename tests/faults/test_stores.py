@@ -311,7 +311,7 @@ async def test_the_others_answer_while_an_index_is_written_again(home: Path) -> 
     async with door(settings) as (gateway, client):
         await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
         await gateway.settle()
-        index = gateway.sources["cortex"].backend.graph._index  # type: ignore[attr-defined]
+        index = gateway.guarded["cortex"].backend.graph._index  # type: ignore[attr-defined]
         index._files.rebuilding = "a byte that is another"
         fused = (await client.post("/fuse", json=QUESTION)).json()
         index._files.rebuilding = None
@@ -329,7 +329,7 @@ async def test_a_damaged_source_of_truth_is_reported_and_never_replaced(home: Pa
     async with door(settings_of(home, cortex=CORTEX, triples="adapters.triples:Triples")) as (gateway, client):
         await gateway.remember([NewMemory(f"The harbour {n} is in Lyon", scope=NADIA) for n in range(100)])
         await gateway.settle()
-        store = gateway.sources["cortex"].backend.graph._database  # type: ignore[attr-defined]
+        store = gateway.guarded["cortex"].backend.graph._database  # type: ignore[attr-defined]
         await store.checkpoint()
         content = bytearray(store.path.read_bytes())
         content[8192:16384] = b"\xff" * 8192

@@ -136,7 +136,7 @@ async def live(home: str, n: str, before: str, statement: str) -> None:
     async with Gateway.open(settings) as gateway:
         told = killer(int(statement))
         watch(gateway.journal._database, told)
-        for store in (gateway.sources["cortex"].backend.graph, gateway.sources["triples"].backend):  # type: ignore[attr-defined]
+        for store in (gateway.guarded["cortex"].backend.graph, gateway.guarded["triples"].backend):  # type: ignore[attr-defined]
             watch(store._database, told)  # type: ignore[attr-defined]
         text = f"Memory {n} is about the harbour and lighthouse {n}"
         [kept] = await gateway.remember([NewMemory(text, scope=NADIA)], idempotency_key=f"memory {n}")
@@ -197,7 +197,7 @@ async def capture(home: str, n: str, statement: str) -> None:
         await gateway.settle()  # what the victim before left undone
         tally = Tally(int(statement))
         watch(gateway.journal._database, tally)
-        watch(gateway.sources["cortex"].backend.graph._database, tally)  # type: ignore[attr-defined]
+        watch(gateway.guarded["cortex"].backend.graph._database, tally)  # type: ignore[attr-defined]
 
         async def line(text: str) -> None:
             raise AssertionError(text)

@@ -108,7 +108,7 @@ def modelled(home: Path, **model: object) -> Settings:
 
 
 def opening_of(gateway: Gateway) -> Opening:
-    backend = gateway.sources["notes"].backend
+    backend = gateway.guarded["notes"].backend
     assert isinstance(backend, OpeningKeeper)
     assert backend.opening is not None
     return backend.opening

@@ -301,7 +301,7 @@ class Slow(Ailing):
 async def test_first_answer_does_not_wait_for_a_slow_description(home: Path) -> None:
     """It comes without that, and the next one has it."""
     async with Gateway.open(small(home, attic="tests.gateway.test_unavailable_backends:Slow")) as gateway:
-        attic = gateway.sources["attic"].backend
+        attic = gateway.guarded["attic"].backend
         assert isinstance(attic, Slow)
         assert not (await gateway.fuse(ASKED)).degraded
         attic.let.set()
@@ -333,7 +333,7 @@ class Examined(InMemory):
 async def test_known_damage_is_reported_during_the_next_check(home: Path) -> None:
     """It holds until a look came back clean: a look of minutes must not hide what the last one found."""
     async with Gateway.open(small(home, attic="tests.gateway.test_unavailable_backends:Examined")) as gateway:
-        attic = gateway.sources["attic"].backend
+        attic = gateway.guarded["attic"].backend
         assert isinstance(attic, Examined)
         assert set(await gateway.check()) == {"attic"}
         again = asyncio.create_task(gateway.check())

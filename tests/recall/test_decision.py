@@ -14,7 +14,7 @@ from fusion.contract import Captured, Event, Opening
 from fusion.doors.cli import render
 from fusion.recall.decision import OUT_OF_ROOM, TOO_WEAK, Decision, decision_of, sentence
 from fusion.recall.engine import FuseRequest, explain, fuse
-from fusion.recall.gather import Source
+from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.receipt import Receipt
 from fusion.recall.receipt_store import ReceiptStore
@@ -46,7 +46,7 @@ async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None
     journal = JournalReads(
         memory_journal.records, memory_journal.neighbours, memory_journal.frequencies, lambda backend, hits: hits
     )
-    live = Live({"one": Source("one", store)}, journal, lexical=True)
+    live = Live({"one": GuardedBackend("one", store)}, journal, lexical=True)
     recipe = Recipe(rerank=RerankSettings(judge="never"), pack=PackSettings(max_results=1, excerpts=False))
     outcome = await fuse(FuseRequest("is the pump green?"), recipe, live)
     assert {type(one) for one in outcome.receipt.reasons["decision"]} == {Decision}

@@ -16,7 +16,7 @@ from fusion.lib.bm25 import Frequencies
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
 from fusion.recall.filter import external_ref
-from fusion.recall.gather import Source
+from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live, Recorder, Replay
 from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
@@ -119,12 +119,12 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
         memory_journal.kept[said.event_id] = StoredRecord(f"m{position}", said)
         for store in stores.values():
             await store.remember([Captured(said)])
-    sources = {name: Source(name, store) for name, store in stores.items()}
-    sources["down"] = Source("down", Down())
+    guarded = {name: GuardedBackend(name, store) for name, store in stores.items()}
+    guarded["down"] = GuardedBackend("down", Down())
     journal = JournalReads(
         memory_journal.records, memory_journal.neighbours, memory_journal.frequencies, lambda backend, hits: hits
     )
-    yield FakeGateway(Live(sources, journal, FakeEmbedder(), Tens("Postgres")), memory_journal)
+    yield FakeGateway(Live(guarded, journal, FakeEmbedder(), Tens("Postgres")), memory_journal)
     for store in stores.values():
         await store.close()
 
@@ -350,7 +350,7 @@ async def test_neighbour_of_two_hits_joins_the_better_one(gateway: FakeGateway, 
     for position, (speaker, text) in enumerate(TALK):
         await store.remember([Captured(event(position, speaker, text))])
     journal = replace(gateway.live.journal, records=MemoryJournal().records, neighbours=MemoryJournal().neighbours)
-    live = Live({"copies": Source("copies", store)}, journal, lexical=True)
+    live = Live({"copies": GuardedBackend("copies", store)}, journal, lexical=True)
     recipe = replace(RECIPE, expand=ExpandSettings(span=1))
     outcome = await fuse(FuseRequest("the load tests say Postgres, or pizza?"), recipe, live)
     refs = {external_ref("copies", f"e{n}"): f"e{n}" for n in range(len(TALK))}
@@ -386,7 +386,7 @@ async def test_fact_brings_its_source_and_gives_way_to_it(gateway: FakeGateway) 
         async def search(self, query: Query) -> Sequence[Hit]:
             return [fact]
 
-    live = replace(gateway.without_judge(), sources={"graph": Source("graph", Graph())})
+    live = replace(gateway.without_judge(), guarded={"graph": GuardedBackend("graph", Graph())})
     outcome = await fuse(FuseRequest("zookeeper"), RECIPE, live)
     decisions = {row["ref"]: row["decision"] for row in outcome.receipt.body["candidates"]}
     assert decisions.pop("m2") == "packed"

@@ -22,7 +22,7 @@ from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloa
 from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
 from fusion.recall.filter import TEXT_CHARS
-from fusion.recall.gather import CANCEL_GRACE_S, Answer, Bulkhead, Source, gather, unable
+from fusion.recall.gather import CANCEL_GRACE_S, Answer, Bulkhead, GuardedBackend, gather, unable
 from tests.backend_contract import NOW, make_query
 from tests.virtual_time import VirtualTime, run
 
@@ -87,9 +87,9 @@ def slow(seconds: float) -> Does:
     return Does(search)
 
 
-def one(backend: Any, within_s: float = 10.0, query: Query = QUERY, **source: Any) -> Answer:
+def one(backend: Any, within_s: float = 10.0, query: Query = QUERY, **guarded: Any) -> Answer:
     """The answer of a lone backend."""
-    return run(gather(query, [Source("one", backend, **source)], within_s))[0]
+    return run(gather(query, [GuardedBackend("one", backend, **guarded)], within_s))[0]
 
 
 # Deadlines
@@ -100,8 +100,12 @@ def test_answers_come_in_the_order_of_the_sources() -> None:
 
     async def work() -> None:
         began = asyncio.get_running_loop().time()
-        sources = [Source("slow", slow(0.3)), Source("quick", says()), Source("middle", slow(0.1))]
-        answers = await gather(QUERY, sources, 10)
+        backends = [
+            GuardedBackend("slow", slow(0.3)),
+            GuardedBackend("quick", says()),
+            GuardedBackend("middle", slow(0.1)),
+        ]
+        answers = await gather(QUERY, backends, 10)
         assert [(a.backend, a.status) for a in answers] == [("slow", "ok"), ("quick", "empty"), ("middle", "ok")]
         assert [round(a.took_ms) for a in answers] == [300, 0, 100]
         assert asyncio.get_running_loop().time() - began == pytest.approx(0.3)
@@ -122,7 +126,7 @@ def test_gather_sanitises_answers_while_others_are_searching() -> None:
         counts.append(counted.cache_info().misses - before)
         return []
 
-    run(gather(QUERY, [Source("slow", Does(looks)), Source("quick", says(Hit("1", text)))], 10))
+    run(gather(QUERY, [GuardedBackend("slow", Does(looks)), GuardedBackend("quick", says(Hit("1", text)))], 10))
     assert counts == [0]
 
 
@@ -131,8 +135,8 @@ def test_a_slow_one_is_cut_at_its_own_deadline() -> None:
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
-        sources = [Source("hung", slow(1e6), 0.2), Source("well", says(Hit("1", "tea")))]
-        hung, well = await gather(QUERY, sources, 10)
+        backends = [GuardedBackend("hung", slow(1e6), 0.2), GuardedBackend("well", says(Hit("1", "tea")))]
+        hung, well = await gather(QUERY, backends, 10)
         assert (hung.status, hung.hits, round(hung.took_ms)) == ("timeout", (), 200)
         assert [hit.text for hit in well.hits] == ["tea"]
         assert loop.time() == pytest.approx(0.2)
@@ -167,15 +171,15 @@ def test_a_late_answer_is_dropped_for_good() -> None:
                     continue
             return [Hit("late", "first")]
 
-        source = Source("stubborn", Does(stubborn), 0.2, bulkhead=Bulkhead(1))
-        (answer,) = await gather(replace(QUERY, text="first"), [source], 10)
+        guarded = GuardedBackend("stubborn", Does(stubborn), 0.2, bulkhead=Bulkhead(1))
+        (answer,) = await gather(replace(QUERY, text="first"), [guarded], 10)
         assert (answer.status, answer.hits) == ("timeout", ())
         assert loop.time() == pytest.approx(0.2 + CANCEL_GRACE_S)
-        assert (await gather(QUERY, [source], 10))[0].status == "overloaded"
+        assert (await gather(QUERY, [guarded], 10))[0].status == "overloaded"
         free.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        (answer,) = await gather(replace(QUERY, text="second"), [source], 10)
+        (answer,) = await gather(replace(QUERY, text="second"), [guarded], 10)
         assert [hit.text for hit in answer.hits] == ["second"]
 
     run(work())
@@ -185,15 +189,15 @@ def test_cancelling_cancels_every_search() -> None:
     """The client left: CancelledError comes out, no task is left, and no breaker counts it."""
 
     async def work() -> None:
-        sources = [Source(str(n), slow(1e6), 1e6, Breaker(failures=1)) for n in range(4)]
-        request = asyncio.ensure_future(gather(QUERY, sources, 1e6))
+        backends = [GuardedBackend(str(n), slow(1e6), 1e6, Breaker(failures=1)) for n in range(4)]
+        request = asyncio.ensure_future(gather(QUERY, backends, 1e6))
         await asyncio.sleep(1)
-        assert sum(source.bulkhead.under_way for source in sources) == 4
+        assert sum(guarded.bulkhead.under_way for guarded in backends) == 4
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
-        assert sum(source.bulkhead.under_way for source in sources) == 0
-        assert all(source.breaker.healthy for source in sources)
+        assert sum(guarded.bulkhead.under_way for guarded in backends) == 0
+        assert all(guarded.breaker.healthy for guarded in backends)
 
     run(work())
 
@@ -227,7 +231,9 @@ def test_cancelling_cancels_every_search() -> None:
 )
 def test_any_error_costs_only_its_own_answer(error: BaseException, status: str, code: str) -> None:
     """Named by status and type; what a foreign error says may be a memory, so it is not repeated."""
-    bad, good = run(gather(QUERY, [Source("bad", always(error)), Source("good", says(Hit("1", "tea")))], 10))
+    bad, good = run(
+        gather(QUERY, [GuardedBackend("bad", always(error)), GuardedBackend("good", says(Hit("1", "tea")))], 10)
+    )
     assert (bad.status, bad.error_code, bad.hits) == (status, code, ())
     assert "canary" not in str(bad)
     assert (good.status, len(good.hits)) == ("ok", 1)
@@ -300,15 +306,15 @@ def test_a_full_bulkhead_refuses_at_once() -> None:
     """The third of three searches where two may be under way is overloaded, without waiting; places come free."""
 
     async def work() -> None:
-        source = Source("small", slow(0.5), bulkhead=Bulkhead(2))
-        answers = await asyncio.gather(*(gather(QUERY, [source], 10) for _ in range(3)))
+        guarded = GuardedBackend("small", slow(0.5), bulkhead=Bulkhead(2))
+        answers = await asyncio.gather(*(gather(QUERY, [guarded], 10) for _ in range(3)))
         assert sorted((a.status, round(a.took_ms)) for (a,) in answers) == [
             ("ok", 500),
             ("ok", 500),
             ("overloaded", 0),
         ]
-        assert (await gather(QUERY, [source], 10))[0].status == "ok"
-        assert source.breaker.healthy
+        assert (await gather(QUERY, [guarded], 10))[0].status == "ok"
+        assert guarded.breaker.healthy
 
     run(work())
 
@@ -360,8 +366,8 @@ def test_an_open_breaker_costs_no_wait() -> None:
             await release.wait()
             return [Hit("1", "tea")]
 
-        bad = Source("bad", Does(search), breaker=Breaker(lambda: now, lambda: 0.5))
-        good = Source("good", says(Hit("1", "tea")))
+        bad = GuardedBackend("bad", Does(search), breaker=Breaker(lambda: now, lambda: 0.5))
+        good = GuardedBackend("good", says(Hit("1", "tea")))
         statuses = [(await gather(QUERY, [bad, good], 10))[0].status for _ in range(7)]
         assert statuses == ["invalid"] * 5 + ["open"] * 2
         assert "another 5 s" in (await gather(QUERY, [bad, good], 10))[0].detail
@@ -389,12 +395,12 @@ def test_the_last_one_is_never_ejected() -> None:
                 raise HttpStatus("it answered 500", 500)
             return [Hit("1", "tea")]
 
-        sources = [Source(str(n), Does(search), breaker=Breaker(lambda: 0.0)) for n in range(4)]
+        backends = [GuardedBackend(str(n), Does(search), breaker=Breaker(lambda: 0.0)) for n in range(4)]
         for _ in range(20):
-            await gather(QUERY, sources, 10)
-        assert sorted(a.status for a in await gather(QUERY, sources, 10)) == ["http_error", "open", "open", "open"]
+            await gather(QUERY, backends, 10)
+        assert sorted(a.status for a in await gather(QUERY, backends, 10)) == ["http_error", "open", "open", "open"]
         down = False
-        assert sorted(a.status for a in await gather(QUERY, sources, 10)) == ["ok", "open", "open", "open"]
+        assert sorted(a.status for a in await gather(QUERY, backends, 10)) == ["ok", "open", "open", "open"]
 
     run(work())
 
@@ -405,16 +411,16 @@ def test_a_healthy_one_is_not_ejected_for_a_dead_one() -> None:
     async def work() -> None:
         failing = {"a": True, "b": True}
 
-        def source(name: str) -> Source:
+        def guarded(name: str) -> GuardedBackend:
             async def search(query: Query) -> Sequence[Hit]:
                 if failing[name]:
                     raise InvalidAnswer("no")
                 return []
 
-            return Source(name, Does(search), breaker=Breaker(lambda: now))
+            return GuardedBackend(name, Does(search), breaker=Breaker(lambda: now))
 
         now = 0.0
-        a, b = source("a"), source("b")
+        a, b = guarded("a"), guarded("b")
         for _ in range(6):
             await gather(QUERY, [a, b], 10)
         assert (a.breaker.closed, b.breaker.closed) in {(False, True), (True, False)}
@@ -440,7 +446,7 @@ def test_breaker_ignores_timeouts_of_hurried_requests() -> None:
     """Time-outs count when it had at least half of its own deadline: 0.1 s of 1 s do not, 0.6 s do."""
 
     async def statuses(deadline_s: float) -> list[str]:
-        hung, good = Source("hung", slow(1e6), 1.0, Breaker(lambda: 0.0)), Source("good", says())
+        hung, good = GuardedBackend("hung", slow(1e6), 1.0, Breaker(lambda: 0.0)), GuardedBackend("good", says())
         return [(await gather(QUERY, [hung, good], deadline_s))[0].status for _ in range(6)]
 
     assert run(statuses(0.1)) == ["timeout"] * 6
@@ -454,7 +460,7 @@ def test_breaker_ignores_timeouts_of_a_busy_process() -> None:
     async def statuses(busy_s: float) -> list[str]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTime)
-        hung, good = Source("hung", slow(1e6), 1.0, Breaker(lambda: 0.0)), Source("good", says())
+        hung, good = GuardedBackend("hung", slow(1e6), 1.0, Breaker(lambda: 0.0)), GuardedBackend("good", says())
         found = []
         for _ in range(6):
             loop.call_later(0.9, loop.be_busy, busy_s)
@@ -482,7 +488,10 @@ def test_a_healthy_backend_in_a_crowd_is_not_blamed() -> None:
                 await asyncio.sleep(0.035)
             return [Hit("1", "Ada likes tea.")]
 
-        crowded, good = Source("crowded", Does(one_by_one), bulkhead=Bulkhead(64)), Source("good", says())
+        crowded, good = (
+            GuardedBackend("crowded", Does(one_by_one), bulkhead=Bulkhead(64)),
+            GuardedBackend("good", says()),
+        )
         for _ in range(10):
             answers = await asyncio.gather(*(gather(QUERY, [crowded, good], 10) for _ in range(64)))
             found = [of_crowded.status for of_crowded, _ in answers]
@@ -499,8 +508,8 @@ def test_one_that_answers_nobody_is_ejected_by_a_crowd_as_well() -> None:
     """Sixty-four at once wait for it in vain: that is one failure, not sixty-four; after five crowds it is open."""
 
     async def work() -> list[str]:
-        hung = Source("hung", slow(1e6), breaker=Breaker(lambda: 0.0), bulkhead=Bulkhead(64))
-        good = Source("good", says())
+        hung = GuardedBackend("hung", slow(1e6), breaker=Breaker(lambda: 0.0), bulkhead=Bulkhead(64))
+        good = GuardedBackend("good", says())
         found = []
         for _ in range(6):
             answers = await asyncio.gather(*(gather(QUERY, [hung, good], 10) for _ in range(64)))
@@ -515,9 +524,9 @@ def test_suspensions_are_named() -> None:
     """While it is left alone for a 401 or a 429 the status says which."""
 
     async def second(error: Exception) -> str:
-        source = Source("one", always(error), breaker=Breaker(lambda: 0.0))
-        await gather(QUERY, [source], 10)
-        return (await gather(QUERY, [source], 10))[0].status
+        guarded = GuardedBackend("one", always(error), breaker=Breaker(lambda: 0.0))
+        await gather(QUERY, [guarded], 10)
+        return (await gather(QUERY, [guarded], 10))[0].status
 
     assert run(second(Unauthorized("no"))) == "unauthorized"
     assert run(second(RateLimited("wait", 9))) == "rate_limited"
@@ -619,8 +628,8 @@ def test_validated_hit_is_checked_again_when_it_changes(changed: dict[str, Any],
         return [other, said.pop(0)]
 
     async def work() -> list[Answer]:
-        source = Source("one", Does(search))
-        return [(await gather(QUERY, [source], 10))[0] for _ in range(3)]
+        guarded = GuardedBackend("one", Does(search))
+        return [(await gather(QUERY, [guarded], 10))[0] for _ in range(3)]
 
     first, second, third = run(work())
     assert (first.hits, first.dropped, second.dropped) == ((other, good), {}, {})

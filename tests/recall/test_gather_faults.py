@@ -26,7 +26,7 @@ from adapters.http import REPLY_BYTES, Http
 from adapters.remote import Options, Remote
 from fusion.lib.breaker import Breaker
 from fusion.recall.filter import admit
-from fusion.recall.gather import Answer, Source, gather
+from fusion.recall.gather import Answer, GuardedBackend, gather
 from tests import chaos
 from tests.backend_contract import SAMPLES, make_query
 from tests.chaos import Behaviour, Chaos
@@ -62,31 +62,31 @@ class House:
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         self.clock = Clock()
-        self.healthy: list[Source] = []
+        self.healthy: list[GuardedBackend] = []
         self.baseline: list[Any] = []
 
     async def build(self) -> None:
         for n, server in enumerate(await self._stack.enter_async_context(chaos.many([items(0), items(4), items(8)]))):
-            self.healthy.append(await self.source(f"healthy{n}", server.url))
+            self.healthy.append(await self.backend(f"healthy{n}", server.url))
         self.baseline = [answer.hits for answer in await gather(QUERY, self.healthy, MINUTE)]
         assert [len(hits) for hits in self.baseline] == [4, 4, 4]
 
-    async def source(
+    async def backend(
         self,
         name: str,
         url: str,
         deadline_s: float = MINUTE,
         connect_s: float = MINUTE,
         connector: Callable[[], aiohttp.BaseConnector] | None = None,
-    ) -> Source:
+    ) -> GuardedBackend:
         backend = Remote(Http(url, connect_s=connect_s, connector=connector), Options(url=url))
         self._stack.push_async_callback(backend.close)
-        return Source(name, backend, deadline_s, Breaker(self.clock, lambda: 0.5))
+        return GuardedBackend(name, backend, deadline_s, Breaker(self.clock, lambda: 0.5))
 
     async def server(self, behaviour: Behaviour) -> Chaos:
         return await self._stack.enter_async_context(Chaos([GOOD], behaviour))
 
-    async def ask(self, faulty: Source) -> Answer:
+    async def ask(self, faulty: GuardedBackend) -> Answer:
         """The faulty one's answer; the healthy ones' are what they were, and nobody waited without need."""
         began = time.monotonic()
         *others, answer = await gather(QUERY, [*self.healthy, faulty], MINUTE)
@@ -98,7 +98,7 @@ class House:
     async def fault(self, behaviour: Behaviour, deadline_s: float = MINUTE) -> Answer:
         """The answer of a server with this behaviour."""
         server = await self.server(behaviour)
-        return await self.ask(await self.source("faulty", server.url, deadline_s))
+        return await self.ask(await self.backend("faulty", server.url, deadline_s))
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ class NoNames(aiohttp.abc.AbstractResolver):
 async def test_host_down_or_blackhole(house: House) -> None:
     """Connecting takes 250 ms at most; then it is unreachable; after five in a row its breaker is open."""
     with chaos.blackhole() as url:
-        faulty = await house.source("faulty", url, connect_s=0.25)
+        faulty = await house.backend("faulty", url, connect_s=0.25)
         answers = [await house.ask(faulty) for _ in range(6)]
     assert [answer.status for answer in answers] == ["unreachable"] * 5 + ["open"]
     assert answers[0].detail.endswith("no connection within 250 ms")
@@ -142,7 +142,7 @@ async def test_host_down_or_blackhole(house: House) -> None:
 async def test_refused(house: House) -> None:
     """Unreachable without waiting for anything; its breaker opens after five requests, not after five tries."""
     with chaos.refusing() as url:
-        faulty = await house.source("faulty", url)
+        faulty = await house.backend("faulty", url)
         answers = [await house.ask(faulty) for _ in range(6)]
     assert [answer.status for answer in answers] == ["unreachable"] * 5 + ["open"]
     assert answers[0].detail.endswith("connection refused")
@@ -152,7 +152,7 @@ async def test_refused(house: House) -> None:
 async def test_refused_is_tried_once_more(house: House) -> None:
     """A connection lost at once is tried a second time, and not a third."""
     server = await house.server(chaos.reset_at_once)
-    faulty = await house.source("faulty", server.url)
+    faulty = await house.backend("faulty", server.url)
     assert (await house.ask(faulty)).status == "unreachable"
     assert len(server.calls) == 2
     server.schedule.append(chaos.reset_at_once)
@@ -163,7 +163,7 @@ async def test_refused_is_tried_once_more(house: House) -> None:
 @pytest.mark.feature("a host name that does not resolve", part="faults/backends")
 async def test_dns_fails(house: House) -> None:
     """A name that nobody knows is unreachable, and says so."""
-    faulty = await house.source(
+    faulty = await house.backend(
         "faulty", "http://memory.invalid", connector=lambda: aiohttp.TCPConnector(resolver=NoNames())
     )
     answer = await house.ask(faulty)
@@ -177,12 +177,12 @@ async def test_slow_is_cut_at_its_budget(house: House) -> None:
     late = asyncio.Event()
     server = await house.server(chaos.after(late))
     server.hits = [{"native_id": "late", "text": "late"}]
-    faulty = await house.source("faulty", server.url, 0.1)
+    faulty = await house.backend("faulty", server.url, 0.1)
     answer = await house.ask(faulty)
     assert (answer.status, answer.hits) == ("timeout", ())
     late.set()
     server.behaviour, server.hits = chaos.healthy, [GOOD]
-    patient = Source("faulty", faulty.backend, MINUTE, faulty.breaker)
+    patient = GuardedBackend("faulty", faulty.backend, MINUTE, faulty.breaker)
     assert [hit.native_id for hit in (await house.ask(patient)).hits] == ["good"]
 
 
@@ -199,7 +199,7 @@ async def test_hangs_after_headers_or_trickles(house: House, behaviour: Behaviou
 async def test_http_errors(house: House, code: int) -> None:
     """A failure status is named, and not tried again in the request."""
     server = await house.server(chaos.status(code))
-    answer = await house.ask(await house.source("faulty", server.url))
+    answer = await house.ask(await house.backend("faulty", server.url))
     assert (answer.status, answer.error_code) == ("http_error", f"http_{code}")
     assert len(server.calls) == 1
 
@@ -211,7 +211,7 @@ async def test_503_with_retry_after(house: House, named: str, wait_s: float) -> 
     """It is left alone for as long as it asked, at most 300 s, and asked again then."""
     server = await house.server(chaos.healthy)
     server.schedule.append(chaos.status(503, Retry_After=named))
-    faulty = await house.source("faulty", server.url)
+    faulty = await house.backend("faulty", server.url)
     statuses = []
     for now in (0, wait_s - 1, wait_s):
         house.clock.now = now
@@ -260,7 +260,7 @@ async def test_items_that_validate_are_kept(house: House) -> None:
 async def test_huge_body(house: House, behaviour: Behaviour) -> None:
     """Reading stops at 4 MiB, counted after decompression; memory grows by less than 16 MiB; the answer is invalid."""
     server = await house.server(behaviour)
-    faulty = await house.source("faulty", server.url)
+    faulty = await house.backend("faulty", server.url)
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -328,7 +328,7 @@ async def test_unauthorized(house: House, code: int) -> None:
         server = await house.server(chaos.healthy)
         server.schedule.append(chaos.status(code))
         backend = await Remote.open(opening_at(server.url, "faulty", api_key_env="FAULTY_KEY"))
-        faulty = Source("faulty", backend, MINUTE, Breaker(house.clock, lambda: 0.5))
+        faulty = GuardedBackend("faulty", backend, MINUTE, Breaker(house.clock, lambda: 0.5))
         answers = [await house.ask(faulty)]
         os.environ["FAULTY_KEY"] = "sk-canary-new"
         for now in (59, 60):
@@ -346,7 +346,7 @@ async def test_unauthorized(house: House, code: int) -> None:
 async def test_429(house: House) -> None:
     """Left alone for its Retry-After; ten of them in a row are no failure that would open the breaker."""
     server = await house.server(chaos.status(429, Retry_After="3"))
-    faulty = await house.source("faulty", server.url)
+    faulty = await house.backend("faulty", server.url)
     for _ in range(10):
         assert (await house.ask(faulty)).status == "rate_limited"
         assert (await house.ask(faulty)).status == "rate_limited"
@@ -360,7 +360,7 @@ async def test_429(house: House) -> None:
 async def test_flaps(house: House) -> None:
     """Up and down: left alone for 5, 10, 20 s; exactly one probe each time; every request has the others' answers."""
     server = await house.server(chaos.status(500))
-    faulty = await house.source("faulty", server.url)
+    faulty = await house.backend("faulty", server.url)
     waits = []
     for _ in range(3):
         while (await house.ask(faulty)).status != "open":
@@ -387,8 +387,8 @@ async def test_all_down(house: House) -> None:
     """Nobody waits for a deadline when all refuse; the last one is asked for ever, so that its return is noticed."""
     began = time.monotonic()
     with chaos.refusing() as url:
-        sources = [await house.source(f"down{n}", url) for n in range(4)]
-        rounds = [[answer.status for answer in await gather(QUERY, sources, MINUTE)] for _ in range(8)]
+        backends = [await house.backend(f"down{n}", url) for n in range(4)]
+        rounds = [[answer.status for answer in await gather(QUERY, backends, MINUTE)] for _ in range(8)]
     assert time.monotonic() - began < AT_ONCE_S
     assert rounds[0] == ["unreachable"] * 4
     assert sorted(rounds[-1]) == ["open", "open", "open", "unreachable"]
@@ -398,11 +398,11 @@ async def test_all_down(house: House) -> None:
 async def test_breaker_open_costs_no_wait(house: House) -> None:
     """A hung server that is known to hang is not asked: no call reaches it, and the request does not wait."""
     server = await house.server(chaos.hang)
-    faulty = await house.source("faulty", server.url, 0.05)
+    faulty = await house.backend("faulty", server.url, 0.05)
     while faulty.breaker.healthy:  # five times; more where this process itself is late, which no backend is blamed for
         assert (await house.ask(faulty)).status == "timeout"
     reached = len(server.calls)
-    patient = Source("faulty", faulty.backend, MINUTE, faulty.breaker)
+    patient = GuardedBackend("faulty", faulty.backend, MINUTE, faulty.breaker)
     answer = await house.ask(patient)
     assert (answer.status, answer.took_ms) == ("open", 0)
     assert len(server.calls) == reached
@@ -411,7 +411,7 @@ async def test_breaker_open_costs_no_wait(house: House) -> None:
 async def test_the_client_leaves(house: House) -> None:
     """All searches are cancelled and their connections closed; the breaker counts nothing."""
     server = await house.server(chaos.hang)
-    faulty = await house.source("faulty", server.url)
+    faulty = await house.backend("faulty", server.url)
     request = asyncio.ensure_future(gather(QUERY, [*house.healthy, faulty], MINUTE))
     await server.called.wait()
     request.cancel()

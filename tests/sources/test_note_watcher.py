@@ -543,7 +543,7 @@ async def test_a_followed_folder_is_watched_once_in_a_process(home, folder) -> N
     settings = load(home=home, notes={"paths": [str(folder)], "user_id": "ada"}, embedder={"adapter": ""})
     async with Gateway.open(settings) as gateway, asyncio.timeout(60):
         (folder / "bike.md").write_text("The bike is green.")
-        markdown = gateway.sources["markdown"].backend
+        markdown = gateway.guarded["markdown"].backend
         while not any(  # noqa: ASYNC110 - there is no event to wait for
             row["text"] == "The bike is green." for row in (await gateway.memories(ADA))["memories"]
         ):

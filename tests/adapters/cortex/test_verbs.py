@@ -69,7 +69,7 @@ async def telling(home: Path, embedder: str = "", **cortex: object) -> AsyncIter
 
 
 def cortex_of(tell: Told) -> Cortex:
-    backend = tell.fusion.sources["cortex"].backend
+    backend = tell.fusion.guarded["cortex"].backend
     assert isinstance(backend, Cortex)
     return backend
 

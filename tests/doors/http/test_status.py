@@ -83,7 +83,7 @@ async def test_status_shows_refusals_with_reason(home: Path) -> None:
 async def test_status_shows_the_breakers_wait(home: Path) -> None:
     """Asked to wait for 40 s, it is open for at most that long, and for more than 30 s in a test that is quick."""
     async with Gateway.open(small(home)) as gateway:
-        permit = gateway.sources["good"].breaker.admit()
+        permit = gateway.guarded["good"].breaker.admit()
         assert permit is not None
         permit.rate_limited(40.0)
         row = (await gateway.status())["backends"][0]
