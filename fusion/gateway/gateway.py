@@ -178,7 +178,7 @@ class Gateway(TenantParts):
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()
-        io, recipe = self._io(asked), self._recipe(asked)
+        io, recipe = self._live_for(asked), self._recipe(asked)
         try:
             async with self.admission.slot(_max_wait_s(asked, recipe)):
                 outcome = await fuse(asked, recipe, io)
@@ -240,7 +240,7 @@ class Gateway(TenantParts):
 
         Nothing is marked as used: a measurement must not change the result.
         """
-        recorder = Recorder.of(self._io(request))
+        recorder = Recorder.of(self._live_for(request))
         outcome = await fuse(request, self._recipe(request), recorder)
         return outcome.fused, recorder.recording
 
@@ -411,7 +411,7 @@ class Gateway(TenantParts):
         """Delete the memories that a request selects, or only list them. Raises BadInput."""
         await self.external_refs.flush()
         try:
-            return await self.forgetter.request(request, self._recall)
+            return await self.forgetter.request(request, self._preview_forget)
         finally:
             self.external_refs.forget()
 
@@ -492,7 +492,7 @@ class Gateway(TenantParts):
         """The next ``limit`` sources of a scope's memories after ``after`` that begin with ``prefix``, by name."""
         return await self.intake.sources(scope, prefix, after, limit)
 
-    async def _recall(self, query: str, scope: Scope) -> list[Preview]:
+    async def _preview_forget(self, query: str, scope: Scope) -> list[Preview]:
         recipe = self._recipe(FuseRequest(query, scope))
         return await memories_to_forget(
             query, scope, recipe, live=self.live, journal=self.journal, forgetter=self.forgetter
@@ -656,7 +656,8 @@ class Gateway(TenantParts):
             raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}{hint(name, self.recipes)}")
         return self.recipes[name]
 
-    def _io(self, request: FuseRequest) -> Live:
+    def _live_for(self, request: FuseRequest) -> Live:
+        """The live input of a request. Raises BadInput if the request names a backend that does not exist."""
         for name in request.backends or ():
             self._backend_named(name)
         return self.live
