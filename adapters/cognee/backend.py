@@ -34,7 +34,7 @@ from adapters.cognee.replies import apart, document, passages, results, triplets
 from adapters.http import Credential, KeyedOptions, checked, with_fix
 from adapters.http.exchange import Request
 from adapters.options import choice, features_of, number, owner, read, verified
-from adapters.qdrant.schema import is_id
+from adapters.qdrant.payload import is_id
 from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,

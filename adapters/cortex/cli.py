@@ -1,8 +1,8 @@
 """The cortex's verbs, as `fusion cortex <verb>` and POST /v1/backends/cortex/<verb>.
 
 Verbs that take memories in (store, capture, update, forget) go through the gateway: the journal records them, every
-backend gets them, and they survive the loss of this store. The verbs in `adapters.cortex.maintenance` work on this
-store alone.
+backend gets them, and they survive the loss of this store. The verbs in `adapters.cortex.maintenance_verbs` work on
+this store alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from adapters.cortex.context import packed
-from adapters.cortex.maintenance import Entities, Export, Import, Lifecycle, Migrate, Reembed, Reindexed, Stats
+from adapters.cortex.maintenance_verbs import Entities, Export, Import, Lifecycle, Migrate, Reembed, Reindexed, Stats
 from adapters.cortex.requests import (
     MAX_PAGE,
     draft_of_line,
@@ -27,8 +27,8 @@ from adapters.cortex.requests import (
     stored_memory,
     without_forgotten,
 )
-from adapters.cortex.retention import to_stated
 from adapters.cortex.shapes import chain, kind_of, listing, shaped
+from adapters.cortex.stated_fields import to_stated
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.extension import Call, Lines, Verb

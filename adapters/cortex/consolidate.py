@@ -22,7 +22,7 @@ from uuid import NAMESPACE_OID, uuid5
 from adapters.cortex.contradict import Claim, contradicted
 from adapters.cortex.options import Options
 from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View
-from adapters.cortex.retention import from_stated
+from adapters.cortex.stated_fields import from_stated
 from adapters.graph.names import key
 from fusion.contract import Captured, Fact, Kind, LanguageModel
 from fusion.lib.jaccard import guard_words

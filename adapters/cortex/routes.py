@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from adapters.cortex import cli
-from adapters.cortex.maintenance import Stats
+from adapters.cortex.maintenance_verbs import Stats
 from adapters.cortex.requests import check_fields, draft_of, texts
 from fusion.errors import BadInput
 from fusion.extension import Call, Route

@@ -23,8 +23,8 @@ from adapters.markdown.items import note_item, reading, scope_of, text_of
 from adapters.markdown.media import MIMES, MediaEmbedder, mime_of
 from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.mentions import Note
-from adapters.markdown.notes import Notes, file_of, parse, write
 from adapters.markdown.options import Options
+from adapters.markdown.own_notes import Notes, file_of, parse, write
 from adapters.markdown.ranking import Ranking, merged, ranked
 from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (

@@ -17,7 +17,7 @@ import orjson
 
 from adapters.index import Entry
 from adapters.markdown.files import Signature
-from adapters.markdown.notes import decoded
+from adapters.markdown.own_notes import decoded
 from fusion.contract import Hit, Scope
 from fusion.errors import StoreDamaged
 from fusion.lib.words import content_hash

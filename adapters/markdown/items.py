@@ -13,8 +13,8 @@ from adapters.markdown.catalogue import Document, Item, keyed
 from adapters.markdown.files import Content, Root, Seen, Unreadable
 from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.media import handle, mime_of, shown
-from adapters.markdown.notes import parse
 from adapters.markdown.options import Options
+from adapters.markdown.own_notes import parse
 from fusion.contract import FILE_PREFIX, Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
 from fusion.lib.front_matter import front_matter

@@ -21,8 +21,8 @@ from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.options import Options
 from adapters.mem0.replies import OWN, Change, changes_of, changes_said, deeper, hits_of, items_of
 from adapters.qdrant.client import NEWER
-from adapters.qdrant.payload import NOBODY, conditions, hit_of, payload_of
-from adapters.qdrant.schema import Shape, is_id
+from adapters.qdrant.collection_schema import Shape
+from adapters.qdrant.payload import NOBODY, conditions, hit_of, is_id, payload_of
 from fusion.contract import DIMENSIONS, Embedder, Event, Hit, LanguageModel, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,

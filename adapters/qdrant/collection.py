@@ -11,9 +11,9 @@ from adapters.http import with_fix
 from adapters.options import read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
+from adapters.qdrant.collection_schema import Shape
 from adapters.qdrant.options import Theirs
 from adapters.qdrant.query import matching, question
-from adapters.qdrant.schema import Shape
 from fusion.contract import (
     DIMENSIONS,
     Description,

@@ -23,10 +23,10 @@ from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
 from adapters.qdrant.collection import note
+from adapters.qdrant.collection_schema import Shape
 from adapters.qdrant.options import Ours
-from adapters.qdrant.payload import NOBODY, conditions, hit_of, payload_of
+from adapters.qdrant.payload import NOBODY, conditions, hit_of, is_id, payload_of
 from adapters.qdrant.query import matching, question
-from adapters.qdrant.schema import Shape, is_id
 from fusion.contract import (
     DIMENSIONS,
     Captured,

@@ -13,6 +13,7 @@ from hashlib import md5
 from json import dumps, loads
 from typing import Any
 from urllib.parse import quote, unquote
+from uuid import UUID
 
 from fusion.contract import Event, Hit, Scope
 from fusion.store.rows import EVENT_NAMES, event_in, event_values, hit_in, kept_in, microseconds, time_of
@@ -96,6 +97,15 @@ def _columns(payload: Payload) -> list[Any]:
         default if (value := get(key)) is None or (read is not None and (value := read(value)) is None) else value
         for key, read, default in columns
     ]
+
+
+def is_id(value: str) -> bool:
+    """Whether Qdrant takes it for a point's id: those of the gateway and of mem0 are all UUIDs."""
+    try:
+        UUID(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _written(name: str, value: Any) -> object:

@@ -13,7 +13,7 @@ from adapters.cortex.key_phrases import concepts
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
 from adapters.judges import haiku
-from adapters.markdown import mentions, notes
+from adapters.markdown import mentions, own_notes
 from adapters.qdrant import sparse
 from adapters.qmd import Options, request_of
 from adapters.triples import names, relations
@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "lexical.terms": lexical.terms,
     "sparse.of_memory": sparse.of_memory,
     "markdown.places": lambda text: list(mentions.places(text, "database")),
-    "markdown.parse": notes.parse,
+    "markdown.parse": own_notes.parse,
     "qmd.request_of": lambda text: request_of(text, 8, Options(url="http://localhost")),
     "cognee.passage": _quiet(lambda text: replies.passage({"text": text, "id": "x", "score": 0.1}, Scope())),
     "cognee.connections": _connections,

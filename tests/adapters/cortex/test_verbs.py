@@ -18,8 +18,8 @@ from adapters.cortex.context import tokens
 from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
-from adapters.cortex.retention import from_stated, to_stated
 from adapters.cortex.sqlite import SqliteGraph
+from adapters.cortex.stated_fields import from_stated, to_stated
 from adapters.cortex.transfer import Imported, export_lines, imported, migrate_all
 from adapters.graph.options import WalkOptions
 from fusion.client import AsyncClient

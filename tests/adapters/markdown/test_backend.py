@@ -19,7 +19,7 @@ from adapters.markdown import Markdown, Timing
 from fusion.contract import Backend, Captured, Embedder, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.lib.chunk import tokens
-from tests.adapters.markdown.test_notes import NASTY
+from tests.adapters.markdown.test_own_notes import NASTY
 from tests.backend_contract import (
     NOW,
     SAMPLES,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.markdown.notes import Notes, file_of, parse, write
+from adapters.markdown.own_notes import Notes, file_of, parse, write
 from fusion.contract import KINDS, Event, Moment, Origin, Place, Precision, Scope, Trust
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

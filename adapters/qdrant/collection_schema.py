@@ -1,11 +1,10 @@
-"""The schema of a collection, its validation, and the valid ids of a point."""
+"""The schema of a collection, and its validation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from fusion.errors import InvalidAnswer
 
@@ -59,15 +58,6 @@ class Shape:
         if sparse and sparse not in self.sparse:
             return f"has no sparse vector {sparse!r}, only {_names(self.sparse)}. Fix: sparse = one of them, or empty"
         return None
-
-
-def is_id(value: str) -> bool:
-    """Whether Qdrant takes it for a point's id: those of the gateway and of mem0 are all UUIDs."""
-    try:
-        UUID(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _names(vectors: Mapping[str, object]) -> str:
