@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from adapters.bolt.driver import Row, Run
 from adapters.cortex import cypher
-from adapters.cortex.key_phrases import PHRASE, concepts
+from adapters.cortex.key_phrases import PHRASE, key_phrases
 from adapters.cortex.port import Link, View
 from adapters.graph.names import named, spans
 from adapters.graph.options import WalkOptions
@@ -55,7 +55,7 @@ class BoltWalk:
 
     async def _named(self, text: str) -> list[Row]:
         """The entities and concepts that ``text`` names, rarest first."""
-        phrases = set(concepts(text))
+        phrases = set(key_phrases(text))
         keys = list({name for _, _, name in spans(text)} | phrases)
         if not keys:
             return []

@@ -16,7 +16,7 @@ from json import dumps
 from typing import Any
 
 from adapters.bolt.dialects import Schema, TextIndex, VectorIndex, indexable
-from adapters.cortex.key_phrases import PHRASE, concepts
+from adapters.cortex.key_phrases import PHRASE, key_phrases
 from adapters.cortex.port import Change, Memory, View
 from adapters.cortex.records import json_of
 from adapters.cortex.rows import FIELDS, columns
@@ -185,7 +185,7 @@ COUNT = "MATCH (m:Memory) RETURN count(m) AS n"
 def _mentioned_by(memory: Memory) -> dict[str, Entity]:
     """The entities and concepts that a memory mentions, by key; a named entity wins over a concept."""
     names = mentioned(memory.event, memory.extraction)
-    for phrase in concepts(memory.event.text):
+    for phrase in key_phrases(memory.event.text):
         names.setdefault(phrase, Entity(phrase, PHRASE))
     return names
 

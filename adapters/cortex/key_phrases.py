@@ -28,7 +28,7 @@ READ_CHARS = 4_000
 _PIECE = re.compile(r"[^\W\d_][\w'’+#-]*|\S")
 
 
-def concepts(text: str) -> list[str]:
+def key_phrases(text: str) -> list[str]:
     """Key phrases in their order, each once, in lower case; at most 64. A phrase has one or two words."""
     found: dict[str, None] = {}
     for run in _runs(text[:READ_CHARS]):

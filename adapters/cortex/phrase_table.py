@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from json import dumps
 
-from adapters.cortex.key_phrases import concepts
+from adapters.cortex.key_phrases import key_phrases
 from adapters.graph.traversal import HUB_SCAN_FACTOR, MAX_QUERY_ENTITIES, Condition, ReachedEntity, rarity
 from fusion.contract import Scope
 from fusion.store.rows import storable
@@ -54,7 +54,7 @@ def phrase_links(
     frequent phrase only the newest memories and those in ``similar`` are paired.
     """
     mine = "" if scope.user_id is None else "and owner = :owner"
-    phrases = {_hash(phrase): phrase for phrase in concepts(text)}
+    phrases = {_hash(phrase): phrase for phrase in key_phrases(text)}
     counts = db.execute(
         "select h.value, (select count(*) from (select 1 from phrase where hash = h.value "
         f"{mine} limit :counted)) as n from json_each(:hashes) h where n > 0 order by n, h.key limit :linked",
@@ -90,7 +90,7 @@ def phrase_links(
 def _rows(memories: Iterable[tuple[int, Scope, str]]) -> Iterator[tuple[int, int, int]]:
     for id_, scope, text in memories:
         owner = _owner(scope)
-        yield from ((_hash(phrase), owner, id_) for phrase in concepts(text))
+        yield from ((_hash(phrase), owner, id_) for phrase in key_phrases(text))
 
 
 def _hash(phrase: str) -> int:

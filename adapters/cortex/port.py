@@ -191,7 +191,7 @@ class Graph(Protocol):
         ...
 
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
-        """Store memories with what they mention: entities, ends of facts, the speaker, and the text's `concepts`.
+        """Store memories with what they mention: entities, ends of facts, the speaker, and the text's `key_phrases`.
 
         A stored id stays as it is. ``effects``, by the id of a new memory, are applied in the same transaction, and
         only if that memory is new: adding it again reinforces nothing. Reinforcing adds .05 to the confidence, at most

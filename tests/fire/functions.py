@@ -9,7 +9,7 @@ from typing import Any
 
 from adapters.cognee import replies
 from adapters.cortex import contradict
-from adapters.cortex.key_phrases import concepts
+from adapters.cortex.key_phrases import key_phrases
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
 from adapters.judges import haiku
@@ -114,7 +114,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "triples.asked": relations.asked_relations,
     "graph.key": key,
     "graph.spans": spans,
-    "cortex.concepts": concepts,
+    "cortex.key_phrases": key_phrases,
     "expansion.keywords": expansion.keywords,
     "lexical.terms": lexical.terms,
     "sparse.of_memory": sparse.of_memory,
