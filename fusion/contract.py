@@ -200,7 +200,8 @@ class Event:
         doubtful = " (untrusted)" if self.doubtful else ""
         if source.startswith(CLAIMED_PREFIX):
             return source + doubtful
-        return (kind if colon else "") + doubtful or None
+        # ":x" has the kind ":", as in the journal's conversations; a source without a colon has none.
+        return ((kind or colon) if colon else "") + doubtful or None
 
 
 @dataclass(frozen=True, slots=True)

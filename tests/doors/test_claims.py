@@ -256,10 +256,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "the source by path": {"document": "chat", "position": 3, "source": "jsonl:{victim}"},
     "the natural key": {"document": "chat", "position": 2, "revision": "r"},
     "lines": {"document": "chat", "position": 1, "end": 3, "unit": "line"},
+    "an empty kind": {"document": "chat", "position": 3, "source": ":x"},
     "another agent": {"document": "chat", "position": 3, "agent_id": "x"},
     "another run": {"document": "chat", "position": 3, "run_id": "x"},
 }
-OTHER_DOCUMENTS = {"lines", "another agent", "another run"}
+OTHER_DOCUMENTS = {"lines", "an empty kind", "another agent", "another run"}
 """the forms that name another document than the conversation, so that nothing is a claim"""
 
 

@@ -42,6 +42,15 @@ async def test_a_source_without_a_kind_does_not_join_a_conversation_without_a_so
     assert await neighbour_texts(journal, talk[2], 5) == ["turn 0", "turn 1"]
 
 
+@pytest.mark.parametrize("source", [None, "chat"])
+async def test_a_source_with_an_empty_kind_is_next_to_no_turn_of_a_source_without_a_kind(journal, source):
+    """":x" has the kind ":", which no conversation of "chat" or of no source has."""
+    talk = await append(journal, *(event(f"turn {n}", n, source=source) for n in range(2)))
+    (planted,) = await append(journal, event("planted", 2, source=":x"))
+    assert await neighbour_texts(journal, talk[1], 5) == ["turn 0"]
+    assert await neighbour_texts(journal, planted, 5) == []
+
+
 @pytest.mark.feature("another message does not take an occupied place of a conversation")
 async def test_a_taken_place_in_a_conversation_refuses_another_message(journal):
     """A talk whose messages each have an id of their own takes the next one; a second text at a place is a claim."""
