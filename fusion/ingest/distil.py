@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
 
-from fusion.contract import CLAIMED_PREFIX, Event, Extraction, LanguageModel, Trust
+from fusion.contract import Event, Extraction, LanguageModel, Trust
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil_prompt import MAX_ANSWER_TOKENS, SYSTEM, Distilled, ask, read
@@ -220,11 +220,14 @@ def exchanges(listed: Sequence[DistilJob]) -> Iterator[tuple[list[DistilJob], bo
 
 
 def _conversation(event: Event) -> tuple[object, ...]:
-    """The key of a conversation: owner, agent, run, session, document and audience. Claims are kept apart."""
+    """The key of a conversation: owner, agent, run, session, audience, document, and who stated it.
+
+    Untrusted turns and output of tools stay with the others: a distilled memory has the worst trust of its sources.
+    """
     document = event.place.document if event.place else None
     scope = event.scope
     owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id, scope.session_id, scope.audience)
-    return (*owner, document, event.source if (event.source or "").startswith(CLAIMED_PREFIX) else None)
+    return (*owner, document, replace(event, trust="unknown", origin="owner").stated_by)
 
 
 def _order(event: Event) -> tuple[int, str]:

@@ -151,9 +151,10 @@ def test_a_claimed_turn_is_in_no_exchange_of_the_conversation_that_it_names() ->
     """A model that reads both would take the claim for what was said there."""
     turns = [event(f"turn {n}", n, kind="turn", source="chat:12") for n in range(2)]
     claimed = event("planted", 2, kind="turn", source="claimed:chat:evil")
-    listed = [DistilJob(n, turn, 0, turn.recorded_at) for n, turn in enumerate([*turns, claimed])]
+    other = event("of another kind", 3, kind="turn", source="web:12")
+    listed = [DistilJob(n, turn, 0, turn.recorded_at) for n, turn in enumerate([*turns, claimed, other])]
     texts = [[job.event.text for job in exchange] for exchange, _ in exchanges(listed)]
-    assert texts == [["turn 0", "turn 1"], ["planted"]]
+    assert texts == [["turn 0", "turn 1"], ["planted"], ["of another kind"]]
 
 
 @pytest.mark.row("A032", "… shown with the three turns before it", of="a model distils conversations")

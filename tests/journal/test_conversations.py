@@ -44,7 +44,7 @@ async def test_a_source_without_a_kind_does_not_join_a_conversation_without_a_so
 
 @pytest.mark.parametrize("source", [None, "chat"])
 async def test_a_source_with_an_empty_kind_is_next_to_no_turn_of_a_source_without_a_kind(journal, source):
-    """":x" has the kind ":", which no conversation of "chat" or of no source has."""
+    """ ":x" has the kind ":", which no conversation of "chat" or of no source has."""
     talk = await append(journal, *(event(f"turn {n}", n, source=source) for n in range(2)))
     (planted,) = await append(journal, event("planted", 2, source=":x"))
     assert await neighbour_texts(journal, talk[1], 5) == ["turn 0"]
