@@ -36,11 +36,13 @@ Pick = Callable[[Sequence[str]], Iterable["Entry"]]
 Through = Callable[[Embedder], Embedder]
 
 _COMMIT_ENTRIES = 2_000
+"""entries that are added or removed in one commit when the index is compared with the truth"""
 _FILL_ENTRIES = 128
+"""entries embedded at once: enough to sort by length, few enough to lose when the process dies (the embedder caches)"""
 _FRESH_ENTRIES = 64
-# _FRESH_ENTRIES: changes of at most so many are embedded before those that wait already: a user just made them.
-# _FILL_ENTRIES: enough to sort by length, few enough to lose when the process dies; the embedder caches them.
+"""a change of at most so many entries is embedded before those that wait already: a user just made it"""
 _SHARE_OF_VECTORS = 0.8
+"""share of a query's deadline in which its vectors must be found; after it the words alone answer"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,17 @@ for word, as a file that was moved or exported again has. No file takes a natura
 caller, said something else; and by a short ref it replaces only its own lines.
 
 Any other event is stored as a claim (`fusion.contract.CLAIMED_PREFIX`), which is part of no conversation but that of
-its own source.
+its own source. By the row that has an event's natural key:
+
+    event    row                                                              outcome
+    line     forgotten, and a tombstone blocks the event                      not stored
+    line     current, same text; no file, the same file, or the same fields   duplicate
+    line     current, same text; another file and other fields                claim
+    line     not forgotten, other text; another file, or no file nor place    claim
+    line     none, or any other                                               stored if it may join and replace
+    caller   none                                                             stored if it may join
+    caller   of a file, with another text or other fields                     claim
+    caller   any other                                                        stored, or a duplicate
 """
 
 from __future__ import annotations
@@ -50,6 +60,7 @@ def claim_if_uninvited(db: Connection, event: Event) -> Event:
 
     A claim of a file replaces nothing. A file that has a conversation's first turn becomes the file of that turn.
     """
+    # This ends: each claim has a longer source, and one that no row has yet has an empty conversation.
     while not _is_invited(db, event):
         event = replace(event, source=_claimed_source(event), supersedes=None if event.file else event.supersedes)
     return event
