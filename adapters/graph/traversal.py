@@ -105,10 +105,10 @@ def query_entities(db: Connection, text: str, scope: Scope) -> dict[int, str]:
 
 def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) -> list[int]:
     """The row ids of those events that are visible, in this order."""
-    seen, values = view
+    visible, values = view
     rows = tuples(
         db,
-        f"select m.id from json_each(:ids) j join memory m on m.event_id = j.value where {seen} order by j.key",
+        f"select m.id from json_each(:ids) j join memory m on m.event_id = j.value where {visible} order by j.key",
         {**values, "ids": dumps(event_ids)},
     )
     return [memory for (memory,) in rows]
@@ -119,8 +119,8 @@ def walk(db: Connection, view: Condition, seeds: Sequence[int], how: WalkOptions
     common mentions. A walk may start at a hub (more than ``fan_out`` mentions), but not pass it or end there."""
     if not seeds:
         return {}
-    seen, values = view
-    forward, backward = (_RELATIONS.format(end=end, seen=seen) for end in ("subject", "object"))
+    visible, values = view
+    forward, backward = (_RELATIONS.format(end=end, visible=visible) for end in ("subject", "object"))
     limits = {
         **values,
         "seeds": dumps(list(seeds)),
@@ -130,7 +130,7 @@ def walk(db: Connection, view: Condition, seeds: Sequence[int], how: WalkOptions
         "together": MENTIONED_WITH,
         "visited": MAX_VISITED,
     }
-    rows = tuples(db, _WALK.format(seen=seen, forward=forward, backward=backward), limits)
+    rows = tuples(db, _WALK.format(visible=visible, forward=forward, backward=backward), limits)
     return reached_entities(row[:7] for row in rows)
 
 
@@ -151,7 +151,7 @@ def reached_entities(
 # shortest, by a relation, from the rarest neighbour.
 _RELATIONS = """(
     select e.id from (select id, memory from relation where {end} = w.entity order by id desc limit :scanned) e
-    join memory m on m.id = e.memory where {seen} limit :fan_out
+    join memory m on m.id = e.memory where {visible} limit :fan_out
 )"""
 _WALK = """
 with recursive walk(entity, depth, came, predicate, inverse) as (
@@ -171,7 +171,7 @@ with recursive walk(entity, depth, came, predicate, inverse) as (
     from walk w join entity e on e.id = w.entity and e.mentions <= :fan_out
     join mention a on a.entity = w.entity join memory m on m.id = a.memory
     join mention b on b.memory = a.memory and b.entity <> a.entity
-    where w.depth < :depth and {seen}
+    where w.depth < :depth and {visible}
 )
 select w.entity, w.depth, w.came, w.predicate, w.inverse, e.name, e.mentions,
        min((w.depth * 2 + coalesce(w.predicate = :together, 0)) * 1000000000 + coalesce(f.mentions, 0)) as way
@@ -194,14 +194,14 @@ def mention_pairs(
             break
         near.append(entity.entity)
         room -= how.fan_out
-    seen, values = view
+    visible, values = view
     pairs = set(
         tuples(
             db,
             f"""select x.value, a.id from json_each(:near) x join memory a on a.id in (
                     select m.id from (
                         select memory from mention where entity = x.value order by memory desc limit :scanned
-                    ) n join memory m on m.id = n.memory where {seen} limit :fan_out)""",
+                    ) n join memory m on m.id = n.memory where {visible} limit :fan_out)""",
             {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * HUB_SCAN_FACTOR},
         )
     )

@@ -44,17 +44,17 @@ class NearDuplicates:
         self._chars_left = MAX_COMPARED_CHARS
         # Of several hits of one event the first is compared: the others are found by their event.
         first = {hit.event_id or i: i for i, hit in reversed([*enumerate(hits)])}
-        these = sorted(first.values())
-        self._texts = {i: spoken(hits[i].text, hits[i].speaker) for i in these}
-        similar = possible_pairs([*self._texts.values()], rules.jaccard, bisect_left(these, since))
-        self._possible = {these[i]: [these[j] for j in others] for i, others in similar.items()}
+        indices = sorted(first.values())
+        self._texts = {i: spoken(hits[i].text, hits[i].speaker) for i in indices}
+        similar = possible_pairs([*self._texts.values()], rules.jaccard, bisect_left(indices, since))
+        self._possible = {indices[i]: [indices[j] for j in others] for i, others in similar.items()}
 
     def find(self, i: int, among: Container[int]) -> tuple[int, str] | None:
         """The most similar hit ``among`` these that says the same as ``hits[i]``, and the reason. Notes its rivals."""
         others = [j for j in self._possible.get(i, ()) if j in among and not _derived(self._hits[i], self._hits[j])]
         if not others:
             return None
-        listed, distinct = self._words(i)
+        words, word_set = self._words(i)
         rivals: list[tuple[int, Kind]] = []
         best: tuple[float, int] | None = None
         for j in others:
@@ -62,13 +62,13 @@ class NearDuplicates:
                 return j, "same content"
             if self._chars_left <= 0 and (i, j) not in self._differences:
                 continue
-            listed_other, distinct_other = self._words(j)
-            similarity = jaccard(distinct, distinct_other)
+            other_words, other_set = self._words(j)
+            similarity = jaccard(word_set, other_set)
             if similarity < self._rules.jaccard or (best is not None and similarity <= best[0]):
                 continue
             if self._rules.guarded and not self._says_the_same(i, j, rivals):
                 continue
-            if listed == listed_other:
+            if words == other_words:
                 return j, "same content"
             best = (similarity, j)
         if best is None:
@@ -111,8 +111,8 @@ class NearDuplicates:
         found = self._words_of.get(i)
         if found is None:
             # A text without words (an emoji) is compared by its characters.
-            listed = word_list(self._texts[i]) or [*self._texts[i]]
-            found = self._words_of[i] = listed, frozenset(listed)
+            words = word_list(self._texts[i]) or [*self._texts[i]]
+            found = self._words_of[i] = words, frozenset(words)
         return found
 
     def _compared(self, i: int, j: int) -> Texts:
