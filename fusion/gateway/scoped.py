@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from fusion.contract import DIMENSIONS, Embedder, Event, Scope
 from fusion.errors import NotFound
 from fusion.gateway.parts import TenantParts
-from fusion.ingest.claims import unread
+from fusion.ingest.claims import as_stated_by_caller
 from fusion.ingest.forget import ForgetReceipt
 from fusion.ingest.intake import NewMemory
 from fusion.journal import external_refs, rows
@@ -32,7 +32,7 @@ class CallerGateway:
     async def remember(self, events: Sequence[Event]) -> Sequence[tuple[str, str]]:
         drafts = [replace(event, scope=self._scope_of(event)) for event in events]
         memories = [
-            unread(NewMemory(**{field.name: getattr(draft, field.name) for field in fields(NewMemory)}))
+            as_stated_by_caller(NewMemory(**{field.name: getattr(draft, field.name) for field in fields(NewMemory)}))
             for draft in drafts
         ]
         # apart: the backend has its own rule for repeated statements; it may reinforce or count them.

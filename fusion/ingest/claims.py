@@ -14,12 +14,12 @@ from fusion.contract import CLAIMED_PREFIX, READER_KINDS
 from fusion.ingest.intake import NewMemory
 
 
-def unread(item: NewMemory) -> NewMemory:
+def as_stated_by_caller(item: NewMemory) -> NewMemory:
     """The memory as a caller that is not a reader may state it: without a file, a reader's source as claimed."""
     return replace(_claimed(item, READER_KINDS), file=None)
 
 
-def unread_line(item: NewMemory) -> NewMemory:
+def as_stated_by_line(item: NewMemory) -> NewMemory:
     """The memory as a line of a JSONL file may state it, which can name any other source."""
     return _claimed(item, READER_KINDS - {"jsonl"})
 

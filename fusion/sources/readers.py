@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
-from fusion.ingest.claims import unread_line
+from fusion.ingest.claims import as_stated_by_line
 from fusion.ingest.intake import NewMemory, not_one_line
 from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
@@ -315,7 +315,7 @@ class _Row:
             supersedes=self.string("supersedes", MAX_REF_CHARS),
             file=str(file.path),
         )
-        return unread_line(memory)
+        return as_stated_by_line(memory)
 
     def scope(self, owner: Scope) -> Scope:
         """The scope of a line; what it leaves out, and the tenant, are those of ``owner``."""

@@ -13,7 +13,7 @@ from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router
 from fusion.errors import BadInput
-from fusion.ingest.claims import unread
+from fusion.ingest.claims import as_stated_by_caller
 from fusion.ingest.intake import Replayed
 from fusion.trust.token import READER, READER_HEADER, is_reader
 
@@ -74,7 +74,7 @@ async def remember(
     """
     items = [one.memory() for one in (body if isinstance(body, list) else [body])]
     if not await _from_reader(context, reader):
-        items = [unread(item) for item in items]
+        items = [as_stated_by_caller(item) for item in items]
     kept = await context.gateway.remember(
         items, idempotency_key=idempotency_key, tenant=context.tenant, batch=ingest_batch
     )
