@@ -13,7 +13,7 @@ from math import log
 from typing import Self
 
 from adapters.options import FULL_FEATURES
-from fusion.contract import Captured, Description, Event, Forgotten, Hit, Opening, Query
+from fusion.contract import Description, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.lib.words import spoken, stems
 
 K1, B = 1.2, 0.75
@@ -55,12 +55,12 @@ class InMemory:
     def accepts(self, event: Event) -> bool:
         return True
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        for captured in batch:
-            event = captured.event
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
+        for extracted in batch:
+            event = extracted.event
             self._hits[event.event_id] = Hit.of(event)
             self._terms[event.event_id] = Counter(stems(spoken(event.text, event.speaker)))
-        return [(captured.event.event_id,) for captured in batch]
+        return [(extracted.event.event_id,) for extracted in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         known = self._hits.keys() & {event_id, *native_ids}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Self
 from adapters.index.backfill import Backfill
 from adapters.index.merge import text_score
 from adapters.options import FULL_FEATURES, number, read, verified
-from fusion.contract import Captured, Description, Embedder, Event, Forgotten, Hit, Opening, Query
+from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.errors import FusionError, SettingsError
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
@@ -205,8 +205,8 @@ class VectorSqlite:
     def accepts(self, event: Event) -> bool:
         return True
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        events = {captured.event.event_id: captured.event for captured in reversed(batch)}
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
+        events = {extracted.event.event_id: extracted.event for extracted in reversed(batch)}
 
         def store(db: Connection) -> None:
             known = db.execute(f"select event_id from memory where event_id in {VALUES}", (dumps(list(events)),))
@@ -221,7 +221,7 @@ class VectorSqlite:
             await self.database.write(store)
             if self.embedder is not None:
                 self._backfill.start(retry=False)
-        return [(captured.event.event_id,) for captured in batch]
+        return [(extracted.event.event_id,) for extracted in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         def delete(db: Connection) -> list[int]:

@@ -32,7 +32,7 @@ from benchmarks.markdown_vault import RandomEmbedder, random_vectors
 from benchmarks.progress import bar
 from benchmarks.synthetic_text import sentence, word
 from fusion.compare.verdict import paired
-from fusion.contract import Captured, Entity, Event, Extraction, Fact, Moment, Opening, Place, Query, Scope
+from fusion.contract import Entity, Event, Extracted, Extraction, Fact, Moment, Opening, Place, Query, Scope
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.extract import extract
 
@@ -105,7 +105,7 @@ async def opened(folder: Path, embedder: Embedder | None) -> AsyncIterator[Corte
 # At scale
 
 
-def batches(size: int) -> Iterator[list[Captured]]:
+def batches(size: int) -> Iterator[list[Extracted]]:
     draw = Random(size)
     names = Names(size)
     for start in range(0, size, BATCH):
@@ -122,7 +122,7 @@ class Names:
         return f"{word(draw).capitalize()} {int(self._size ** draw.random()):x}"
 
 
-def _memory(draw: Random, names: Names, n: int) -> Captured:
+def _memory(draw: Random, names: Names, n: int) -> Extracted:
     event = Event(
         event_id=f"01890000-0000-7000-8000-{n:012x}",
         text=sentence(draw, CHARACTERS),
@@ -132,7 +132,7 @@ def _memory(draw: Random, names: Names, n: int) -> Captured:
     )
     facts = tuple(Fact(names.one(draw), draw.choice(PREDICATES), names.one(draw)) for _ in range(FACTS))
     entities = tuple(Entity(name) for fact in facts for name in (fact.subject, fact.object))
-    return Captured(event, Extraction("turn", entities, facts))
+    return Extracted(event, Extraction("turn", entities, facts))
 
 
 async def store_per_s(folder: Path) -> float:
@@ -238,7 +238,7 @@ async def _conversation(cortex: Cortex, corpus: Corpus) -> dict[str, str]:
             place=Place(item.document, item.position, item.end or item.position, item.unit),
         )
         ids[event.event_id] = item.id
-        batch.append(Captured(event, extract(event)))
+        batch.append(Extracted(event, extract(event)))
     for start in range(0, len(batch), BATCH):
         await cortex.remember(batch[start : start + BATCH])
     await cortex.settle()

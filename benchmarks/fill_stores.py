@@ -22,7 +22,7 @@ from benchmarks.datasets import Corpus, DataError, Item, read_json
 from benchmarks.progress import Advance
 from benchmarks.scatter import Copy, scatter
 from fusion import Gateway
-from fusion.contract import Captured, Event, Moment, Place, Remembers, Scope
+from fusion.contract import Event, Extracted, Moment, Place, Remembers, Scope
 from fusion.errors import BadInput
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.extract import extract
@@ -226,7 +226,7 @@ async def store_copies(
             )
             for copy, part in mine
         ]
-        batch = [Captured(event, extract(event)) for event in events]
+        batch = [Extracted(event, extract(event)) for event in events]
         for (copy, _), natives in zip(mine, await guarded.backend.remember(batch), strict=True):
             stored |= {external_ref(guarded.name, native): copy.turn for native in natives}
     await wait_until_stored(fusion, len(corpus.memories), advance)

@@ -30,7 +30,7 @@ from benchmarks.progress import bar
 from benchmarks.run_dataset import heading, measure, steps
 from benchmarks.scored_rows import Row
 from fusion.compare.verdict import paired
-from fusion.contract import Captured, Event, Extraction, Opening, Query, Scope
+from fusion.contract import Event, Extracted, Extraction, Opening, Query, Scope
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.extract import extract
 
@@ -124,7 +124,7 @@ async def large_graph(folder: Path, sizes: Sizes) -> dict[str, Any]:
         with bar("large graph", len(notes)) as advance:
             for start in range(0, len(notes), BATCH * 20):
                 events = [_event(start + i, text) for i, text in enumerate(notes[start : start + BATCH * 20])]
-                await triples.remember([Captured(event, Extraction()) for event in events])
+                await triples.remember([Extracted(event, Extraction()) for event in events])
                 advance(len(events))
         asked = [f"what does {draw.choice(names)} use?" for _ in range(sizes.asked)]
         of_hub = [f"what does the Hub use with {name}?" for name in names[: sizes.asked]]
@@ -169,7 +169,7 @@ async def sentences_per_s(memories: int) -> int:
             with bar("sentences", memories) as advance:
                 for start in range(0, memories, BATCH):
                     events = [_event(start + i, text) for i, text in enumerate(texts[start : start + BATCH])]
-                    await triples.remember([Captured(event, extract(event)) for event in events])
+                    await triples.remember([Extracted(event, extract(event)) for event in events])
                     advance(len(events))
             return round(memories * A_NOTE / (time.process_time() - started))
         finally:

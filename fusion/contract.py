@@ -248,11 +248,14 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class Extracted:
     """An event with its extraction, as backends store it."""
 
     event: Event
     extraction: Extraction = Extraction()
+
+
+Captured = Extracted  # its name in earlier versions, which adapters outside of this repository import
 
 
 FILE_PREFIX, BACKEND_PREFIX = "file:", "backend:"
@@ -480,7 +483,7 @@ class Remembers(Protocol):
         """Whether it stores events like this one."""
         ...
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         """Store all of ``batch`` durably, or raise. Returns the native ids for each event, in the same order."""
         ...
 

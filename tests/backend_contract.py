@@ -27,11 +27,11 @@ import pytest
 from fusion.contract import (
     DIMENSIONS,
     Backend,
-    Captured,
     Describes,
     Dimension,
     Entity,
     Event,
+    Extracted,
     Extraction,
     Fact,
     FindsNeighbours,
@@ -106,16 +106,16 @@ def make_event(n: int, text: str, scope: Scope = ANYONE, **fields: object) -> Ev
     return replace(plain, scope=scope, **fields)  # type: ignore[arg-type]
 
 
-def make_captured(event: Event, *facts: Fact) -> Captured:
+def make_extracted(event: Event, *facts: Fact) -> Extracted:
     """An event with an extraction: the facts, with their subjects and objects as entities."""
     names = dict.fromkeys(name for fact in facts for name in (fact.subject, fact.object))
-    return Captured(event, Extraction(event.kind, tuple(Entity(name) for name in names), tuple(facts)))
+    return Extracted(event, Extraction(event.kind, tuple(Entity(name) for name in names), tuple(facts)))
 
 
-def make_samples(scope: Scope = ANYONE, kind: Kind = "note", first: int = 1) -> list[Captured]:
-    """The twelve samples as captured events with ids from ``first``."""
+def make_samples(scope: Scope = ANYONE, kind: Kind = "note", first: int = 1) -> list[Extracted]:
+    """The twelve samples as extracted events with ids from ``first``."""
     return [
-        make_captured(make_event(n, text, scope, kind=kind), fact)
+        make_extracted(make_event(n, text, scope, kind=kind), fact)
         for n, (text, fact) in enumerate(SAMPLES, start=first)
     ]
 
@@ -148,11 +148,11 @@ class BackendContract(ABC):
     async def open_backend(self, folder: Path) -> Backend:
         """Open a backend on its own ``folder``, which may have data of an earlier opening."""
 
-    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+    async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
         """Store events in the backend, and wait until they can be found in every way that it supports."""
         if not isinstance(backend, Remembers):
             pytest.skip("this backend does not remember, and its test has no other way to fill it")
-        if not all(backend.accepts(captured.event) for captured in batch):
+        if not all(backend.accepts(extracted.event) for extracted in batch):
             pytest.skip("this backend does not accept such events")
         await backend.remember(batch)
         await self.settled(backend)
@@ -189,7 +189,7 @@ class BackendContract(ABC):
         kinds = backend.features.kinds
         return "note" if not kinds or "note" in kinds else min(kinds)
 
-    def samples(self, backend: Backend, first: int = 1, **scope: str) -> list[Captured]:
+    def samples(self, backend: Backend, first: int = 1, **scope: str) -> list[Extracted]:
         return make_samples(self.scope(backend, **scope), self.kind(backend), first)
 
     async def ask(self, backend: Backend, text: str, limit: int = 100, **scope: str) -> Sequence[Hit]:
@@ -225,10 +225,10 @@ class BackendContract(ABC):
         """The first hit for a query that quotes a memory is that memory."""
         batch = self.samples(backend)
         await self.fill(backend, batch)
-        for captured in batch:
-            hits = await self.ask(backend, captured.event.text)
-            assert hits, f"nothing found for {captured.event.text!r}"
-            assert hits[0].event_id == captured.event.event_id
+        for extracted in batch:
+            hits = await self.ask(backend, extracted.event.text)
+            assert hits, f"nothing found for {extracted.event.text!r}"
+            assert hits[0].event_id == extracted.event.event_id
 
     async def test_best_first(self, backend: Backend) -> None:
         """Scores, if there are any, never increase from hit to hit."""
@@ -285,8 +285,8 @@ class BackendContract(ABC):
         """Many tasks may search at once, each with the answer that it would get alone."""
         batch = self.samples(backend)
         await self.fill(backend, batch)
-        answers = await asyncio.gather(*(self.ask(backend, captured.event.text, 3) for captured in batch))
-        assert [hits[0].event_id for hits in answers] == [captured.event.event_id for captured in batch]
+        answers = await asyncio.gather(*(self.ask(backend, extracted.event.text, 3) for extracted in batch))
+        assert [hits[0].event_id for hits in answers] == [extracted.event.event_id for extracted in batch]
 
     @pytest.mark.parametrize("query", HOSTILE_QUERIES, ids=lambda query: ascii(query[:20]))
     async def test_any_string_is_a_query(self, backend: Backend, query: str) -> None:
@@ -309,7 +309,7 @@ class BackendContract(ABC):
         mine, theirs = self.scope(backend, **{dimension: "ada"}), self.scope(backend, **{dimension: "ben"})
         nobodys = self.scope(backend)
         events = [make_event(n, text, s, kind=self.kind(backend)) for n, s in enumerate((mine, theirs, nobodys), 1)]
-        await self.fill(backend, [make_captured(event, fact) for event in events])
+        await self.fill(backend, [make_extracted(event, fact) for event in events])
         seen_by_ada = {hit.event_id for hit in await backend.search(make_query(text, mine))}
         seen_by_ben = {hit.event_id for hit in await backend.search(make_query(text, theirs))}
         seen_by_carl = await backend.search(make_query(text, self.scope(backend, **{dimension: "carl"})))
@@ -326,7 +326,7 @@ class BackendContract(ABC):
         kind = self.kind(backend)
         theirs = [make_event(n, text, self.scope(backend, user_id="ben"), kind=kind) for n in range(10, 40)]
         mine = make_event(1, f"{text} Also pears, plums and quinces.", self.scope(backend, user_id="ada"), kind=kind)
-        await self.fill(backend, [make_captured(event, fact) for event in (*theirs, mine)])
+        await self.fill(backend, [make_extracted(event, fact) for event in (*theirs, mine)])
         assert [hit.event_id for hit in await self.ask(backend, text, 2, user_id="ada")] == [event_id(1)]
 
     async def test_expired_memories_do_not_use_up_the_limit(self, backend: Backend) -> None:
@@ -339,7 +339,7 @@ class BackendContract(ABC):
             for n in range(10, 40)
         ]
         lasting = make_event(1, f"{text} Also pears, plums and quinces.", scope, kind=kind)
-        await self.fill(backend, [make_captured(event, fact) for event in (*ended, lasting)])
+        await self.fill(backend, [make_extracted(event, fact) for event in (*ended, lasting)])
         assert [hit.event_id for hit in await self.ask(backend, text, 2)] == [event_id(1)]
 
     async def test_tenants_are_apart(self, backend: Backend) -> None:
@@ -358,7 +358,7 @@ class BackendContract(ABC):
         kind = self.kind(backend)
         private = make_event(1, secret, self.scope(backend, audience="private"), kind=kind)
         shared = make_event(2, public, self.scope(backend, audience="group"), kind=kind)
-        await self.fill(backend, [make_captured(private, fact), make_captured(shared, other)])
+        await self.fill(backend, [make_extracted(private, fact), make_extracted(shared, other)])
         both = f"{secret} {public}"
         assert {hit.event_id for hit in await self.ask(backend, both, audience="group")} == {event_id(2)}
         assert {hit.event_id for hit in await self.ask(backend, both, audience="private")} == {event_id(1), event_id(2)}
@@ -379,7 +379,7 @@ class BackendContract(ABC):
             trust="trusted",
             origin="agent",
         )
-        await self.fill(backend, [make_captured(event, Fact("Zoë", "wrote", "Café"))])
+        await self.fill(backend, [make_extracted(event, Fact("Zoë", "wrote", "Café"))])
         hits = await self.found(backend, make_query("Zoë wrote naïve café 東京で会う", event.scope))
         assert [hit.event_id for hit in hits] == [event.event_id]
         assert {name: getattr(hits[0], name) for name in self.echoed} == {
@@ -393,13 +393,13 @@ class BackendContract(ABC):
         """A stored event is found, and its hit has one of its native ids."""
         self.require(backend, Remembers)
         assert isinstance(backend, Remembers)
-        batch = [captured for captured in self.samples(backend) if backend.accepts(captured.event)]
+        batch = [extracted for extracted in self.samples(backend) if backend.accepts(extracted.event)]
         native = await backend.remember(batch)
         await self.settled(backend)
         assert len(native) == len(batch)
         assert all(ids and all(isinstance(i, str) and i for i in ids) for ids in native)
-        for captured, ids in zip(batch, native, strict=True):
-            assert (await self.ask(backend, captured.event.text))[0].native_id in ids
+        for extracted, ids in zip(batch, native, strict=True):
+            assert (await self.ask(backend, extracted.event.text))[0].native_id in ids
 
     async def test_remembering_nothing(self, backend: Backend) -> None:
         """An empty batch has an empty result."""
@@ -425,16 +425,16 @@ class BackendContract(ABC):
         self.require(backend, Remembers)
         text, fact = SAMPLES[3]
         events = [make_event(n, text, self.scope(backend), kind=self.kind(backend)) for n in (1, 2)]
-        await self.fill(backend, [make_captured(event, fact) for event in events])
+        await self.fill(backend, [make_extracted(event, fact) for event in events])
         assert {hit.event_id for hit in await self.ask(backend, text)} == {event_id(1), event_id(2)}
 
     async def test_remembering_at_once(self, backend: Backend) -> None:
         """Concurrent deliveries are all stored."""
         self.require(backend, Remembers)
         batch = self.samples(backend)
-        await asyncio.gather(*(self.fill(backend, [captured]) for captured in batch))
-        found = [(await self.ask(backend, captured.event.text))[0].event_id for captured in batch]
-        assert found == [captured.event.event_id for captured in batch]
+        await asyncio.gather(*(self.fill(backend, [extracted]) for extracted in batch))
+        found = [(await self.ask(backend, extracted.event.text))[0].event_id for extracted in batch]
+        assert found == [extracted.event.event_id for extracted in batch]
 
     async def test_remembered_survives_reopening(self, folder: Path) -> None:
         """``remember`` is durable when it returns: closing and opening loses nothing."""
@@ -449,10 +449,10 @@ class BackendContract(ABC):
         second = await self.open_backend(folder)
         try:
             await self.settled(second)
-            found = [(await self.ask(second, captured.event.text))[0].event_id for captured in batch]
+            found = [(await self.ask(second, extracted.event.text))[0].event_id for extracted in batch]
         finally:
             await second.close()
-        assert found == [captured.event.event_id for captured in batch]
+        assert found == [extracted.event.event_id for extracted in batch]
 
     @pytest.mark.feature("… what was forgotten is gone", of="the contract suite: what was")
     async def test_forget_then_gone(self, folder: Path) -> None:
@@ -494,7 +494,7 @@ class BackendContract(ABC):
             assert isinstance(backend, Remembers)
             native = await backend.remember(batch)
             await self.settled(backend)
-            victims = [(captured.event.event_id, ids) for captured, ids in zip(batch[6:9], native[6:9], strict=True)]
+            victims = [(extracted.event.event_id, ids) for extracted, ids in zip(batch[6:9], native[6:9], strict=True)]
             asked = [*victims, (event_id(999), [])]
             assert await backend.forget_all(asked) == ["deleted", "deleted", "deleted", "absent"]
             assert await backend.forget_all(asked) == ["absent"] * 4
@@ -510,10 +510,10 @@ class BackendContract(ABC):
             finally:
                 await again.close()
 
-    async def _only_these_are_gone(self, backend: Backend, batch: Sequence[Captured]) -> None:
-        gone = {captured.event.event_id for captured in batch[6:9]}
-        for captured in batch[6:10]:
-            found = [hit.event_id for hit in await self.ask(backend, captured.event.text)]
+    async def _only_these_are_gone(self, backend: Backend, batch: Sequence[Extracted]) -> None:
+        gone = {extracted.event.event_id for extracted in batch[6:9]}
+        for extracted in batch[6:10]:
+            found = [hit.event_id for hit in await self.ask(backend, extracted.event.text)]
             assert gone.isdisjoint(found)
         assert found[0] == batch[9].event.event_id
 
@@ -547,7 +547,7 @@ class BackendContract(ABC):
         await self.fill(
             backend,
             [
-                make_captured(make_event(n, text, self.scope(backend), kind=kind, place=Place("talk", n, n)), fact)
+                make_extracted(make_event(n, text, self.scope(backend), kind=kind, place=Place("talk", n, n)), fact)
                 for n, (text, fact) in enumerate(SAMPLES, start=1)
             ],
         )

@@ -35,7 +35,7 @@ from adapters.http import Credential, KeyedOptions, checked, with_fix
 from adapters.http.exchange import Request
 from adapters.options import choice, features_of, number, owner, read, verified
 from adapters.qdrant.payload import is_id
-from fusion.contract import KINDS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import KINDS, Description, Event, Extracted, Forgotten, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -211,7 +211,7 @@ class Cognee:
             and all(getattr(scope, dimension) == who for dimension, who in self.features.bound.items())
         )
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         """Adds each as a document, which is durable; it is found once Cognee has built its graph in the background.
 
         The native id is the event's: the document's label, by which it is forgotten.

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from adapters.hits import hit_of
-from fusion.contract import Captured, Hit, Scope
+from fusion.contract import Extracted, Hit, Scope
 
 LABEL = "fusion"
 """the key of the event in a document's metadata"""
@@ -30,13 +30,13 @@ occurs next to every triplet that answers one"""
 _STATUS = re.compile(r" \[((?:current|superseded|disputed|contested|as of)\b[^\[\]]*)\]\Z")
 
 
-def document(captured: Captured) -> tuple[str, dict[str, Any]]:
+def document(extracted: Extracted) -> tuple[str, dict[str, Any]]:
     """An event as a document for Cognee: its text, and its metadata.
 
     The last line names the event, because no other data of a chunk survives in every version; without it, two events
     of one text would be one document. Speaker and date are for the model that extracts the graph.
     """
-    event = captured.event
+    event = extracted.event
     about = [f"memory {event.event_id}"]
     if event.speaker:
         about.append(f"said by {' '.join(event.speaker.split())}")

@@ -24,7 +24,7 @@ from adapters.cortex.options import Options
 from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View
 from adapters.cortex.stated_fields import from_stated
 from adapters.graph.names import key
-from fusion.contract import Captured, Fact, Kind, LanguageModel
+from fusion.contract import Extracted, Fact, Kind, LanguageModel
 from fusion.lib.jaccard import guard_words
 from fusion.lib.words import stem, word_list, words
 
@@ -248,8 +248,8 @@ def _claim(memory: Memory) -> Claim:
     return Claim(memory.id, memory.spoken, memory.extraction.facts, memory.event.began)
 
 
-def initial(captured: Captured) -> State:
+def initial(extracted: Extracted) -> State:
     """A new memory's state: what its event states; else lifetime "project" if it has one, and capture's confidence."""
-    event = captured.event
-    state = State("project" if event.scope.project else "permanent", captured.extraction.confidence)
+    event = extracted.event
+    state = State("project" if event.scope.project else "permanent", extracted.extraction.confidence)
     return replace(state, **from_stated(event))

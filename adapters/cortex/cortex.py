@@ -21,10 +21,10 @@ from adapters.cortex.supersede import carry_conflicts_over
 from adapters.index import vectors_of
 from adapters.options import FULL_FEATURES, read, verified
 from fusion.contract import (
-    Captured,
     Description,
     Embedder,
     Event,
+    Extracted,
     Forgotten,
     Hit,
     LanguageModel,
@@ -139,10 +139,10 @@ class Cortex:
     def accepts(self, event: Event) -> bool:
         return event.kind in self.features.kinds
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         await self.store([Memory(c.event, c.extraction, initial(c)) for c in batch])
         self._refresh_stale({c.event.scope.session_id for c in batch} - {None})
-        return [(captured.event.event_id,) for captured in batch]
+        return [(extracted.event.event_id,) for extracted in batch]
 
     async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
         """Store memories; return the outcome of each, in their order. See `adapters.cortex.consolidate`."""

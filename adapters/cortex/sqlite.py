@@ -25,7 +25,7 @@ from adapters.graph.store import OVERFETCH, SCHEMA, GraphStore, neighbours
 from adapters.graph.traversal import Condition, by_strength, mention_pairs, paths, query_entities, ranks, shares, walk
 from adapters.index import Index
 from adapters.index.merge import Scored
-from fusion.contract import Captured, Embedder, Event, Extraction, Hit, Kind, Opening, Scope
+from fusion.contract import Embedder, Event, Extracted, Extraction, Hit, Kind, Opening, Scope
 from fusion.store.rows import EVENT_NAMES, event_in, microseconds, scope_of, storable
 from fusion.store.sqlite import VALUES, Connection, Database, tuples
 
@@ -105,7 +105,7 @@ class SqliteGraph(GraphStore):
     async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
         def insert(db: Connection) -> list[str]:
             own = {memory.id: _own_columns(memory) for memory in reversed(memories)}
-            new = self._insert(db, [Captured(m.event, m.extraction) for m in memories], own)
+            new = self._insert(db, [Extracted(m.event, m.extraction) for m in memories], own)
             texts = {memory.id: (memory.event.scope, memory.event.text) for memory in reversed(memories)}
             phrase_table.keep(db, [(id_, *texts[event_id]) for event_id, id_ in new.items()])
             changed = [effect for id_, effect in (effects or {}).items() if id_ in new]

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from adapters.graph.names import key
 from adapters.index import Entry, Index
-from fusion.contract import DIMENSIONS, Captured, Entity, Event, Extraction, Fact, Opening, Scope
+from fusion.contract import DIMENSIONS, Entity, Event, Extracted, Extraction, Fact, Opening, Scope
 from fusion.lib.words import spoken
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable
 from fusion.store.sqlite import VALUES, Connection, Database, Row, tuples
@@ -127,11 +127,11 @@ class GraphStore:
     # SQLite
 
     def _insert(
-        self, db: Connection, batch: Sequence[Captured], more: Mapping[str, Mapping[str, object]] | None = None
+        self, db: Connection, batch: Sequence[Extracted], more: Mapping[str, Mapping[str, object]] | None = None
     ) -> dict[str, int]:
         """Insert the new events of ``batch``. Returns their row ids by event id. ``more`` has a subclass's extra
         columns by event id, the same columns for each."""
-        ids = [captured.event.event_id for captured in batch]
+        ids = [extracted.event.event_id for extracted in batch]
         known = {row[0] for row in tuples(db, f"select event_id from memory where event_id in {VALUES}", (dumps(ids),))}
         new = {c.event.event_id: c for c in reversed(batch) if c.event.event_id not in known}
         own = {} if more is None else more
@@ -144,7 +144,7 @@ class GraphStore:
         self._connect(db, [(rows[event_id], c) for event_id, c in new.items()])
         return {event_id: rows[event_id] for event_id in new}
 
-    def _connect(self, db: Connection, memories: Sequence[tuple[int, Captured]]) -> None:
+    def _connect(self, db: Connection, memories: Sequence[tuple[int, Extracted]]) -> None:
         """Record the mentions and relations of new memories, given with their row ids."""
         extracted = [(m, c.event.scope, mentioned(c.event, c.extraction), c.extraction.facts) for m, c in memories]
         entities = _entities(db, ((scope, found) for _, scope, found, _ in extracted))

@@ -30,9 +30,9 @@ from adapters.markdown.sync import Sync, Timing
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
-    Captured,
     Description,
     Event,
+    Extracted,
     Features,
     Forgotten,
     Hit,
@@ -273,12 +273,12 @@ class Markdown:
     def accepts(self, event: Event) -> bool:
         return event.kind in self.features.kinds
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         """Write notes; an event that is already in a user's file is not copied.
 
         Raises ``StoreFull``; then no partial entry remains.
         """
-        return await self._finished(self._remember([captured.event for captured in batch]))
+        return await self._finished(self._remember([extracted.event for extracted in batch]))
 
     async def append(self, text: str, scope: Scope, day: date) -> Place | None:
         """Append to the user's log of that day, if one is set and ``scope`` can read it."""

@@ -17,7 +17,7 @@ from adapters.mem0.replies import Change
 from adapters.mem0.shared_qdrant import Plain
 from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant.collection import note
-from fusion.contract import Captured, Description, Embedder, Event, Forgotten, Hit, Opening, Query, Scope
+from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, FusionError, PackageMissing, SettingsError
 from fusion.lib.words import spoken
 
@@ -99,8 +99,8 @@ class Mem0:
         ours = self.features.tenants or event.scope.tenant == self.features.tenant
         return ours and bool(event.text.strip())
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        events = [captured.event for captured in batch]
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
+        events = [extracted.event for extracted in batch]
         if self._options.infer and isinstance(self._shelf, Plain):
             return [await self._run(self._shelf.infer, event) for event in events]
         for start in range(0, len(events), BATCH):

@@ -22,7 +22,18 @@ from adapters.mem0.options import ServerOptions
 from adapters.mem0.replies import OWN, Change, changes_of, deeper, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
 from adapters.qdrant.payload import NOBODY, conditions, payload_of
-from fusion.contract import DIMENSIONS, Captured, Description, Event, Forgotten, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import (
+    DIMENSIONS,
+    Description,
+    Event,
+    Extracted,
+    Forgotten,
+    Hit,
+    Opening,
+    PartialHits,
+    Query,
+    Scope,
+)
 from fusion.errors import BackendError, HttpStatus, InvalidAnswer, NotFound
 from fusion.lib.words import spoken
 
@@ -72,9 +83,9 @@ class Mem0Server:
         ours = self.features.tenants or event.scope.tenant == self.features.tenant
         return ours and bool(event.text.strip())
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         """One after another: mem0 takes one at a time."""
-        return [await self._remember(captured.event) for captured in batch]
+        return [await self._remember(extracted.event) for extracted in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Delete by the ids returned when it was stored; without them, by its metadata (only 2.x can)."""

@@ -29,10 +29,10 @@ from adapters.qdrant.payload import NOBODY, conditions, hit_of, is_id, payload_o
 from adapters.qdrant.query import matching, question
 from fusion.contract import (
     DIMENSIONS,
-    Captured,
     Description,
     Embedder,
     Event,
+    Extracted,
     Forgotten,
     Hit,
     Opening,
@@ -117,8 +117,8 @@ class Qdrant:
         """Blank memories are refused: nothing finds them."""
         return bool(event.text.strip())
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        events = [captured.event for captured in batch]
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
+        events = [extracted.event for extracted in batch]
         if events:
             await self._prepare()
         try:

@@ -14,7 +14,7 @@ from json import dumps
 from adapters.graph.names import key, named, spans
 from adapters.graph.traversal import MAX_QUERY_ENTITIES, rarity
 from adapters.triples.relations import ALSO_CALLED
-from fusion.contract import Captured, Extraction, Fact, Scope
+from fusion.contract import Extracted, Extraction, Fact, Scope
 from fusion.lib.words import STOP_WORDS
 from fusion.store.rows import storable
 from fusion.store.sqlite import Connection
@@ -101,7 +101,7 @@ def resolve(db: Connection, text: str, scope: Scope) -> dict[int, tuple[str, flo
     return {entity: (name, rarity(mentions)) for entity, name, mentions in found[:MAX_QUERY_ENTITIES]}
 
 
-def respelt(db: Connection, batch: Sequence[Captured]) -> list[Captured]:
+def respelt(db: Connection, batch: Sequence[Extracted]) -> list[Extracted]:
     """Extractions with each name in the spelling that the graph already has."""
     return [replace(c, extraction=_respelt(db, c.event.scope, c.extraction)) for c in batch]
 

@@ -24,7 +24,7 @@ from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
 from adapters.triples.parse import BEGINNING, about, parse
 from adapters.triples.relations import ALSO_CALLED, asked_relations, relation, types
-from fusion.contract import Captured, Description, Entity, Event, Forgotten, Hit, Opening, Query
+from fusion.contract import Description, Entity, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.words import stems
 from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
@@ -118,9 +118,9 @@ class Triples(GraphStore):
     def accepts(self, event: Event) -> bool:
         return event.kind in self.features.kinds
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        extracted = [_with_its_own_triples(captured) for captured in batch]
-        ids = [captured.event.event_id for captured in batch]
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
+        extracted = [_with_its_own_triples(one) for one in batch]
+        ids = [one.event.event_id for one in batch]
 
         def insert(db: Connection) -> list[str]:
             rows = self._insert(db, respelt(db, extracted))
@@ -294,16 +294,16 @@ def _find_titles(db: Connection) -> int:
     return len(rows)
 
 
-def _with_its_own_triples(captured: Captured) -> Captured:
-    """An event with the extraction of capture and the triples written in its text."""
-    event, known = captured.event, captured.extraction
+def _with_its_own_triples(given: Extracted) -> Extracted:
+    """An event with the extraction of the rules and the triples written in its text."""
+    event, known = given.event, given.extraction
     parsed = parse(event.text, event.place.document if event.place else event.source)
     facts = tuple(dict.fromkeys((*known.facts, *parsed.facts)))
     typed = [Entity(end, kind) for fact in facts for end, kind in types(fact)]
     extracted = replace(
         known, facts=facts, entities=(*known.entities, *typed, *(Entity(name) for name in parsed.names))
     )
-    return Captured(event, extracted)
+    return Extracted(event, extracted)
 
 
 _ENDS = "join entity s on s.id = r.subject join entity o on o.id = r.object"

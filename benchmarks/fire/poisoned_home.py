@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from benchmarks.fill_stores import BACKENDS, open_home, wait_until_stored
 from fusion import Gateway
-from fusion.contract import Captured, Event, Forgets, Remembers, Scope
+from fusion.contract import Event, Extracted, Forgets, Remembers, Scope
 from fusion.ingest.extract import extract
 from fusion.ingest.intake import NewMemory
 from fusion.lib.ids import uuid7
@@ -59,7 +59,7 @@ class PoisonedHome:
             claims.setdefault("trust", "trusted")
             now = datetime.now(UTC)
             events = [Event(str(uuid7()), text, now, scope, source="web:page", **claims) for text in texts]
-            natives = await backend.remember([Captured(event, extract(event)) for event in events])
+            natives = await backend.remember([Extracted(event, extract(event)) for event in events])
             ids = zip((event.event_id for event in events), natives, strict=True)
             self.outside.setdefault(user, []).extend(ids)
             return

@@ -14,7 +14,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from fusion.contract import Backend, Captured, Event, Extraction, Forgets, ForgetsMany, Forgotten, Hit, Query, Remembers
+from fusion.contract import (
+    Backend,
+    Event,
+    Extracted,
+    Extraction,
+    Forgets,
+    ForgetsMany,
+    Forgotten,
+    Hit,
+    Query,
+    Remembers,
+)
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.extract import extract
 from fusion.ingest.verify import Ask, Verifier
@@ -210,10 +221,10 @@ class Deliverer:
         assert isinstance(store, Remembers)  # noqa: S101
         # The extraction of a distilled memory is stored; all others are computed from the event.
         made = [d.event.event_id for d in batch if d.event.derived_from]
-        extracted = await self._journal.read(distil_queue.extractions, made) if made else {}
-        captured = [Captured(d.event, extracted.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
+        distilled = await self._journal.read(distil_queue.extractions, made) if made else {}
+        extracted = [Extracted(d.event, distilled.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
         async with asyncio.timeout(DELIVERY_TIMEOUT_S):
-            acknowledged = await store.remember(captured)
+            acknowledged = await store.remember(extracted)
         if len(acknowledged) != len(batch):
             raise InvalidAnswer(f"{name} acknowledged {len(acknowledged)} of {len(batch)} events")
         return acknowledged

@@ -14,8 +14,8 @@ from fusion.lib.words import stems
 from tests.backend_contract import (
     BackendContract,
     event_id,
-    make_captured,
     make_event,
+    make_extracted,
     make_query,
     make_samples,
     opening,
@@ -39,7 +39,7 @@ class TestInMemory(BackendContract):
         spring, summer = datetime(2025, 4, 1, tzinfo=UTC), datetime(2025, 7, 1, tzinfo=UTC)
         old = make_event(1, "Ada lives in Bath.", valid_from=datetime(2020, 1, 1, tzinfo=UTC), valid_to=summer)
         new = make_event(2, "Ada lives in York.", at=Moment(summer))
-        await backend.remember([make_captured(old), make_captured(new)])
+        await backend.remember([make_extracted(old), make_extracted(new)])
         question = make_query("where lives Ada?")
         seen = [
             {hit.event_id for hit in await backend.search(replace(question, as_of=then))}
@@ -51,7 +51,7 @@ class TestInMemory(BackendContract):
         """Rarer shared terms weigh more: idf(1 of 12) > idf(2 of 12)."""
         backend = await InMemory.open(opening(folder))
         await backend.remember(make_samples())
-        await backend.remember([make_captured(make_event(50, "Another greyhound called Waffle."))])
+        await backend.remember([make_extracted(make_event(50, "Another greyhound called Waffle."))])
         hits = await backend.search(make_query("greyhound Biscuit"))
         assert [hit.event_id for hit in hits] == [event_id(4), event_id(50)]
 
@@ -60,7 +60,7 @@ class TestInMemory(BackendContract):
         rank_bm25 = pytest.importorskip("rank_bm25")
         texts = ["apple", "apple apple pear", "apple pear plum quince fig", "pear", "apple apple apple fig fig fig fig"]
         backend = await InMemory.open(opening(folder))
-        await backend.remember([make_captured(make_event(n, text)) for n, text in enumerate(texts)])
+        await backend.remember([make_extracted(make_event(n, text)) for n, text in enumerate(texts)])
         oracle = rank_bm25.BM25Plus([stems(text) for text in texts], k1=1.2, b=0.75, delta=0)
         scores = oracle.get_scores(stems("apple"))
         expected = [n for n in sorted(range(len(texts)), key=lambda n: (-scores[n], n)) if scores[n] > 0]

@@ -18,7 +18,7 @@ import pytest
 
 from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
-from fusion.contract import Backend, Captured, Hit, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.contract import Backend, Extracted, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
 from fusion.gateway.gateway import Gateway
 from tests import chaos
@@ -60,12 +60,12 @@ class Daemon:
         self.store = InMemory()
         self.files: dict[str, str] = {}
 
-    async def put(self, captured: Captured) -> None:
-        event = captured.event
+    async def put(self, extracted: Extracted) -> None:
+        event = extracted.event
         name = "MEMORY.md" if event.scope.audience == "private" else "notes.md"
         self.files[event.event_id] = f"qmd://workspace/{event.event_id}/{name}"
         plain = replace(event, scope=Scope(), speaker=None)
-        await self.store.remember([Captured(plain)])
+        await self.store.remember([Extracted(plain)])
 
     async def __call__(self, call: Call) -> None:
         if call.path == "/health":
@@ -131,9 +131,9 @@ class TestQmd(RemoteBackendContract):
         """It cannot: QMD counts nothing over HTTP."""
         pytest.skip("/health says only that it runs; test_its_health_is_described shows that")
 
-    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
-        for captured in batch:
-            await self.daemon.put(captured)
+    async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
+        for extracted in batch:
+            await self.daemon.put(extracted)
 
 
 async def qmd(url: str, **options: object) -> Qmd:
@@ -306,7 +306,7 @@ async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
     vault.mkdir()
     (vault / "database.md").write_text("# Database\n\nWe move to Postgres in April.\n", encoding="utf-8")
     daemon = Daemon()
-    await daemon.put(Captured(make_event(1, "We move to Postgres in April.")))
+    await daemon.put(Extracted(make_event(1, "We move to Postgres in April.")))
     async with Chaos(behaviour=daemon) as server:
         settings = load(
             home=tmp_path / "home",

@@ -16,7 +16,7 @@ import pytest
 from adapters.http import Http
 from adapters.inmemory import InMemory
 from adapters.remote import Remote, hit_of
-from fusion.contract import Backend, Captured, Features, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.contract import Backend, Extracted, Features, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited, SettingsError, Unauthorized
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
@@ -50,7 +50,7 @@ class TestRemote(RemoteBackendContract):
     async def open_at(self, folder: Path, url: str) -> Backend:
         return await Remote.open(opening_at(url, "remote", folder))
 
-    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+    async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
         await self.store.remember(batch)
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:

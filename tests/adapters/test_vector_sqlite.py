@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from adapters.vector_sqlite import Options, VectorSqlite, merged
-from fusion.contract import Backend, Captured, Opening, Scope
+from fusion.contract import Backend, Extracted, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
-from tests.backend_contract import BackendContract, event_id, make_captured, make_event, make_query, opening
+from tests.backend_contract import BackendContract, event_id, make_event, make_extracted, make_query, opening
 from tests.fakes import FakeEmbedder
 from tests.patience import load
 
@@ -40,8 +40,8 @@ async def store(folder: Path, embedder: FakeEmbedder | None = None, **options: o
         await opened.close()
 
 
-def told(*texts: str) -> list[Captured]:
-    return [make_captured(make_event(n, text)) for n, text in enumerate(texts, start=1)]
+def told(*texts: str) -> list[Extracted]:
+    return [make_extracted(make_event(n, text)) for n, text in enumerate(texts, start=1)]
 
 
 # The arithmetic
@@ -148,8 +148,8 @@ async def test_a_question_goes_on_without_a_model_that_fails(tmp_path: Path) -> 
 async def test_what_others_have_does_not_crowd_out_ones_own(tmp_path: Path) -> None:
     """Two hundred nearer vectors of somebody else's: one's own is found all the same."""
     async with store(tmp_path, FakeEmbedder(synonyms={"brew": "tea"})) as backend:
-        mine = make_captured(make_event(1, "tea with cardamom and a biscuit", Scope(user_id="ada")))
-        theirs = [make_captured(make_event(n, "tea", Scope(user_id="ben"))) for n in range(2, 202)]
+        mine = make_extracted(make_event(1, "tea with cardamom and a biscuit", Scope(user_id="ada")))
+        theirs = [make_extracted(make_event(n, "tea", Scope(user_id="ben"))) for n in range(2, 202)]
         await backend.remember([mine, *theirs])
         await backend.settle()
         hits = await backend.search(make_query("brew", Scope(user_id="ada"), limit=1))
@@ -176,7 +176,7 @@ async def test_nothing_is_left_in_the_file_of_what_was_forgotten(tmp_path: Path)
 async def test_it_is_one_small_file(tmp_path: Path) -> None:
     """A hundred memories of 32 dimensions: one file besides SQLite's own, readable by its owner alone."""
     async with store(tmp_path, FakeEmbedder()) as backend:
-        await backend.remember([make_captured(make_event(n, f"memory number {n}")) for n in range(1, 101)])
+        await backend.remember([make_extracted(make_event(n, f"memory number {n}")) for n in range(1, 101)])
         await backend.settle()
     (file,) = tmp_path.iterdir()
     assert file.name == "vectors.sqlite"

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import NAMESPACE_OID, uuid5
 
 from adapters.inmemory import InMemory
-from fusion.contract import Captured, Event, Query, Scope
+from fusion.contract import Event, Extracted, Query, Scope
 from fusion.lib.bm25 import terms
 from tests.backend_contract import NOW
 from tests.chaos import Call
@@ -144,7 +144,7 @@ class Served:
     async def chunks(self, name: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
         store = InMemory()
         built = {one.id: one for one in self.datasets[name].values() if one.built}
-        await store.remember([Captured(Event(one.id, one.text, NOW)) for one in built.values()])
+        await store.remember([Extracted(Event(one.id, one.text, NOW)) for one in built.values()])
         hits = await store.search(Query(asked["query"], Scope(), NOW, asked["topK"]))
         return [
             {

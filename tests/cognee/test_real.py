@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from adapters.cognee import Cognee
-from fusion.contract import Captured, Event, Hit, Moment, Place, Scope
+from fusion.contract import Event, Extracted, Hit, Moment, Place, Scope
 from fusion.errors import InvalidAnswer, Unauthorized
 from tests.backend_contract import NOW, SAMPLES, make_event, make_query
 from tests.cognee.servers import start_cognee
@@ -136,8 +136,8 @@ async def test_the_life_of_a_memory(servers: SimpleNamespace, password: str) -> 
     backend = await cognee(servers.closed, user=USER, password_file=password, dataset="life", bound={"user_id": "ada"})
     ada = Scope(user_id="ada")
 
-    def captured(number: int, text: str, **fields: object) -> Captured:
-        return Captured(make_event(number, text, ada, kind="fact", **fields))
+    def captured(number: int, text: str, **fields: object) -> Extracted:
+        return Extracted(make_event(number, text, ada, kind="fact", **fields))
 
     whole: Event = make_event(
         *(1, "Zoë wrote “naïve café” – 東京で会う 👍🏽\n\tnadia -> lives_in -> Lisbon", ada),
@@ -149,7 +149,7 @@ async def test_the_life_of_a_memory(servers: SimpleNamespace, password: str) -> 
         origin="agent",
     )
     batch = [
-        Captured(whole),
+        Extracted(whole),
         captured(2, "otto -> borrowed -> telescope"),
         captured(3, "otto -> borrowed -> telescope"),
     ]
@@ -178,7 +178,7 @@ async def test_the_life_of_a_memory(servers: SimpleNamespace, password: str) -> 
 async def test_quoted_memories_come_first(servers: SimpleNamespace, password: str) -> None:
     """The suite's twelve memories, by each of the types that answer passages."""
     login = {"user": USER, "password_file": password}
-    batch = [Captured(make_event(n, text, kind="fact")) for n, (text, _) in enumerate(SAMPLES, start=1)]
+    batch = [Extracted(make_event(n, text, kind="fact")) for n, (text, _) in enumerate(SAMPLES, start=1)]
     writing = await cognee(servers.closed, **login, dataset="twelve")
     await writing.remember(batch)
     await writing.settle()

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Captured, Description, Hit, Opening, Query
+from fusion.contract import Description, Extracted, Hit, Opening, Query
 from fusion.errors import (
     ModelMissing,
     NobodyAnswered,
@@ -74,7 +74,7 @@ class Down(InMemory):
 
     remembered: ClassVar[list[str]] = []
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         self.remembered.extend(captured.event.text for captured in batch)
         return await super().remember(batch)
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from fusion.contract import KINDS, Captured, Event, Features, Forgotten, Hit, Moment, Opening, Place, Query, Scope
+from fusion.contract import KINDS, Event, Extracted, Features, Forgotten, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import InvalidAnswer
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.forget import ForgetRequest, ForgetResult, Forgetter, Preview, Purge
@@ -43,7 +43,7 @@ class FakeStore:
     features = Features(kinds=frozenset(KINDS))
 
     def __init__(self, *, refuses: Sequence[str] = (), declines: Sequence[str] = ()) -> None:
-        self.kept: dict[str, Captured] = {}
+        self.kept: dict[str, Extracted] = {}
         self.received: list[tuple[str, ...]] = []
         """the texts of each call of `remember`, also of a failed one"""
         self.asked_to_forget: Counter[str] = Counter()
@@ -64,33 +64,33 @@ class FakeStore:
 
     @property
     def texts(self) -> list[str]:
-        return [captured.event.text for captured in self.kept.values()]
+        return [extracted.event.text for extracted in self.kept.values()]
 
     async def search(self, query: Query) -> Sequence[Hit]:
         """Everything in scope, for any query."""
         self.asked.append(query)
         if self.fault is not None:
             raise self.fault
-        kept = [Hit.of(captured.event, f"store-{event_id}") for event_id, captured in self.kept.items()]
+        kept = [Hit.of(extracted.event, f"store-{event_id}") for event_id, extracted in self.kept.items()]
         return [hit for hit in (*kept, *self.own.values()) if query.scope.admits(hit.scope)][: query.limit]
 
     def accepts(self, event: Event) -> bool:
         return event.kind not in self.declines
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
-        texts = tuple(captured.event.text for captured in batch)
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
+        texts = tuple(extracted.event.text for extracted in batch)
         self.received.append(texts)
         if self.fault is not None:
             raise self.fault
         if self.refuses.intersection(texts):
             raise InvalidAnswer("cannot read this")
         async with self._news:
-            self.kept.update({captured.event.event_id: captured for captured in batch})
+            self.kept.update({extracted.event.event_id: extracted for extracted in batch})
             self._news.notify_all()
         if self.gate is not None:
             self.reached.set()
             await self.gate.wait()
-        return [(f"store-{captured.event.event_id}",) for captured in batch]
+        return [(f"store-{extracted.event.event_id}",) for extracted in batch]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         self.asked_to_forget[event_id] += 1
@@ -210,7 +210,7 @@ class KeepingStore:
     def accepts(self, event: Event) -> bool:
         return True
 
-    async def remember(self, batch: Sequence[Captured]) -> Sequence[tuple[str, ...]]:
+    async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         return await self.store.remember(batch)
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Captured, Event, Opening
+from fusion.contract import Event, Extracted, Opening
 from fusion.doors.cli import render
 from fusion.recall.decision import OUT_OF_ROOM, TOO_WEAK, Decision, decision_of, sentence
 from fusion.recall.engine import FuseRequest, explain, fuse
@@ -42,7 +42,7 @@ async def test_a_receipt_names_decisions_by_their_values(tmp_path: Path) -> None
     for n, text in enumerate(("the pump is green", "the pump was sold")):
         said = Event(f"e{n}", text, NOW)
         memory_journal.kept[said.event_id] = StoredRecord(f"m{n}", said)
-        await store.remember([Captured(said)])
+        await store.remember([Extracted(said)])
     journal = JournalReads(
         memory_journal.records, memory_journal.neighbours, memory_journal.frequencies, lambda backend, hits: hits
     )

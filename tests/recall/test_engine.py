@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Captured, Event, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
+from fusion.contract import Event, Extracted, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.decision import Decision
@@ -118,7 +118,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
         said = event(position, speaker, text)
         memory_journal.kept[said.event_id] = StoredRecord(f"m{position}", said)
         for store in stores.values():
-            await store.remember([Captured(said)])
+            await store.remember([Extracted(said)])
     guarded = {name: GuardedBackend(name, store) for name, store in stores.items()}
     guarded["down"] = GuardedBackend("down", Down())
     journal = JournalReads(
@@ -348,7 +348,7 @@ async def test_neighbour_of_two_hits_joins_the_better_one(gateway: FakeGateway, 
     """e3 is next to e2, which is found first, and to e4. Its backend makes a new hit each time that it is asked."""
     store = await Copies.open(Opening("copies", tmp_path))
     for position, (speaker, text) in enumerate(TALK):
-        await store.remember([Captured(event(position, speaker, text))])
+        await store.remember([Extracted(event(position, speaker, text))])
     journal = replace(gateway.live.journal, records=MemoryJournal().records, neighbours=MemoryJournal().neighbours)
     live = Live({"copies": GuardedBackend("copies", store)}, journal, lexical=True)
     recipe = replace(RECIPE, expand=ExpandSettings(span=1))

@@ -19,7 +19,7 @@ from adapters.markdown import Markdown
 from adapters.mem0 import Mem0
 from adapters.triples import Triples
 from adapters.vector_sqlite import VectorSqlite
-from fusion.contract import KINDS, Captured, Event, Hit, ListsEvents, Moment, Opening, Origin, Place, Scope, Trust
+from fusion.contract import KINDS, Event, Extracted, Hit, ListsEvents, Moment, Opening, Origin, Place, Scope, Trust
 from fusion.journal import Journal
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, hit_of, microseconds, time_of
 from fusion.store.sqlite import Database
@@ -79,7 +79,7 @@ def test_an_event_survives_its_row(event: Event) -> None:
 async def _held_by(store: Any, folder: Path, batch: Sequence[Event]) -> dict[str, Event]:
     backend = await store.open(Opening("store", folder, tenant=batch[0].scope.tenant))
     try:
-        await backend.remember([Captured(event) for event in batch])
+        await backend.remember([Extracted(event) for event in batch])
         if isinstance(backend, VectorSqlite):
             rows = await backend.database.read(lambda db: db.execute("select * from memory").fetchall())
             return {event.event_id: event for event in map(event_of, rows)}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from adapters.cognee import Cognee
 from adapters.cognee.api import PAGE
 from adapters.cognee.replies import passages, results, triplets
-from fusion.contract import Backend, Captured, Description, Features, Hit, Opening, Scope
+from fusion.contract import Backend, Description, Extracted, Features, Hit, Opening, Scope
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -70,7 +70,7 @@ async def cognee(url: str, **options: object) -> Cognee:
 async def remembered(backend: Cognee, *texts: str) -> list[str]:
     """Events of these texts, remembered and built; their ids."""
     events = [make_event(number, text, kind="fact") for number, text in enumerate(texts, start=1)]
-    await backend.remember([Captured(event) for event in events])
+    await backend.remember([Extracted(event) for event in events])
     await backend.settle()
     return [event.event_id for event in events]
 
@@ -170,7 +170,7 @@ async def test_passages_and_triplets_in_both_shapes_of_reply(apart: bool) -> Non
                 server.url, dataset="memory", api_key_env="COGNEE_TEST_KEY", bound={"user_id": "ada"}
             )
             event = make_event(1, ARROW, Scope(user_id="ada"), kind="fact", speaker="Marta")
-            assert await backend.remember([Captured(event)]) == [(event.event_id,)]
+            assert await backend.remember([Extracted(event)]) == [(event.event_id,)]
             assert server.calls[-1].path == "/api/v1/add"
             await backend.settle()
             passage, triplet = await backend.search(make_query("bug gateway", Scope(user_id="ada")))
@@ -367,7 +367,7 @@ async def test_a_graph_that_is_not_made_is_said() -> None:
     served = Served(apart=False, broken=True)
     async with Chaos(behaviour=served) as server:
         backend = await cognee(server.url, dataset="memory")
-        await backend.remember([Captured(make_event(1, ARROW, kind="fact"))])
+        await backend.remember([Extracted(make_event(1, ARROW, kind="fact"))])
         with pytest.raises(HttpStatus, match="could not make its graph of 1 documents"):
             await backend.settle()
         assert list(await backend.search(make_query("julien"))) == []

@@ -26,8 +26,8 @@ from tests.backend_contract import (
     NOW,
     BackendContract,
     event_id,
-    make_captured,
     make_event,
+    make_extracted,
     make_query,
     make_samples,
     opening,
@@ -79,9 +79,9 @@ async def test_both_lists_count(cortex: Cortex) -> None:
     of the best possible, + .05 · .5."""
     await cortex.remember(
         [
-            make_captured(make_event(1, "it timed out"), Fact("Julien", "corrected_by", "bug gateway")),
-            make_captured(make_event(2, "shipped in spring"), Fact("bug gateway", "in", "Release 4")),
-            make_captured(make_event(3, "unrelated"), Fact("Marta", "drinks", "Tea")),
+            make_extracted(make_event(1, "it timed out"), Fact("Julien", "corrected_by", "bug gateway")),
+            make_extracted(make_event(2, "shipped in spring"), Fact("bug gateway", "in", "Release 4")),
+            make_extracted(make_event(3, "unrelated"), Fact("Marta", "drinks", "Tea")),
         ]
     )
     hits = await found(cortex, "when did Julien see that it timed out?")
@@ -101,8 +101,8 @@ async def test_weights_are_options(tmp_path: Path) -> None:
         async with wordy(tmp_path / str(share), weights=weights) as cortex:
             await cortex.remember(
                 [
-                    make_captured(make_event(1, "hello hello")),
-                    make_captured(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta")),
+                    make_extracted(make_event(1, "hello hello")),
+                    make_extracted(make_event(2, "nothing shared"), Fact("Alpha", "is", "Delta")),
                 ]
             )
             assert ids(await found(cortex, "hello Alpha")) == expected
@@ -129,9 +129,9 @@ async def test_a_limit_only_cuts(cortex: Cortex) -> None:
 @pytest.mark.row("A004", "A017", "Cortex: history is recalled on request")
 async def test_history_is_recalled_when_it_is_asked_for(cortex: Cortex) -> None:
     """The old version comes after the new one then, at three tenths of its own score."""
-    await cortex.remember([make_captured(make_event(1, "the office is in Paris"))])
+    await cortex.remember([make_extracted(make_event(1, "the office is in Paris"))])
     (alone,) = await cortex.recall(make_query("where is the office?"))
-    await cortex.remember([make_captured(make_event(2, "the office is in Lisbon", supersedes=event_id(1)))])
+    await cortex.remember([make_extracted(make_event(2, "the office is in Lisbon", supersedes=event_id(1)))])
     current = await cortex.recall(make_query("where is the office?"))
     both = await cortex.recall(make_query("where is the office?"), history=True)
     assert [r.memory.event.text[-6:] for r in current] == ["Lisbon"]
@@ -231,7 +231,7 @@ async def test_vectors_that_are_none_leave_words_and_graph(tmp_path: Path, value
 
 async def test_who_said_it_is_an_entity(cortex: Cortex) -> None:
     """A memory is linked to its speaker, without a word of the query in it."""
-    await cortex.remember([make_captured(make_event(1, "nothing shared", speaker="Zoë Ünal"))])
+    await cortex.remember([make_extracted(make_event(1, "nothing shared", speaker="Zoë Ünal"))])
     hits = await found(cortex, "what was zoe unal's answer?")
     assert (ids(hits), hits[0].path) == ([1], ("Zoë Ünal",))
 
@@ -245,7 +245,7 @@ async def test_only_current_versions(cortex: Cortex) -> None:
     old = make_event(1, "the office is in Paris", at=Moment(NOW - timedelta(days=100)))
     new = make_event(2, "the office is in Lisbon", at=Moment(NOW - timedelta(days=10)), supersedes=event_id(1))
     for batch in ([new], [old]):  # whichever comes first
-        await cortex.remember([make_captured(event) for event in batch])
+        await cortex.remember([make_extracted(event) for event in batch])
     assert ids(await found(cortex, "where is the office")) == [2]
     assert ids(await found(cortex, "where is the office", as_of=NOW - timedelta(days=50))) == [1]
     assert ids(await found(cortex, "where is the office", as_of=NOW - timedelta(days=5))) == [2]
@@ -254,8 +254,8 @@ async def test_only_current_versions(cortex: Cortex) -> None:
 
 async def test_forgetting_the_successor_brings_the_old_back(cortex: Cortex) -> None:
     """Being superseded is not written into the old version: it holds as long as the new one is there."""
-    await cortex.remember([make_captured(make_event(1, "the office is in Paris"))])
-    await cortex.remember([make_captured(make_event(2, "the office is in Lisbon", supersedes=event_id(1)))])
+    await cortex.remember([make_extracted(make_event(1, "the office is in Paris"))])
+    await cortex.remember([make_extracted(make_event(2, "the office is in Lisbon", supersedes=event_id(1)))])
     assert ids(await found(cortex, "office")) == [2]
     await cortex.forget(event_id(2), [])
     assert ids(await found(cortex, "office")) == [1]
@@ -264,15 +264,15 @@ async def test_forgetting_the_successor_brings_the_old_back(cortex: Cortex) -> N
 async def test_nobody_supersedes_anothers_memory(cortex: Cortex) -> None:
     """Ben's event that claims to supersede Ada's changes nothing for Ada."""
     ada, ben = Scope(user_id="ada"), Scope(user_id="ben")
-    await cortex.remember([make_captured(make_event(1, "the office is in Paris", ada))])
-    await cortex.remember([make_captured(make_event(2, "the office is gone", ben, supersedes=event_id(1)))])
+    await cortex.remember([make_extracted(make_event(1, "the office is in Paris", ada))])
+    await cortex.remember([make_extracted(make_event(2, "the office is gone", ben, supersedes=event_id(1)))])
     assert ids(await found(cortex, "office", ada)) == [1]
 
 
 async def test_valid_from_and_to(cortex: Cortex) -> None:
     """Valid in February only: found as of then (from included, to not), not before and not after."""
     february, march = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
-    await cortex.remember([make_captured(make_event(1, "the canteen is closed", valid_from=february, valid_to=march))])
+    await cortex.remember([make_extracted(make_event(1, "the canteen is closed", valid_from=february, valid_to=march))])
     second = timedelta(seconds=1)
     assert ids(await found(cortex, "canteen", now=march - second)) == [1]
     assert ids(await found(cortex, "canteen", now=march)) == []
@@ -285,7 +285,7 @@ async def test_known_at_is_what_was_recorded(cortex: Cortex) -> None:
     """``known_at`` before the correction was recorded shows the old version, after it the new one."""
     old = replace(make_event(1, "the office is in Paris"), recorded_at=NOW - timedelta(days=20))
     new = replace(make_event(2, "the office is in Lisbon", supersedes=event_id(1)), recorded_at=NOW - timedelta(days=5))
-    await cortex.remember([make_captured(old), make_captured(new)])
+    await cortex.remember([make_extracted(old), make_extracted(new)])
     assert ids(await found(cortex, "office", known_at=NOW - timedelta(days=10))) == [1]
     assert ids(await found(cortex, "office", known_at=NOW)) == [2]
     assert ids(await found(cortex, "office", known_at=NOW - timedelta(days=30))) == []
@@ -310,7 +310,7 @@ async def test_use_is_counted_apart_from_searching(cortex: Cortex) -> None:
 @pytest.mark.row("A145", "Cortex: frequent use does not raise a memory's trust")
 async def test_use_does_not_promote(cortex: Cortex) -> None:
     """Used a hundred times, an untrusted memory stays untrusted, in the store and in the hits."""
-    await cortex.remember([make_captured(make_event(1, "Julien pays by invoice", trust="untrusted"))])
+    await cortex.remember([make_extracted(make_event(1, "Julien pays by invoice", trust="untrusted"))])
     for _ in range(100):
         await cortex.used([event_id(1)], NOW)
     memory = (await cortex.graph.get([event_id(1)]))[event_id(1)]
@@ -356,8 +356,8 @@ async def test_injection_is_only_text(cortex: Cortex, evil: str) -> None:
     """SQL in every field is stored and found like any other text, and crosses no scope."""
     mine = Scope(user_id=evil, session_id=evil)
     event = make_event(1, f"{evil} Alpha", mine, speaker=evil, source=evil)
-    await cortex.remember([make_captured(event, Fact(f"Alpha {evil}", evil, f"Beta {evil}"))])
-    await cortex.remember([make_captured(make_event(2, "Alpha", Scope(user_id="ada")))])
+    await cortex.remember([make_extracted(event, Fact(f"Alpha {evil}", evil, f"Beta {evil}"))])
+    await cortex.remember([make_extracted(make_event(2, "Alpha", Scope(user_id="ada")))])
     assert [hit.text for hit in await found(cortex, f"Alpha {evil}", mine)] == [event.text]
     assert ids(await found(cortex, f"Alpha {evil}", Scope(user_id="ada"))) == [2]
     assert await cortex.forget(evil, [evil]) == "absent"
@@ -372,7 +372,7 @@ async def test_a_name_that_two_people_have_is_found_of_both(tmp_path: Path) -> N
     whose texts do not have the name."""
     ada, ben = (Scope(tenant="blue", user_id=user) for user in ("ada", "ben"))
     batch = [
-        make_captured(make_event(n, f"note {n}", scope), Fact("Alpha", "owns", f"Thing {n}"))
+        make_extracted(make_event(n, f"note {n}", scope), Fact("Alpha", "owns", f"Thing {n}"))
         for n, scope in enumerate((ada, ben), start=1)
     ]
     async with wordy(tmp_path) as cortex:
@@ -395,7 +395,7 @@ async def test_nothing_crosses_a_scope(stored: list[tuple[Scope, str, str]], ask
     """Whatever is stored for whom: each hit is admitted, each admitted mention of the name is found, and a path is made
     of what admitted memories say."""
     batch = [
-        make_captured(make_event(n, f"note {n}", scope), Fact(one, f"r{n}", other))
+        make_extracted(make_event(n, f"note {n}", scope), Fact(one, f"r{n}", other))
         for n, (scope, one, other) in enumerate(stored, start=1)
     ]
     with TemporaryDirectory() as folder:

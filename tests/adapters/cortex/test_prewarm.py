@@ -23,7 +23,7 @@ from adapters.cortex.prewarm import MAX_BYTES, MAX_ENTRIES, PrewarmCache, key_of
 from adapters.cortex.recall import Pool, recall
 from adapters.cortex.sqlite import SqliteGraph
 from fusion.contract import Opening, Query, Scope
-from tests.backend_contract import NOW, event_id, make_captured, make_event
+from tests.backend_contract import NOW, event_id, make_event, make_extracted
 from tests.fakes import FakeEmbedder
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Talk:
         self.cortex = Cortex(graph, Options(), clock=lambda: self.now)
 
     async def say(self, n: int, text: str, scope: Scope = TALK, **fields: object) -> None:
-        await self.cortex.remember([make_captured(make_event(n, text, scope, kind="turn", **fields))])  # type: ignore[arg-type]
+        await self.cortex.remember([make_extracted(make_event(n, text, scope, kind="turn", **fields))])  # type: ignore[arg-type]
         await self.rest()
 
     async def rest(self) -> None:
@@ -235,7 +235,7 @@ async def test_a_session_waits_with_one_question(tmp_path: Path) -> None:
         talk.graph.settles = 0
         for n in range(2, 7):
             talk.now += SECOND
-            await talk.cortex.remember([make_captured(make_event(n, f"Slot {n} is free.", TALK, kind="turn"))])
+            await talk.cortex.remember([make_extracted(make_event(n, f"Slot {n} is free.", TALK, kind="turn"))])
             await asyncio.sleep(0)
         talk.graph.filled.set()
         assert talk.cortex._refreshing is not None

@@ -29,7 +29,7 @@ from fusion.contract import Fact, Opening, Query, Scope
 from fusion.errors import SettingsError, StoreFull
 from fusion.store.rows import visible
 from fusion.store.sqlite import Connection, Database
-from tests.backend_contract import event_id, make_captured, make_event, make_query
+from tests.backend_contract import event_id, make_event, make_extracted, make_query
 
 NORMAL = WalkOptions()
 ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")
@@ -109,7 +109,7 @@ class Graph:
 
     async def add(self, n: int, *facts: tuple[str, str, str], scope: Scope = ADA, **more: object) -> None:
         event = make_event(n, f"note number {n}", scope, **more)
-        await self.store.remember([make_captured(event, *(Fact(*fact) for fact in facts))])
+        await self.store.remember([make_extracted(event, *(Fact(*fact) for fact in facts))])
 
     async def walk(
         self, text: str, scope: Scope = ADA, how: WalkOptions = NORMAL
@@ -212,7 +212,7 @@ async def test_paths_justify(graph: Graph) -> None:
 async def test_a_common_mention_is_an_edge(graph: Graph) -> None:
     """Two names in one memory lead from one to the other; a relation, where there is one, is the better reason."""
     event = make_event(1, "Marta and Lisbon", ADA, speaker="Marta")
-    await graph.store.remember([make_captured(event, Fact("Lisbon", "has", "Trams"))])
+    await graph.store.remember([make_extracted(event, Fact("Lisbon", "has", "Trams"))])
     await graph.add(2, ("Trams", "are", "Yellow"))
     assert [(n, hops, path) for n, hops, path in await graph.walk("Marta") if n == 2] == [
         (2, 2, ("Marta", "mentioned with", "Trams", "are", "Yellow"))
@@ -352,8 +352,8 @@ async def test_a_failed_index_is_made_up_for(tmp_path: Path) -> None:
     store = Triples(database, index, Options())  # type: ignore[arg-type]
     try:
         with pytest.raises(StoreFull):
-            await store.remember([make_captured(make_event(1, "first"))])
-        await store.remember([make_captured(make_event(2, "second"))])
+            await store.remember([make_extracted(make_event(1, "first"))])
+        await store.remember([make_extracted(make_event(2, "second"))])
         assert index.keys == {event_id(1), event_id(2)}
         assert await store.forget(event_id(1), []) == "deleted"
         assert index.keys == {event_id(2)}

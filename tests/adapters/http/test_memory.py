@@ -13,7 +13,7 @@ import pytest
 from adapters.http import HttpMemory
 from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
-from fusion.contract import Backend, Captured, Describes, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import Backend, Describes, Extracted, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
@@ -69,7 +69,7 @@ class TestHttpMemory(RemoteBackendContract):
     async def open_at(self, folder: Path, url: str) -> Backend:
         return await HttpMemory.open(opening_at(url, "notes", folder, **self.options))
 
-    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+    async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
         await self.store.remember(batch)
 
     async def test_describes_what_it_holds(self, backend: Backend) -> None:

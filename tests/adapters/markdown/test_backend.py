@@ -16,7 +16,7 @@ import pytest
 
 from adapters.index import Index
 from adapters.markdown import Markdown, Timing
-from fusion.contract import Backend, Captured, Embedder, Hit, Moment, Opening, Place, Query, Scope
+from fusion.contract import Backend, Embedder, Extracted, Hit, Moment, Opening, Place, Query, Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.lib.chunk import tokens
 from tests.adapters.markdown.test_own_notes import NASTY
@@ -25,8 +25,8 @@ from tests.backend_contract import (
     SAMPLES,
     BackendContract,
     event_id,
-    make_captured,
     make_event,
+    make_extracted,
     make_query,
     make_samples,
     opening,
@@ -93,8 +93,8 @@ async def texts(backend: Markdown) -> set[str]:
     return {hit.text for hit in await ask(backend, "Gateway Marta PostgreSQL note one two three")}
 
 
-def captured(n: int, text: str, **fields: object) -> Captured:
-    return make_captured(make_event(n, text, **fields))  # type: ignore[arg-type]
+def captured(n: int, text: str, **fields: object) -> Extracted:
+    return make_extracted(make_event(n, text, **fields))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -405,7 +405,7 @@ async def test_texts_come_back_to_the_letter(home: Path, text: str) -> None:
         derived_from=("e0",),
     )
     async with opened(home) as backend:
-        await backend.remember([make_captured(event)])
+        await backend.remember([make_extracted(event)])
         reported = await first(backend, "kestrel")
     shutil.rmtree(home / "index")
     async with opened(home) as backend:

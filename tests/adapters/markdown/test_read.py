@@ -15,7 +15,7 @@ from adapters.markdown.files import Root, Unreadable, read
 from fusion.contract import ReadsDocuments, Scope
 from fusion.lib.walk import open_parent
 from tests.adapters.markdown.test_backend import opened
-from tests.backend_contract import make_captured, make_event
+from tests.backend_contract import make_event, make_extracted
 
 SECRET = "the secret beside the memories"
 
@@ -61,7 +61,7 @@ async def test_entries_of_our_own_are_not_shown_by_their_file(tmp_path: Path, no
     home = tmp_path / "home"
     async with opened(home, notes) as backend:
         event = make_event(1, "Ada's diary", Scope(user_id="ada"))
-        await backend.remember([make_captured(event)])
+        await backend.remember([make_extracted(event)])
         [file] = (home / "notes").glob("*.md")
         assert await backend.read(f"notes/{file.name}") is None
         lines = file.read_text().count("\n")

@@ -16,7 +16,7 @@ from adapters.markdown.ranking import Ranking
 from fusion.contract import Hit, Opening, Query, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from tests.adapters.markdown.test_backend import PRIVATE, ask, first, opened, remarks
-from tests.backend_contract import make_captured, make_event
+from tests.backend_contract import make_event, make_extracted
 from tests.fakes import FakeEmbedder
 
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
@@ -68,7 +68,7 @@ async def test_what_was_dreamt_is_found_and_never_written(tmp_path: Path, worksp
     dreams.write_text("## Deep\n\n<!-- importance: 8 -->\nThe kestrel hovers over the harbour.\n")
     before = dreams.read_bytes(), dreams.stat().st_mtime_ns
     async with opened(tmp_path / "home", workspace) as backend:
-        await backend.remember([make_captured(make_event(1, "a note beside it"))])
+        await backend.remember([make_extracted(make_event(1, "a note beside it"))])
         [hit] = await ask(backend, "kestrel harbour")
         assert "<!-- importance: 8 -->" in hit.text
         assert await asked(backend, "importance") == ["DREAMS.md"]

@@ -38,8 +38,8 @@ from tests.backend_contract import (
     NOW,
     BackendContract,
     event_id,
-    make_captured,
     make_event,
+    make_extracted,
     make_query,
     make_samples,
     opening,
@@ -170,14 +170,14 @@ def test_payload_round_trip_of_awkward_ids() -> None:
 async def test_no_id_is_a_wildcard(backend: Mem0, name: str) -> None:
     """A user called ``*``, or as our word for nobody, sees their own memories and nobody else's."""
     scopes = [Scope(user_id=name), Scope(user_id="ben"), Scope()]
-    await backend.remember([make_captured(make_event(n, "The same words.", s)) for n, s in enumerate(scopes)])
+    await backend.remember([make_extracted(make_event(n, "The same words.", s)) for n, s in enumerate(scopes)])
     hits = await backend.search(make_query("The same words.", Scope(user_id=name)))
     assert [hit.event_id for hit in hits] == [event_id(0)]
 
 
 async def test_depth_is_honoured(backend: Mem0) -> None:
     """A query gets as many hits as it asks for, not mem0's own 20, however far they are, down to a cosine of 0."""
-    await backend.remember([make_captured(make_event(n, f"Word number {n}")) for n in range(70)])
+    await backend.remember([make_extracted(make_event(n, f"Word number {n}")) for n in range(70)])
     assert len(await backend.search(make_query("Word number 3", limit=60))) == 60
 
 
@@ -186,7 +186,7 @@ async def test_another_time_does_not_use_up_the_limit(backend: Mem0) -> None:
     late = [make_event(n, "The plan is green.", at=Moment(NOW)) for n in range(20, 60)]
     early = make_event(1, "The plan is red or so, they say.", at=Moment(NOW - timedelta(days=300)))
     ended = make_event(2, "The plan is green.", valid_to=NOW - timedelta(days=200), at=early.at)
-    await backend.remember([make_captured(event) for event in (*late, early, ended)])
+    await backend.remember([make_extracted(event) for event in (*late, early, ended)])
     query = make_query("The plan is green.", limit=2)
     then = replace(query, as_of=NOW - timedelta(days=100))
     assert [hit.event_id for hit in await backend.search(then)] == [event_id(1)]
@@ -205,7 +205,7 @@ async def test_blank_memories_are_refused(backend: Mem0) -> None:
 
 async def test_soak(backend: Mem0) -> None:
     """100 adds and 50 searches at once: no error, and nothing is lost (the bare library loses one in twenty)."""
-    batches = [[make_captured(make_event(n, f"Fact {n} about topic {n % 7}"))] for n in range(100)]
+    batches = [[make_extracted(make_event(n, f"Fact {n} about topic {n % 7}"))] for n in range(100)]
     await asyncio.gather(
         *(backend.remember(batch) for batch in batches),
         *(backend.search(make_query(f"topic {n % 7}")) for n in range(50)),
@@ -221,7 +221,7 @@ async def test_one_delivery_twice_at_once(folder: Path) -> None:
     embedder = FakeEmbedder(gate=asyncio.Event())
     assert embedder.gate is not None
     backend = await opened(folder, embedder)
-    batch = [make_captured(make_event(n, f"Line {n}", place=Place("talk", n, n))) for n in range(1, 4)]
+    batch = [make_extracted(make_event(n, f"Line {n}", place=Place("talk", n, n))) for n in range(1, 4)]
     deliveries = [asyncio.create_task(backend.remember(batch)) for _ in range(2)]
     await embedder.waiting.wait()
     embedder.gate.set()
@@ -264,7 +264,7 @@ async def test_the_folder_has_one_opener(folder: Path, backend: Mem0) -> None:
 async def test_the_forgotten_leaves_no_trace_on_disk(folder: Path) -> None:
     """Not in the store, not in its files' free pages, not in a history."""
     backend = await opened(folder, FakeEmbedder())
-    await backend.remember([*make_samples(), make_captured(make_event(50, "The canary is called Zerlina."))])
+    await backend.remember([*make_samples(), make_extracted(make_event(50, "The canary is called Zerlina."))])
     assert await backend.forget(event_id(50), [event_id(50)]) == "deleted"
     await backend.close()
     assert not [path for path in folder.rglob("*") if path.is_file() and b"Zerlina" in path.read_bytes()]
@@ -302,7 +302,7 @@ async def test_what_was_moving_when_the_process_ended_is_there_once(folder: Path
     await backend.remember(make_samples())
     await backend.close()
     without = await opened(folder, None)
-    await without.remember([make_captured(make_event(50, "Waffle is another greyhound."))])
+    await without.remember([make_extracted(make_event(50, "Waffle is another greyhound."))])
     await without.close()
     client = open_client(folder)
     [full] = [c.name for c in client.get_collections().collections if "fake" in c.name]
@@ -343,7 +343,7 @@ async def test_a_text_is_encoded_once_by_the_shared_embedder(folder: Path) -> No
     """As it was said, with its speaker; storing again encodes nothing; the query leaves no trace in the cache."""
     embedder = FakeEmbedder()
     backend = await opened(folder, embedder)
-    event = make_captured(make_event(1, "I moved to Lisbon.", speaker="Marta"))
+    event = make_extracted(make_event(1, "I moved to Lisbon.", speaker="Marta"))
     await backend.remember([event])
     await backend.remember([event])
     [hit] = await backend.search(make_query("Where did Marta move?"))
@@ -378,7 +378,7 @@ async def test_a_model_that_is_away_for_a_while_loses_no_vectors(folder: Path) -
     await backend.close()
     without = await opened(folder, None)
     assert (await without.search(make_query("greyhound")))[0].event_id == event_id(4)
-    await without.remember([make_captured(make_event(50, "Waffle is another greyhound."))])
+    await without.remember([make_extracted(make_event(50, "Waffle is another greyhound."))])
     await without.close()
     embedder = FakeEmbedder()
     again = await opened(folder, embedder)
@@ -391,7 +391,7 @@ async def test_a_model_that_is_away_for_a_while_loses_no_vectors(folder: Path) -
 async def test_another_model_is_never_mixed_with_the_first(folder: Path) -> None:
     """Its collection is new, all is encoded again behind, words find it meanwhile, and the old collection goes."""
     backend = await opened(folder, FakeEmbedder())
-    await backend.remember(make_samples() + [make_captured(make_event(n, f"Filler {n}")) for n in range(20, 60)])
+    await backend.remember(make_samples() + [make_extracted(make_event(n, f"Filler {n}")) for n in range(20, 60)])
     await backend.close()
 
     gate = asyncio.Event()
@@ -416,7 +416,7 @@ async def test_while_vectors_fill_in_both_are_searched(folder: Path) -> None:
     backend = await opened(folder, embedder)
     await backend.remember(make_samples())
     embedder.failing = True
-    await backend.remember([make_captured(make_event(50, "Waffle is another greyhound."))])
+    await backend.remember([make_extracted(make_event(50, "Waffle is another greyhound."))])
     embedder.failing = False
     hits = await backend.search(make_query("Quentin adopted a greyhound called Biscuit."))
     assert {hit.event_id for hit in hits[:2]} == {event_id(4), event_id(50)}
@@ -494,7 +494,7 @@ async def test_neighbours_stay_in_their_scope(backend: Mem0) -> None:
         make_event(n, f"Line {n}", Scope(user_id="ada" if n % 2 else "ben"), place=Place("talk", n, n))
         for n in range(1, 9)
     ]
-    await backend.remember([make_captured(event) for event in events])
+    await backend.remember([make_extracted(event) for event in events])
     [hit, *_] = [h for h in await backend.search(make_query("Line 5", Scope(user_id="ada"))) if h.text == "Line 5"]
     assert [[near.text for near in nears] for nears in await backend.neighbours([hit], 1)] == [["Line 3", "Line 7"]]
 

@@ -24,7 +24,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests import chaos
 from tests.adapters.mem0.test_server import Mem0Behind, made, on_qdrant
-from tests.backend_contract import event_id, make_captured, make_event
+from tests.backend_contract import event_id, make_event, make_extracted
 from tests.chaos import Chaos
 from tests.fakes import FakeEmbedder
 from tests.patience import load, opening_at
@@ -100,7 +100,7 @@ async def test_what_others_changed_on_the_server(tmp_path: Path) -> None:
     """By the ref or by the server's own id: what was added, and what another program made of it. Not for ben."""
     async with Mem0Behind(tmp_path / "library", "2") as served:
         backend = await Mem0Server.open(opening_at(served.url, "mem0", tmp_path))
-        [(native_id,)] = await backend.remember([make_captured(make_event(1, "Tea at four", ADA))])
+        [(native_id,)] = await backend.remember([make_extracted(make_event(1, "Tea at four", ADA))])
         served.memory.db.add_history(
             *(native_id, "Tea at four", "Tea at five", "UPDATE"),
             created_at="2999-03-01T00:00:00+00:00",

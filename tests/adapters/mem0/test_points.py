@@ -61,7 +61,7 @@ def old_client(folder: Path) -> QdrantClient:
 async def old_home(folder: Path) -> None:
     """The samples as earlier versions stored them: by mem0's collection in qdrant-client's own format."""
     embedder = FakeEmbedder()
-    events = [captured.event for captured in make_samples(Scope(user_id="ada", session_id="s1"))]
+    events = [extracted.event for extracted in make_samples(Scope(user_id="ada", session_id="s1"))]
     texts = [event.text if event.speaker is None else f"{event.speaker}: {event.text}" for event in events]
     vectors = (await embedder.embed(texts)).tolist()
     client = old_client(folder)

@@ -46,8 +46,8 @@ from tests.backend_contract import (
     NOW,
     RemoteBackendContract,
     event_id,
-    make_captured,
     make_event,
+    make_extracted,
     make_query,
     make_samples,
 )
@@ -385,7 +385,7 @@ async def test_without_its_vector_nothing_is_stored_on_a_server(qdrant: Qdrant, 
 async def test_many_at_once_lose_nothing(qdrant: Qdrant, tmp_path: Path) -> None:
     """300 adds beside 100 searches, from several threads of the library."""
     backend = await on_qdrant(qdrant.url, tmp_path, create=True)
-    batch = [make_captured(make_event(n, f"Memory number {n}")) for n in range(300)]
+    batch = [make_extracted(make_event(n, f"Memory number {n}")) for n in range(300)]
     found = await asyncio.gather(
         *(backend.remember([one]) for one in batch), *(backend.search(make_query(f"number {n}")) for n in range(100))
     )
@@ -407,7 +407,7 @@ async def test_mem0_makes_facts_by_the_configured_model(qdrant: Qdrant, tmp_path
     model = FakeModel(FACTS)
     options: dict[str, object] = {"infer": True} if local else {"infer": True, "url": qdrant.url, "collection": "facts"}
     backend = await Mem0.open(Opening("mem0", tmp_path / "mem0", options, FakeEmbedder(), model))
-    said = make_captured(make_event(1, "Peppermint please, no espresso.", Scope(user_id="ada"), speaker="Ada"))
+    said = make_extracted(make_event(1, "Peppermint please, no espresso.", Scope(user_id="ada"), speaker="Ada"))
     [ids] = await backend.remember([said])
     [again] = await backend.remember([said])
     assert len(ids) == 2
@@ -607,7 +607,7 @@ async def test_a_server_that_fails_has_not_forgotten(tmp_path: Path, version: st
     ada = Scope(user_id="ada")
     async with Mem0Behind(tmp_path / "library", version) as server:
         backend = await Mem0Server.open(opening_at(server.url, "mem0", tmp_path, timeout_ms=60_000))
-        [native_ids] = await backend.remember([make_captured(make_event(1, "Ada's kettle whistles.", scope=ada))])
+        [native_ids] = await backend.remember([make_extracted(make_event(1, "Ada's kettle whistles.", scope=ada))])
         well, server.behaviour = server.behaviour, chaos.status(500)
         with pytest.raises(HttpStatus, match="500"):
             await backend.forget(event_id(1), native_ids)

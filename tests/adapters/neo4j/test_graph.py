@@ -21,7 +21,7 @@ from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
 from adapters.neo4j.graph import fused
 from adapters.options import build
-from fusion.contract import Backend, Captured, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import Backend, Extracted, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -117,14 +117,14 @@ class GraphContract(BackendContract):
 
         return await Echoing.open(opening(folder, **self.where, **self.options))
 
-    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
-        for captured in batch:
-            scope = captured.event.scope
+    async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
+        for extracted in batch:
+            scope = extracted.event.scope
             owners = {k: v for k in ("tenant", "audience") if (v := getattr(scope, k))} | scope.named()
-            await self.put(captured, {str(k): str(v) for k, v in owners.items()})
+            await self.put(extracted, {str(k): str(v) for k, v in owners.items()})
 
     @abstractmethod
-    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None: ...
+    async def put(self, extracted: Extracted, owners: Mapping[str, str]) -> None: ...
 
 
 MERGE = (
@@ -138,14 +138,14 @@ class Facts(GraphContract):
 
     options: ClassVar[Mapping[str, object]] = {**GraphContract.options, "facts": ["fact"]}
 
-    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None:
-        (fact,) = captured.extraction.facts
+    async def put(self, extracted: Extracted, owners: Mapping[str, str]) -> None:
+        (fact,) = extracted.extraction.facts
         values = {
             "subject": fact.subject,
             "object": fact.object,
-            "fact": captured.event.text,
-            "id": captured.event.event_id,
-            "ends": captured.event.valid_to and captured.event.valid_to.isoformat(),
+            "fact": extracted.event.text,
+            "id": extracted.event.event_id,
+            "ends": extracted.event.valid_to and extracted.event.valid_to.isoformat(),
             "owners": owners,
             "owner": str(sorted(owners.items())),
             "tenant": owners["tenant"],
@@ -167,15 +167,15 @@ class Passages(GraphContract):
         "vector_index": VECTORS.name,
     }
 
-    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None:
-        (fact,) = captured.extraction.facts
-        vector = (await FakeEmbedder().embed([captured.event.text]))[0]
+    async def put(self, extracted: Extracted, owners: Mapping[str, str]) -> None:
+        (fact,) = extracted.extraction.facts
+        vector = (await FakeEmbedder().embed([extracted.event.text]))[0]
         values = {
             "subject": fact.subject,
             "object": fact.object,
-            "text": captured.event.text,
-            "id": captured.event.event_id,
-            "ends": captured.event.valid_to and captured.event.valid_to.isoformat(),
+            "text": extracted.event.text,
+            "id": extracted.event.event_id,
+            "ends": extracted.event.valid_to and extracted.event.valid_to.isoformat(),
             "vector": [float(value) for value in vector],
             "owners": owners,
             "owner": str(sorted(owners.items())),
@@ -219,8 +219,8 @@ class RealNeo4j(GraphContract):
     async def prepare(self) -> None:
         await self.bolt.define(Schema(vectors=[VECTORS], texts=[NAMES, TEXTS]), LONG)
 
-    async def put(self, captured: Captured, owners: Mapping[str, str]) -> None:
-        await super().put(captured, owners)  # type: ignore[safe-super]  # the other base says how
+    async def put(self, extracted: Extracted, owners: Mapping[str, str]) -> None:
+        await super().put(extracted, owners)  # type: ignore[safe-super]  # the other base says how
         # Neo4j brings its full-text indexes up to date behind, unless told otherwise.
         await self.bolt.write("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh()", {}, LONG)
 

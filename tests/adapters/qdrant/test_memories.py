@@ -30,9 +30,9 @@ from adapters.qdrant.memories import INDEXED, collection_of
 from adapters.qdrant.query import question
 from fusion.contract import (
     Backend,
-    Captured,
     Describes,
     Embedder,
+    Extracted,
     FindsNeighbours,
     Forgets,
     Moment,
@@ -56,8 +56,8 @@ from tests.backend_contract import (
     NOW,
     RemoteBackendContract,
     event_id,
-    make_captured,
     make_event,
+    make_extracted,
     make_query,
     make_samples,
 )
@@ -156,12 +156,12 @@ class TestCollection(RemoteBackendContract):
     async def open_at(self, folder: Path, url: str) -> Backend:
         return await theirs(url, FakeEmbedder(), vector="text", sparse="bm25", fields=FIELDS)
 
-    async def fill(self, backend: Backend, batch: Sequence[Captured]) -> None:
+    async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
         from qdrant_client import models
 
         embedder = FakeEmbedder()
-        for captured in batch:
-            event, scope = captured.event, captured.event.scope
+        for extracted in batch:
+            event, scope = extracted.event, extracted.event.scope
             who = {"user": scope.user_id, "agent": scope.agent_id, "run": scope.run_id}
             payload = {
                 "data": event.text,
@@ -597,7 +597,7 @@ async def test_a_failing_model_costs_no_memory(server: Server) -> None:
 async def test_another_model_is_never_mixed_with_the_first(server: Server) -> None:
     """Its collection is new; what the old one had is copied, and found by its words at once; that stays, as told."""
     backend = await ours(server.url, FakeEmbedder())
-    await backend.remember([*make_samples(), *(make_captured(make_event(n, f"Filler {n}")) for n in range(20, 120))])
+    await backend.remember([*make_samples(), *(make_extracted(make_event(n, f"Filler {n}")) for n in range(20, 120))])
     await backend.close()
     server.client.create_collection("memories-of-others.x.0123456789", vectors_config={})
     gate = asyncio.Event()
@@ -630,7 +630,7 @@ async def test_two_gateways_of_two_models_leave_each_other_their_memories(server
     await gateways[1].settle()
     greyhound = make_query("Quentin adopted a greyhound called Biscuit.")
     for n, one in enumerate(gateways):
-        await one.remember([make_captured(make_event(50 + n, f"The kettle of gateway {n} whistles."))])
+        await one.remember([make_extracted(make_event(50 + n, f"The kettle of gateway {n} whistles."))])
         for each in gateways:
             assert (await each.search(greyhound))[0].event_id == event_id(4)
         assert (await one.search(make_query("kettle")))[0].event_id == event_id(50 + n)
@@ -678,7 +678,7 @@ async def test_the_past_is_asked_of_qdrant(server: Server) -> None:
     late = make_event(3, "The greyhound slept in the barn.", at=Moment(NOW - timedelta(days=40), "day"))
     late = replace(late, recorded_at=NOW - timedelta(days=1))
     backend = await ours(server.url, FakeEmbedder())
-    await backend.remember([make_captured(event) for event in (old, new, late)])
+    await backend.remember([make_extracted(event) for event in (old, new, late)])
 
     async def found(**times: datetime) -> set[str | None]:
         query = replace(make_query("greyhound", limit=3), **times)  # type: ignore[arg-type]
@@ -695,8 +695,8 @@ async def test_the_past_is_asked_of_qdrant(server: Server) -> None:
 async def test_many_at_once_lose_nothing(server: Server) -> None:
     """100 deliveries of one memory each and 30 searches at once: every memory is there once."""
     backend = await ours(server.url, FakeEmbedder())
-    await backend.remember([make_captured(make_event(1000, "The first."))])
-    batch = [make_captured(make_event(n, f"Memory number {n}")) for n in range(100)]
+    await backend.remember([make_extracted(make_event(1000, "The first."))])
+    batch = [make_extracted(make_event(n, f"Memory number {n}")) for n in range(100)]
     await asyncio.gather(
         *(backend.remember([one]) for one in batch), *(backend.search(make_query(f"number {n}")) for n in range(30))
     )
@@ -722,8 +722,8 @@ async def test_neighbours_stay_in_their_document_and_scope(server: Server) -> No
     whose = {1: ada, 2: Scope(user_id="ben", run_id="r1"), 3: ada, 4: ada, 5: Scope(user_id="ada"), 6: Scope(), 7: ada}
     places = {n: Place("talk", n, n) for n in whose} | {4: Place("talk", 3, 9)}
     backend = await ours(server.url, FakeEmbedder())
-    told = [make_captured(make_event(n, f"line {n} of it", whose[n], place=places[n])) for n in whose]
-    told.append(make_captured(make_event(8, "line 8 of it", ada, place=Place("walk", 3, 3))))
+    told = [make_extracted(make_event(n, f"line {n} of it", whose[n], place=places[n])) for n in whose]
+    told.append(make_extracted(make_event(8, "line 8 of it", ada, place=Place("walk", 3, 3))))
     await backend.remember(told)
     await backend.settle()
     hits = {hit.event_id: hit for hit in await backend.search(make_query("line of it", Scope()))}

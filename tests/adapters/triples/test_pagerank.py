@@ -14,7 +14,7 @@ from adapters.triples import Triples
 from adapters.triples.pagerank import Edge, Mention, Walk, passed
 from fusion.contract import Fact, Opening, Scope
 from tests.adapters.triples.test_triples import ADA, BEN, ask, wordy
-from tests.backend_contract import event_id, make_captured, make_event
+from tests.backend_contract import event_id, make_event, make_extracted
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ async def triples(tmp_path: Path) -> AsyncIterator[Triples]:
 
 
 def told(n: int, subject: str, predicate: str, object_: str, text: str = "x", scope: Scope = ADA, **more: object):  # type: ignore[no-untyped-def]
-    return make_captured(make_event(n, text, scope, **more), Fact(subject, predicate, object_))
+    return make_extracted(make_event(n, text, scope, **more), Fact(subject, predicate, object_))
 
 
 # The formulas

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from adapters.triples import Triples
 from fusion.contract import Backend, Extraction, Fact, Hit, Opening, Place, Scope
-from fusion.contract import Captured as Captured_
-from tests.backend_contract import BackendContract, event_id, make_captured, make_event, make_query, opening
+from fusion.contract import Extracted as Extracted_
+from tests.backend_contract import BackendContract, event_id, make_event, make_extracted, make_query, opening
 
 ADA, BEN = Scope(user_id="ada"), Scope(user_id="ben")
 BUG = Fact("Julien", "corrected_by", "bug gateway")
@@ -55,10 +55,10 @@ async def triples(tmp_path: Path) -> AsyncIterator[Triples]:
         yield opened
 
 
-def written(n: int, text: str, scope: Scope = ADA, document: str | None = None, **more: object) -> Captured_:
+def written(n: int, text: str, scope: Scope = ADA, document: str | None = None, **more: object) -> Extracted_:
     """An event from which capture extracted nothing: only its own text states triples."""
     place = Place(document, n, n, "line") if document else None
-    return Captured_(make_event(n, text, scope, place=place, **more), Extraction())
+    return Extracted_(make_event(n, text, scope, place=place, **more), Extraction())
 
 
 async def ask(triples: Triples, text: str, scope: Scope = ADA, limit: int = 100) -> tuple[list[Hit], list[Hit]]:
@@ -103,15 +103,15 @@ async def test_linked_passages_without_a_common_word(triples: Triples) -> None:
 @pytest.mark.feature("triples: it stores what capture extracted, too")
 async def test_what_capture_found_is_kept_too(triples: Triples) -> None:
     """Capture's facts and the text's own are one graph."""
-    await triples.remember([make_captured(make_event(1, "A -> leads_to -> B", ADA), Fact("B", "ends_in", "Lisbon"))])
+    await triples.remember([make_extracted(make_event(1, "A -> leads_to -> B", ADA), Fact("B", "ends_in", "Lisbon"))])
     passages, _ = await ask(triples, "Lisbon")
     assert passages[0].path == ("B", "ends_in", "Lisbon")
 
 
 async def test_a_fact_answers_with_its_sources(triples: Triples) -> None:
     """An edge that says what is asked is a hit: its text, its path and each memory that asserts it in any spelling."""
-    await triples.remember([make_captured(make_event(1, "first telling", ADA), BUG)])
-    await triples.remember([make_captured(make_event(2, "again", ADA), Fact("julien", "Corrected by", "Bug Gateway"))])
+    await triples.remember([make_extracted(make_event(1, "first telling", ADA), BUG)])
+    await triples.remember([make_extracted(make_event(2, "again", ADA), Fact("julien", "Corrected by", "Bug Gateway"))])
     _, facts = await ask(triples, "who corrected the gateway bug?")
     (fact,) = facts
     assert (fact.text, fact.path) == ("Julien Corrected by bug gateway", ("Julien", "Corrected by", "bug gateway"))
@@ -122,7 +122,7 @@ async def test_a_fact_answers_with_its_sources(triples: Triples) -> None:
 async def test_one_fact_though_asserted_in_two_sessions(triples: Triples) -> None:
     """The same triple in two sessions of one user is one hit with both sources; asked in one session, with one."""
     one, two = Scope(user_id="ada", session_id="one"), Scope(user_id="ada", session_id="two")
-    await triples.remember([make_captured(make_event(n, "x", s), BUG) for n, s in ((1, one), (2, two))])
+    await triples.remember([make_extracted(make_event(n, "x", s), BUG) for n, s in ((1, one), (2, two))])
     _, both = await ask(triples, "Julien corrected the gateway bug", ADA)
     assert [set(fact.derived_from) for fact in both] == [{event_id(1), event_id(2)}]
     _, first = await ask(triples, "Julien corrected the gateway bug", one)
@@ -131,15 +131,15 @@ async def test_one_fact_though_asserted_in_two_sessions(triples: Triples) -> Non
 
 async def test_an_edge_that_does_not_answer_is_no_hit(triples: Triples) -> None:
     """One term of four in the query is a coincidence, not an answer: the passage comes, the fact does not."""
-    await triples.remember([make_captured(make_event(1, "x", ADA), BUG)])
+    await triples.remember([make_extracted(make_event(1, "x", ADA), BUG)])
     passages, facts = await ask(triples, "what does Julien like?")
     assert (len(passages), facts) == (1, [])
 
 
 async def test_a_fact_is_as_good_as_its_best_source(triples: Triples) -> None:
     """Trusted by one memory and untrusted by another is trusted; by an untrusted one alone it is not."""
-    await triples.remember([make_captured(make_event(1, "x", ADA, trust="trusted"), BUG)])
-    await triples.remember([make_captured(make_event(2, "y", ADA, trust="untrusted"), BUG)])
+    await triples.remember([make_extracted(make_event(1, "x", ADA, trust="trusted"), BUG)])
+    await triples.remember([make_extracted(make_event(2, "y", ADA, trust="untrusted"), BUG)])
     _, facts = await ask(triples, "Julien corrected the gateway bug")
     assert [fact.trust for fact in facts] == ["trusted"]
     await triples.forget(event_id(1), [])
@@ -151,7 +151,7 @@ async def test_few_facts(triples: Triples) -> None:
     """At most 20 of 100 hits are facts, 1 of 5, none of 4: they repeat what passages say in full."""
     await triples.remember(
         [
-            make_captured(make_event(n, f"note {n} about tea", ADA), Fact("Julien", "likes tea", f"T{n}"))
+            make_extracted(make_event(n, f"note {n} about tea", ADA), Fact("Julien", "likes tea", f"T{n}"))
             for n in range(1, 41)
         ]
     )
@@ -160,7 +160,7 @@ async def test_few_facts(triples: Triples) -> None:
 
 async def test_a_fact_survives_while_one_memory_asserts_it(triples: Triples) -> None:
     """Forgetting one of two sources leaves the edge with the other; forgetting both takes it, and its index entry."""
-    await triples.remember([make_captured(make_event(n, f"telling {n}", ADA), BUG) for n in (1, 2)])
+    await triples.remember([make_extracted(make_event(n, f"telling {n}", ADA), BUG) for n in (1, 2)])
     await triples.forget(event_id(1), [])
     passages, facts = await ask(triples, "who corrected the gateway bug?")
     assert [fact.derived_from for fact in facts] == [(event_id(2),)]
@@ -173,8 +173,8 @@ async def test_a_fact_survives_while_one_memory_asserts_it(triples: Triples) -> 
 
 async def test_superseded_sources_assert_nothing(triples: Triples) -> None:
     """A correction takes the old memory's edges with it."""
-    await triples.remember([make_captured(make_event(1, "old", ADA), BUG)])
-    await triples.remember([make_captured(make_event(2, "Marta did it", ADA, supersedes=event_id(1)))])
+    await triples.remember([make_extracted(make_event(1, "old", ADA), BUG)])
+    await triples.remember([make_extracted(make_event(2, "Marta did it", ADA, supersedes=event_id(1)))])
     assert await ask(triples, "who corrected the gateway bug?") == ([], [])
 
 
@@ -199,7 +199,7 @@ names = st.sampled_from(["Alpha", "Beta", "Gamma"])
 async def test_nothing_crosses_a_scope(stored: list[tuple[Scope, str, str]], asking: Scope, name: str) -> None:
     """Passages and facts are admitted; a fact names as sources exactly admitted memories that assert it."""
     batch = [
-        make_captured(make_event(n, f"note {n}", scope), Fact(one, "knows", other))
+        make_extracted(make_event(n, f"note {n}", scope), Fact(one, "knows", other))
         for n, (scope, one, other) in enumerate(stored, start=1)
     ]
     with TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adapters.inmemory import InMemory
-from fusion.contract import Captured, Opening, Scope
+from fusion.contract import Extracted, Opening, Scope
 from fusion.doors.cli import app, render
 from fusion.doors.cli.render import size
 from fusion.doors.http.openapi import examples
@@ -37,8 +37,8 @@ class Picky(InMemory):
     async def open(cls, opening: Opening) -> Self:
         return await super().open(opening)
 
-    async def remember(self, batch: list[Captured]) -> list[tuple[str, ...]]:  # type: ignore[override]
-        if any("poison" in captured.event.text for captured in batch):
+    async def remember(self, batch: list[Extracted]) -> list[tuple[str, ...]]:  # type: ignore[override]
+        if any("poison" in extracted.event.text for extracted in batch):
             raise InvalidAnswer("cannot read this")
         return list(await super().remember(batch))
 
