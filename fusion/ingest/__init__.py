@@ -2,6 +2,7 @@
 
 How `remember` goes end to end:
 
+0. `claims`, called by the doors, marks a source that the caller may not name.
 1. `intake.Intake.remember` checks each memory, removes recalled blocks and secrets, and makes an `Event` of it.
 2. `Journal.append` stores the events with one delivery per backend in one transaction. Duplicates, superseded events
    and forgotten ones are found there. The caller is acknowledged now; all that follows runs in the background.
@@ -11,5 +12,4 @@ How `remember` goes end to end:
    (`distil_prompt`), which are events of their own and go through the same journal to the same backends.
 
 `forget` goes the same way: the journal first, then every backend, and `verify` asks each again whether it is gone.
-`claims` marks sources that a caller may not name.
 """
