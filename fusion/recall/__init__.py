@@ -9,5 +9,5 @@
 7. `pack` fills the block (`reading_order`, `mask`, `fence`); `decision` and `receipt` record the reasons, which
    `receipt_store` keeps.
 
-`document` serves pages of a cited document. `place_index` answers where a hit is in its document.
+`document` serves pages of a cited document. `document_place` answers where a hit is in its document.
 """

@@ -17,10 +17,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fusion.contract import Hit
+from fusion.recall.document_place import PlaceIndex, document_of, in_one_document
 from fusion.recall.filter import Admitted
 from fusion.recall.near_duplicates import NearDuplicates, Texts
 from fusion.recall.paraphrase import Kind
-from fusion.recall.place_index import PlaceIndex, document_of, in_one_document
 from fusion.recipe import DedupSettings
 
 

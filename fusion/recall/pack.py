@@ -17,9 +17,9 @@ from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.decision import Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
+from fusion.recall.document_place import document_of
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.mask import shown
-from fusion.recall.place_index import document_of
 from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Scored
 from fusion.recipe import PackSettings, RerankSettings

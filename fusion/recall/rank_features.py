@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from fusion.lib.bm25 import Counted, counted, pairs
 from fusion.lib.words import spoken
+from fusion.recall.document_place import document_of
 from fusion.recall.expand import Pooled
-from fusion.recall.place_index import document_of
 from fusion.recall.signals import SignalTable, adjacent_positions, scores
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from fusion.contract import Hit, Passage, Verdict
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
+from fusion.recall.document_place import document_of
 from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
-from fusion.recall.place_index import document_of
 from fusion.recall.rank_features import in_context
 from fusion.recall.signals import Signals, SignalTable, complete, graph_boosted, scores
 from fusion.recipe import RerankSettings

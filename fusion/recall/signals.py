@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 from fusion.contract import Hit, Query
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
+from fusion.recall.document_place import document_of
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
-from fusion.recall.place_index import document_of
 from fusion.recall.query_dates import dates
 
 if TYPE_CHECKING:

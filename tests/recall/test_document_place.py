@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fusion.contract import Hit, Place, Scope
-from fusion.recall.place_index import PlaceIndex, document_of, in_one_document
+from fusion.recall.document_place import PlaceIndex, document_of, in_one_document
 from tests.recall.helpers import standalone, turn
 
 
