@@ -111,7 +111,7 @@ async def tend(
     window, and if words decided because the embedder failed.
     """
     rules = rules or Rules()
-    twins = NearDuplicates(graph, embedder, rules.same, window) if find_spec("datasketch") else None
+    twins = MergeFinder(graph, embedder, rules.same, window) if find_spec("datasketch") else None
     counts: Counter[str] = Counter()
     superseded: set[str] = set()
     total = 0
@@ -185,7 +185,7 @@ async def _free_survivors(graph: Graph, merged_into: Mapping[str, str]) -> None:
             await graph.alter(freed)
 
 
-class NearDuplicates:
+class MergeFinder:
     """Find near-duplicates among all memories passed so far: MinHash-LSH proposes pairs, which are then compared.
 
     Broder, "On the resemblance and containment of documents", 1997; Indyk and Motwani, "Approximate nearest

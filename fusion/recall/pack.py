@@ -97,8 +97,9 @@ class _OpenExcerpt:
 
 def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings, nonce: str) -> Block:
     """At most ``numbers.max_results`` excerpts in ``numbers.budget_chars`` characters, fence included."""
-    if max((j.local for j in order), default=0.0) < floors.abstain and all(j.complete for j in order):
-        return Block("", (), dict.fromkeys((j.ref for j in order), Decision.BEST_BELOW_FLOOR))
+    best = max((scored.local for scored in order), default=0.0)
+    if best < floors.abstain and all(scored.complete for scored in order):
+        return Block("", (), dict.fromkeys((scored.ref for scored in order), Decision.BEST_BELOW_FLOOR))
     begins, ends = opening(nonce), closing(nonce)
     room = numbers.budget_chars - len(begins) - len(ends)
     excerpts: dict[object, _OpenExcerpt] = {}
@@ -107,14 +108,14 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
     rivals = rivals_of(order)
     packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
-    sources = (_document_key(j, numbers) for j in order if j.local >= floors.floor)
+    sources = (_document_key(scored, numbers) for scored in order if scored.local >= floors.floor)
     first = next(sources, None)
     share = numbers.budget_chars * numbers.source_share if any(s != first for s in sources) else numbers.budget_chars
     for scored in order:
         hit = scored.pooled.candidate.hit
         out = _too_weak(scored, floors)
         if out is None and hit.derived_from:
-            events = events or {j.pooled.candidate.hit.event_id for j in order}
+            events = events or {other.pooled.candidate.hit.event_id for other in order}
             if not events.isdisjoint(hit.derived_from):
                 out = Decision.SAID_BY_SOURCE
         if out is not None:

@@ -102,7 +102,7 @@ def wants_judge(order: Sequence[Scored], numbers: RerankSettings) -> bool:
     """Whether to ask the judge. The gate asks when the best local scores are within `gate_spread` (seed 000)."""
     if numbers.judge != "gate":
         return numbers.judge == "always" and bool(order)
-    top = [j.local for j in order[: numbers.gate_top]]
+    top = [scored.local for scored in order[: numbers.gate_top]]
     return len(top) >= numbers.gate_top and max(top) - min(top) <= numbers.gate_spread + SPREAD_TOLERANCE
 
 
@@ -134,7 +134,7 @@ def _said(hit: Hit) -> str:
 
 
 def by_verdict(
-    order: Sequence[Scored], shown: Mapping[str, Passage], verdict: Verdict, numbers: RerankSettings
+    order: Sequence[Scored], passages_by_ref: Mapping[str, Passage], verdict: Verdict, numbers: RerankSettings
 ) -> tuple[Scored, ...]:
     """Reorders the head by ``verdict``; the result is a permutation of ``order``.
 
@@ -143,9 +143,11 @@ def by_verdict(
     """
     if not verdict.scores:
         return tuple(order)
-    head = [j._replace(judge=verdict.scores.get(shown[j.ref].id)) for j in order[: numbers.head]]
-    scored = [j for j in head if j.judge is not None]
-    unscored = [j for j in head if j.judge is None]
+    head = [
+        scored._replace(judge=verdict.scores.get(passages_by_ref[scored.ref].id)) for scored in order[: numbers.head]
+    ]
+    judged = [scored for scored in head if scored.judge is not None]
+    unjudged = [scored for scored in head if scored.judge is None]
     weight = numbers.judge_weight
-    scored.sort(key=lambda j: -(weight * (j.judge or 0.0) / 10 + (1 - weight) * j.local))
-    return (*scored, *unscored, *order[numbers.head :])
+    judged.sort(key=lambda scored: -(weight * (scored.judge or 0.0) / 10 + (1 - weight) * scored.local))
+    return (*judged, *unjudged, *order[numbers.head :])
