@@ -30,6 +30,7 @@ from fusion.ingest.intake import Intake, NewMemory
 from fusion.recall.filter import external_ref
 from fusion.settings import load as load_settings
 from fusion.sources.split import is_too_long, split
+from fusion.trust.homes import make_home
 
 BACKENDS = ("markdown", "cortex", "mem0", "triples")
 BATCH = 100
@@ -83,7 +84,7 @@ def _claim(home: Path, filled: Mapping[str, str]) -> None:
     elif home.is_dir() and any(home.iterdir()):
         raise DataError(f"{home} does not say by what it was filled; move it away to store again")
     else:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_home(home)
         said.write_text(json.dumps(filled), encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item
-from benchmarks.fill_stores import content_digest, corpus_home, wait_until_stored
+from benchmarks.fill_stores import content_digest, corpus_home, open_home, wait_until_stored
 from fusion import Gateway
 from fusion.gateway.health import BackendState
 
@@ -66,3 +66,12 @@ def test_a_kept_home_is_filled_by_one_corpus_only(tmp_path: Path) -> None:
     (tmp_path / "older" / "journal.sqlite").touch()
     with pytest.raises(DataError, match="does not say by what"), corpus_home(tmp_path, "older", first):
         pass
+
+
+async def test_a_kept_home_opens_without_a_question(tmp_path: Path) -> None:
+    """The benchmark made it, so it is recorded as made here; it opens again in a later run."""
+    filled = {"content": "none", "captions": "without"}
+    for _ in range(2):
+        with corpus_home(tmp_path, "notes", filled) as home:
+            async with open_home(home, ("markdown",)) as gateway:
+                assert "markdown" in [state.name for state in await gateway.backends()]
