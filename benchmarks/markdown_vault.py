@@ -50,7 +50,7 @@ class RandomEmbedder:
         return random_vectors(texts)
 
     async def query_tokens(self, text: str) -> TokenVectors:
-        raise NotImplementedError
+        raise TypeError("random vectors have no tokens; with none in the store, no question asks for its own")
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
         return [None] * len(texts)

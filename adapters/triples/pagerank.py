@@ -7,7 +7,7 @@ and "From RAG to Memory", ICML 2025. Rare entities are preferred: L. Adamic and 
 
 A step reads a bounded number of rows; of a hub only its newest mentions.
 
-An example: the query names Ana, whom passages 1 and 2 mention; passages 1 and 3 mention Initech.
+An example: the query names Ana; passages 1 and 2 mention her; passages 1 and 3 mention Initech.
 Step 1: Ana has the probability 0.5 (`NAMED`), so passages 1 and 2 get 0.25 each. Half of that (`HOP_DECAY`) goes on.
 Step 2: passage 1 gives its 0.125 to Initech, which gives it to passage 3, since nothing goes back to passage 1.
 The result: passages 1 and 2 with 0.25, found through Ana; passage 3 with 0.125, found through Ana and Initech.

@@ -88,7 +88,7 @@ class JournalCache:
         """The current events of one document or session in reading order.
 
         What a file of JSONL says of a session is in an order of its own. Which file has a document is decided when an
-        event is stored, so its events are in one order whatever their file.
+        event is stored, so its events are in one order across files.
         """
         order = self._orders.get(key)
         if order is None:
