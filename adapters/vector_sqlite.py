@@ -17,17 +17,17 @@ Words are searchable at once; vectors follow in the background. Vectors of anoth
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from json import dumps
 from typing import TYPE_CHECKING, Self
 
 from adapters.index.backfill import Backfill
+from adapters.index.encode import BestEffortEmbedding
 from adapters.index.merge import text_score
 from adapters.options import FULL_FEATURES, number, read, verified
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query
-from fusion.errors import FusionError, SettingsError
+from fusion.errors import SettingsError
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
 from fusion.store.sqlite import VALUES, Connection, Database, Row
@@ -50,8 +50,6 @@ FILL = 64
 """texts embedded in one call"""
 CANDIDATES = 4
 """times the limit is asked of words and of vectors before the two are merged (seed 001's candidateMultiplier)"""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +129,7 @@ class VectorSqlite:
     embedder: Embedder | None
     matrix: Matrix | None = None
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _embedding: BestEffortEmbedding = field(default_factory=lambda: BestEffortEmbedding("vector_sqlite"))
     _backfill: Backfill = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,15 +162,11 @@ class VectorSqlite:
 
     async def _near(self, text: str) -> Near | None:
         """The stored vectors and the query's; None if there are none, or the model fails."""
-        embedder, matrix = self.embedder, self.matrix
-        if embedder is None or matrix is None or not len(matrix.ids):
+        matrix = self.matrix
+        if matrix is None or not len(matrix.ids):
             return None
-        try:
-            vectors = await embedder.embed([text], keep=False)
-        except (FusionError, OSError, RuntimeError) as error:
-            log.warning("the embedding model failed; words are searched alone: %s", type(error).__name__)
-            return None
-        return Near(matrix, vectors[0])
+        vector = await self._embedding.query_vector(self.embedder, text)
+        return None if vector is None else Near(matrix, vector)
 
     def _found(self, db: Connection, query: Query, terms: Sequence[str], near: Near | None) -> list[Hit]:
         width = query.limit * CANDIDATES

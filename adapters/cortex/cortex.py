@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
@@ -18,7 +17,7 @@ from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
 from adapters.cortex.supersede import carry_conflicts_over
-from adapters.index import vectors_of
+from adapters.index.encode import BestEffortEmbedding
 from adapters.options import FULL_FEATURES, read, verified
 from fusion.contract import (
     Description,
@@ -36,8 +35,6 @@ from fusion.errors import BackendError, FusionError, SettingsError
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
-
-_log = logging.getLogger(__name__)
 
 
 class Cortex:
@@ -58,7 +55,7 @@ class Cortex:
         self._options = options
         self._model = model
         self._clock = clock
-        self._fault = ""
+        self._embedding = BestEffortEmbedding("cortex")
         self._storing = asyncio.Lock()
         self._prewarm = PrewarmCache()
         self._to_refresh: dict[Scope, tuple[Query, bool]] = {}
@@ -101,8 +98,8 @@ class Cortex:
             memories = await self.graph.visible(view, list(ready.scores))
             if len(memories) == len(ready.scores):
                 return ranked(ready, memories, query, self._options)
-        vectors = await self._encoded([query.text], keep=False)
-        pool, memories = await look(self.graph, query, None if vectors is None else vectors[0], view, self._options)
+        vector = await self._embedding.query_vector(self.graph.embedder, query.text)
+        pool, memories = await look(self.graph, query, vector, view, self._options)
         self._prewarm.put(query, history, generation, pool)
         return ranked(pool, memories, query, self._options)
 
@@ -121,20 +118,9 @@ class Cortex:
                 await self.graph.settle()
                 await self.recall(query, history=history)
 
-    async def _encoded(self, texts: Sequence[str], *, keep: bool = True) -> Floats | None:
+    async def _encoded(self, texts: Sequence[str]) -> Floats | None:
         """One vector for each text; ``None`` without an embedder, or while it fails."""
-        if self.graph.embedder is None:
-            return None
-        try:
-            vectors = await vectors_of(self.graph.embedder, texts, keep=keep)
-        except Exception as error:  # noqa: BLE001 – words and graph still answer
-            fault = f"search by vectors does not work: {error}"
-            if fault != self._fault:
-                _log.warning("%s", fault)
-            self._fault = fault
-            return None
-        self._fault = ""
-        return vectors
+        return await self._embedding.vectors(self.graph.embedder, texts)
 
     def accepts(self, event: Event) -> bool:
         return event.kind in self.features.kinds
@@ -186,7 +172,8 @@ class Cortex:
         except (BackendError, SettingsError) as error:
             return Description(notes=(with_fix(error, "its table"),), degraded=True)
         notes = () if self.embedder else ("no embedding model: searched by words and graph only",)
-        faults = (*held.faults, self._fault) if self._fault else held.faults
+        fault = self._embedding.fault
+        faults = (*held.faults, *([f"search by vectors does not work: {fault}"] if fault else ()))
         return Description(held.items, held.vectors, held.vectors_pending, (*notes, *faults), bool(faults))
 
     async def check(self) -> str | None:
@@ -194,8 +181,8 @@ class Cortex:
 
     async def settle(self) -> None:
         await self.graph.settle()
-        if self._fault:  # try the embedder again
-            await self._encoded([""], keep=False)
+        if self._embedding.fault:  # try the embedder again
+            await self._embedding.query_vector(self.graph.embedder, "")
 
     async def close(self) -> None:
         if self._refreshing is not None:

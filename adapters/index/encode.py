@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from fusion.contract import Embedder
-from fusion.errors import InvalidAnswer
+from fusion.errors import FusionError, InvalidAnswer
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
+
+_log = logging.getLogger(__name__)
+
+
+class BestEffortEmbedding:
+    """Embeds texts as long as the model works; gives None when it fails, so that the caller goes on with words alone.
+
+    ``fault`` is why the last call failed, None if it did not.
+    """
+
+    def __init__(self, name: str) -> None:
+        """``name`` is the backend's, for the log."""
+        self._name = name
+        self.fault: str | None = None
+
+    async def vectors(self, embedder: Embedder | None, texts: Sequence[str], *, keep: bool = True) -> Floats | None:
+        """One vector for each text; None without an embedder, or while it fails."""
+        if embedder is None:
+            return None
+        try:
+            vectors = await vectors_of(embedder, texts, keep=keep)
+        except Exception as error:  # noqa: BLE001 - words are still searched
+            # Other errors than our own may quote a text.
+            fault = str(error) if isinstance(error, FusionError) else type(error).__name__
+            if fault != self.fault:
+                _log.warning("%s works by words only: %s", self._name, fault)
+            self.fault = fault
+            return None
+        self.fault = None
+        return vectors
+
+    async def query_vector(self, embedder: Embedder | None, text: str) -> Floats | None:
+        """The vector of a query, which is not stored; None without an embedder, or while it fails."""
+        vectors = await self.vectors(embedder, [text], keep=False)
+        return None if vectors is None else vectors[0]
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = True) -> Floats:

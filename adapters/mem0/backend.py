@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from adapters.index.backfill import Backfill
+from adapters.index.encode import BestEffortEmbedding, vectors_of
 from adapters.mem0.embedded import EmbeddedMem0
 from adapters.mem0.options import Options
 from adapters.mem0.replies import Change
@@ -18,14 +18,8 @@ from adapters.mem0.shared_qdrant import Plain
 from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant.collection import note
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query, Scope
-from fusion.errors import BackendError, FusionError, PackageMissing, SettingsError
+from fusion.errors import BackendError, PackageMissing, SettingsError
 from fusion.lib.words import spoken
-
-if TYPE_CHECKING:
-    from fusion.contract import Floats
-
-log = logging.getLogger(__name__)
-
 
 BATCH = 32
 """memories embedded and stored at a time; in between, searches run on the thread"""
@@ -51,7 +45,7 @@ class Mem0:
         self._worker = worker
         self._embedder = embedder
         self._backfill = Backfill("mem0", self._fill_some)
-        self._fault: str | None = None
+        self._embedding = BestEffortEmbedding("mem0")
         self._closed = False
 
     @classmethod
@@ -86,12 +80,7 @@ class Mem0:
     async def search(self, query: Query) -> Sequence[Hit]:
         if not query.text.strip() or query.limit < 1:
             return []
-        vector = None
-        if self._embedder is not None:
-            try:
-                vector = (await self._embedder.embed([query.text], keep=False))[0]
-            except FusionError as error:  # without the model everything works lexically
-                self._fail(error)
+        vector = await self._embedding.query_vector(self._embedder, query.text)
         return await self._run(self._shelf.search, query, vector)
 
     def accepts(self, event: Event) -> bool:
@@ -106,7 +95,8 @@ class Mem0:
         for start in range(0, len(events), BATCH):
             new = await self._run(self._shelf.missing, events[start : start + BATCH])
             if new:
-                vectors = await self._embed([spoken(event.text, event.speaker) for event in new])
+                texts = [spoken(event.text, event.speaker) for event in new]
+                vectors = await self._embedding.vectors(self._embedder, texts)
                 await self._run(self._shelf.store, new, vectors)
         self._fill()
         return [(event.event_id,) for event in events]
@@ -141,6 +131,7 @@ class Mem0:
             items, pending = await self._run(self._shelf.counts)
         except BackendError as error:
             return Description(notes=(note(error, self._options.url),), degraded=True)
+        fault = self._embedding.fault or (pending and self._backfill.error)
         notes = []
         if isinstance(self._shelf, EmbeddedMem0) and self._shelf.refused:
             notes.append(
@@ -153,9 +144,9 @@ class Mem0:
                 "No embedding model: mem0 is searched by words only, and what is stored now gets its vectors "
                 "when the model is there. Fix: configure [embedder]."
             )
-        elif pending and self._fault:
-            notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
-        return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
+        elif pending and fault:
+            notes.append(f"{pending} memories wait for their vectors and are found by their words only: {fault}")
+        return Description(items, items - pending, pending, tuple(notes), bool(fault))
 
     async def settle(self) -> None:
         """Raises the error that prevents computing the vectors."""
@@ -176,23 +167,6 @@ class Mem0:
         """Run ``work`` on mem0's thread. Cancelled while waiting, it never runs; later, it runs to its end."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, lambda: work(*args, **kwargs))
 
-    async def _embed(self, texts: Sequence[str]) -> Floats | None:
-        """Vectors, or ``None`` while there is no model: then the memories wait for theirs."""
-        if self._embedder is None:
-            return None
-        try:
-            vectors = await self._embedder.embed(texts)
-        except FusionError as error:
-            self._fail(error)
-            return None
-        self._fault = None
-        return vectors
-
-    def _fail(self, error: FusionError) -> None:
-        if self._fault is None:
-            log.warning("mem0 works by words only: %s", error)
-        self._fault = str(error)
-
     def _fill(self) -> None:
         """Start to compute missing vectors."""
         if self._embedder is not None and self._shelf.pending:
@@ -201,13 +175,9 @@ class Mem0:
     async def _fill_some(self) -> bool:
         waiting = await self._run(self._shelf.waiting, BATCH)
         if self._embedder is None or not waiting:
-            self._fault = None
             return False
-        try:
-            vectors = await self._embedder.embed([spoken(hit.text, hit.speaker) for hit in waiting])
-        except FusionError as error:
-            self._fail(error)
-            raise
+        vectors = await vectors_of(self._embedder, [spoken(hit.text, hit.speaker) for hit in waiting])
+        self._embedding.fault = None
         await self._run(self._shelf.move, [hit.native_id for hit in waiting], vectors)
         return True
 

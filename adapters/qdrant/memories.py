@@ -11,14 +11,14 @@ find it, and the vector is computed in the background.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from adapters.hits import read_each
 from adapters.index.backfill import Backfill
+from adapters.index.encode import BestEffortEmbedding, vectors_of
 from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
@@ -40,13 +40,8 @@ from fusion.contract import (
     Query,
     Scope,
 )
-from fusion.errors import BackendError, FusionError, HttpStatus
+from fusion.errors import BackendError, HttpStatus
 from fusion.lib.words import content_hash, spoken
-
-if TYPE_CHECKING:
-    from fusion.contract import Floats
-
-log = logging.getLogger(__name__)
 
 DENSE, WORDS = "dense", "bm25"
 KEYWORDS = ("tenant", *DIMENSIONS)
@@ -75,7 +70,7 @@ class Qdrant:
         self._preparing = asyncio.Lock()
         self._ready = False
         self._backfill = Backfill(f"qdrant: {self._name}", self._fill)
-        self._fault: str | None = None
+        self._embedding = BestEffortEmbedding("Qdrant")
         self._closed = False
 
     @classmethod
@@ -96,7 +91,9 @@ class Qdrant:
             return []
         words = sparse.of_question(query.text)
         by_words = (WORDS, words) if words["indices"] else None
-        body = question(await self._vector(query.text), by_words, where(query), query.limit, self._options.merge)
+        vector = await self._embedding.query_vector(self._embedder, query.text)
+        by_vector = None if vector is None else (DENSE, vector.tolist())
+        body = question(by_vector, by_words, where(query), query.limit, self._options.merge)
         if body is None:
             return []
         try:
@@ -138,9 +135,10 @@ class Qdrant:
             if not page:
                 continue
             texts = [spoken(event.text, event.speaker) for event in page]
-            vectors = await self._vectors(texts)
+            made = await self._embedding.vectors(self._embedder, texts)
+            vectors = [None] * len(page) if made is None else made.tolist()
             points = [
-                {"id": event.event_id, "vector": vectors_of(text, vector), "payload": stored(event)}
+                {"id": event.event_id, "vector": vectors_in(text, vector), "payload": stored(event)}
                 for event, text, vector in zip(page, texts, vectors, strict=True)
             ]
             await self._client.upsert(self._name, points, WRITE_S)
@@ -186,9 +184,9 @@ class Qdrant:
         if others:
             fix = "Fix: delete what no gateway uses any more"
             notes.append(f"Copied from another model's collection, which is left as it is: {', '.join(others)}. {fix}.")
-        if self._fault:
-            notes.append(f"{pending} memories wait for their vectors and are found by their words only: {self._fault}")
-        return Description(items, items - pending, pending, tuple(notes), self._fault is not None)
+        if fault := self._embedding.fault or (pending and self._backfill.error):
+            notes.append(f"{pending} memories wait for their vectors and are found by their words only: {fault}")
+        return Description(items, items - pending, pending, tuple(notes), bool(fault))
 
     async def settle(self) -> None:
         """Raises the error that prevents computing the vectors."""
@@ -283,26 +281,6 @@ class Qdrant:
 
     # Vectors
 
-    async def _vector(self, text: str) -> tuple[str, list[float]] | None:
-        if self._embedder is None:
-            return None
-        try:
-            return DENSE, (await self._embedder.embed([text], keep=False))[0].tolist()
-        except FusionError as error:  # without the model words find what they can
-            self._fail(error)
-            return None
-
-    async def _vectors(self, texts: Sequence[str]) -> Sequence[list[float] | None]:
-        """A vector for each text, or None for each while the model fails."""
-        if self._embedder is None:
-            return [None] * len(texts)
-        try:
-            vectors: Floats = await self._embedder.embed(texts)
-        except FusionError as error:
-            self._fail(error)
-            return [None] * len(texts)
-        return vectors.tolist()  # type: ignore[no-any-return]  # numpy's stubs say Any
-
     async def _fill(self) -> bool:
         """Copies what another model's collection has, then gives vectors to what has none."""
         names = await self._client.collections(WRITE_S)
@@ -314,15 +292,11 @@ class Qdrant:
         body = {"limit": PAGE, "with_payload": True, "with_vector": False, "filter": UNEMBEDDED}
         while points := (await self._client.scroll(self._name, body, WRITE_S))[0]:
             texts = [spoken(point["payload"]["data"], point["payload"].get("actor_id")) for point in points]
-            try:
-                vectors = await self._embedder.embed(texts)
-            except FusionError as error:
-                self._fail(error)
-                raise
+            vectors = await vectors_of(self._embedder, texts)
+            self._embedding.fault = None
             await self._give(
                 [{"id": p["id"], "vector": {DENSE: v}} for p, v in zip(points, vectors.tolist(), strict=True)]
             )
-        self._fault = None
         return False
 
     async def _give(self, points: Sequence[Mapping[str, Any]]) -> None:
@@ -338,11 +312,6 @@ class Qdrant:
                 raise
             if left:
                 await self._give(left)
-
-    def _fail(self, error: FusionError) -> None:
-        if self._fault is None:
-            log.warning("Qdrant works by words only: %s", error)
-        self._fault = str(error)
 
 
 def of_tenant(options: Ours, tenant: str) -> Ours:
@@ -367,7 +336,7 @@ def stored(event: Event) -> dict[str, Any]:
     return {**payload_of(event), "began": event.began.isoformat()}
 
 
-def vectors_of(text: str, vector: list[float] | None) -> dict[str, Any]:
+def vectors_in(text: str, vector: list[float] | None) -> dict[str, Any]:
     return {WORDS: sparse.of_memory(text), **({DENSE: vector} if vector is not None else {})}
 
 
