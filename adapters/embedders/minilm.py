@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -22,8 +23,9 @@ import numpy as np
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder, find_model, verify
 from adapters.embedders.single_flight import Flight, Flights, landed, let_go
+from adapters.options import build_known, number
 from fusion.contract import TokenVectors
-from fusion.errors import ModelMissing, SettingsError
+from fusion.errors import ModelMissing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,13 +46,19 @@ _NICENESS = 10
 Result = TypeVar("Result")
 
 
-class MiniLM:
-    """The `Embedder` port. ``open`` raises ``ModelMissing``, which says how to fix it.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The bounds of the cache in memory and on disk; ``threads`` encode at once while storing."""
 
-    Options: ``token_cache_mb`` (64) and ``dense_cache_mb`` (16) bound the cache in memory, ``token_store_mb`` and
-    ``dense_store_mb`` (1024 each) the cache on disk, ``threads`` (the cores, at most 2) the texts that are encoded at
-    once while storing. Belongs to one event loop.
-    """
+    token_cache_mb: int = number(64, 1)
+    dense_cache_mb: int = number(16, 1)
+    token_store_mb: int = number(1024, 1)
+    dense_store_mb: int = number(1024, 1)
+    threads: int = number(min(2, os.cpu_count() or 1), 1)
+
+
+class MiniLM:
+    """The `Embedder` port. Belongs to one event loop. ``open`` raises ``ModelMissing``, which says how to fix it."""
 
     identity = IDENTITY
     dimensions = DIMENSIONS
@@ -64,29 +72,25 @@ class MiniLM:
 
     @classmethod
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
+        """Raises ``SettingsError`` for a wrong option."""
+        chosen = build_known(Options, options, "[embedder]")
+
         def load() -> tuple[Encoder, VectorStore]:
             path = folder / f"{IDENTITY}.sqlite"
-            bounds = (_whole(options, name, 1024) * _MB for name in ("token_store_mb", "dense_store_mb"))
+            bounds = chosen.token_store_mb * _MB, chosen.dense_store_mb * _MB
             return Encoder(), VectorStore(path, DIMENSIONS, *bounds)
 
-        return cls(
-            *await asyncio.to_thread(load),
-            token_cache_mb=_whole(options, "token_cache_mb", 64),
-            dense_cache_mb=_whole(options, "dense_cache_mb", 16),
-            threads=_whole(options, "threads", min(2, os.cpu_count() or 1)),
-        )
+        return cls(*await asyncio.to_thread(load), chosen)
 
-    def __init__(
-        self, encoder: Encoder, store: VectorStore, *, token_cache_mb: int, dense_cache_mb: int, threads: int
-    ) -> None:
+    def __init__(self, encoder: Encoder, store: VectorStore, options: Options) -> None:
         self._encoder = encoder
         self._store = store
-        self._dense: ByteLru[NDArray[np.float32]] = ByteLru(dense_cache_mb * _MB)
-        self._tokens: ByteLru[TokenVectors] = ByteLru(token_cache_mb * _MB)
+        self._dense: ByteLru[NDArray[np.float32]] = ByteLru(options.dense_cache_mb * _MB)
+        self._tokens: ByteLru[TokenVectors] = ByteLru(options.token_cache_mb * _MB)
         self._queries: ByteLru[Encoded] = ByteLru(_QUERIES_IN_MEMORY_BYTES)
         self._query_threads = ThreadPoolExecutor(2, "minilm-query")
-        self._store_threads = ThreadPoolExecutor(threads, "minilm-store", initializer=_step_back)
-        self._abreast = threads
+        self._store_threads = ThreadPoolExecutor(options.threads, "minilm-store", initializer=_step_back)
+        self._abreast = options.threads
         self._flights: Flights[Encoded] = Flights()
         self._query_flights: Flights[Encoded] = Flights()
         self._urgent_flights: Flights[Encoded] = Flights()
@@ -259,10 +263,3 @@ def _step_back() -> None:
     """Lower this thread's priority. Only Linux has a niceness for each thread."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-
-
-def _whole(options: Mapping[str, object], name: str, default: int) -> int:
-    value = options.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SettingsError(f"[embedder] {name} must be a whole number of 1 or more, not {value!r}")
-    return value

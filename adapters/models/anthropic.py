@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Self
 
-from adapters.models.options import Options
+from adapters.models.options import Options, read_with_key
 from adapters.models.sdk import API, INSTALL, VARIABLE, asked_to_wait_s, connect, installed
 from fusion.errors import (
     BackendError,
@@ -37,7 +37,7 @@ class Anthropic:
     """The Messages API. Built by ``open``."""
 
     def __init__(self, client: Future[AsyncAnthropic], options: Options) -> None:
-        self.name = options.name
+        self.name = options.model
         self._client: Future[AsyncAnthropic] | None = client
         self._timeout_s = options.timeout_s
 
@@ -106,7 +106,7 @@ class Anthropic:
 def _options(options: Mapping[str, object], environ: Mapping[str, str]) -> tuple[Options, str]:
     if not installed():
         raise ModelMissing(f"the model needs the anthropic SDK: {INSTALL}")
-    chosen = Options.of(options, environ, api=API, variable=VARIABLE)
-    if chosen.key is None:
+    chosen, key = read_with_key(options, environ, api=API, variable=VARIABLE)
+    if key is None:
         raise SettingsError("[model] api_key_env: name the variable that has the key for this base_url")
-    return chosen, chosen.key
+    return chosen, key

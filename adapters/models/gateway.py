@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from adapters.http import Http
-from adapters.models.options import Options
+from adapters.models.options import Options, read_with_key
 from fusion.errors import InvalidAnswer
 
 API = "https://api.openai.com/v1"
@@ -25,23 +25,23 @@ REPLY_BYTES = 1024 * 1024
 class Gateway:
     """Built by ``open``."""
 
-    def __init__(self, options: Options) -> None:
-        self.name = options.name
+    def __init__(self, options: Options, key: str | None) -> None:
+        self.name = options.model
         self._timeout_s = options.timeout_s
         # Their newer models know only the second name, most gateways only the first.
         self._limit = "max_completion_tokens" if options.url == API else "max_tokens"
-        headers = {"Authorization": f"Bearer {options.key}"} if options.key else {}
-        self._http = Http(options.url, lambda: headers, connect_s=options.connect_s, reply_bytes=REPLY_BYTES)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = Http(options.url, lambda: headers, connect_s=options.connect_ms / 1000, reply_bytes=REPLY_BYTES)
 
     @classmethod
     def verify(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> None:
         """The options are right and the key that they name is set; only a call shows whether it is valid."""
-        Options.of(options, environ, api=API, variable=VARIABLE)
+        read_with_key(options, environ, api=API, variable=VARIABLE)
 
     @classmethod
     def open(cls, options: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Self:
         """Raises SettingsError for a wrong option, and ModelMissing without the key that is wanted."""
-        return cls(Options.of(options, environ, api=API, variable=VARIABLE))
+        return cls(*read_with_key(options, environ, api=API, variable=VARIABLE))
 
     async def complete(self, system: str, user: str, max_tokens: int) -> str:
         reply = await self._http.post(

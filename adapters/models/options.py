@@ -4,56 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from adapters.http import checked
+from adapters.options import build_known, number
 from fusion.errors import ModelMissing, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``name`` is the model's; ``url`` has no slash at its end; ``timeout_s`` is for one whole call, ``connect_s`` for
-    a new connection."""
+    """The keys of the table. ``timeout_ms`` is for one whole call, ``connect_ms`` for a new connection."""
 
-    name: str
-    url: str
-    key: str | None
-    timeout_s: float
-    connect_s: float
+    model: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    timeout_ms: int = number(60_000, 1)
+    connect_ms: int = number(5000, 1)
 
-    @classmethod
-    def of(cls, options: Mapping[str, object], environ: Mapping[str, str], *, api: str, variable: str) -> Self:
-        """``api`` is the provider's own address and ``variable`` the one that usually has its key.
-
-        That variable is read for the provider's own address only: a key goes to another server only if ``api_key_env``
-        says so. Raises SettingsError for a wrong option, and ModelMissing for a key that
-        is wanted and not there.
-        """
-        url = _text(options, "base_url") or api
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise SettingsError("model: write the model's name, as its server knows it")
         try:
-            checked(url)
+            checked(self.base_url)
         except SettingsError as error:
-            raise SettingsError(f"[model] base_url: {error}") from None
-        name = _text(options, "model")
-        if not name:
-            raise SettingsError("[model] model: write the model's name, as its server knows it")
-        timeout_s, connect_s = _seconds(options, "timeout_ms", 60_000), _seconds(options, "connect_ms", 5000)
-        wanted = _text(options, "api_key_env") or (variable if url == api else "")
-        key = environ.get(wanted) if wanted else None
-        if wanted and not key:
-            raise ModelMissing(f"{wanted} is not set, so the model is never asked: export {wanted}=…")
-        return cls(name, url.rstrip("/"), key, timeout_s, connect_s)
+            raise SettingsError(f"base_url: {error}") from None
+
+    @property
+    def url(self) -> str:
+        """The server's address, without a slash at its end."""
+        return self.base_url.rstrip("/")
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
 
 
-def _seconds(options: Mapping[str, object], name: str, default: int) -> float:
-    value = options.get(name, default)
-    if type(value) is not int or value <= 0:
-        raise SettingsError(f"[model] {name} is a number of milliseconds above 0, not {value!r}")
-    return value / 1000
+def read_with_key(
+    options: Mapping[str, object], environ: Mapping[str, str], *, api: str, variable: str
+) -> tuple[Options, str | None]:
+    """The options, and the key that they name.
 
-
-def _text(options: Mapping[str, object], name: str) -> str:
-    value = options.get(name, "")
-    if not isinstance(value, str):
-        raise SettingsError(f"[model] {name} is a text, not {value!r}")
-    return value
+    ``api`` is the provider's own address, the default, and ``variable`` the one that usually has its key. That variable
+    is read for the provider's own address only: a key goes to another server only if ``api_key_env`` says so. Raises
+    SettingsError for a wrong option, and ModelMissing for a key that is wanted and not there.
+    """
+    chosen = build_known(Options, {**options, "base_url": options.get("base_url") or api}, "[model]")
+    wanted = chosen.api_key_env or (variable if chosen.base_url == api else "")
+    key = environ.get(wanted) if wanted else None
+    if wanted and not key:
+        raise ModelMissing(f"{wanted} is not set, so the model is never asked: export {wanted}=…")
+    return chosen, key

@@ -15,7 +15,7 @@ import pytest
 
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.encoder import DIMENSIONS, Encoded, Encoder
-from adapters.embedders.minilm import IDENTITY, MiniLM
+from adapters.embedders.minilm import IDENTITY, MiniLM, Options
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 from fusion.lib.words import content_hash
@@ -65,7 +65,8 @@ async def minilm(
     store: type[VectorStore] = VectorStore,
 ) -> AsyncIterator[MiniLM]:
     kept = store(folder / f"{IDENTITY}.sqlite", DIMENSIONS, store_bytes)
-    model = MiniLM(encoder, kept, token_cache_mb=token_cache_mb, dense_cache_mb=1, threads=1)  # type: ignore[arg-type]
+    options = Options(token_cache_mb=token_cache_mb, dense_cache_mb=1, threads=1)
+    model = MiniLM(encoder, kept, options)  # type: ignore[arg-type]
     try:
         yield model
     finally:
@@ -322,7 +323,7 @@ def test_another_model_file_is_refused(tmp_path: Path) -> None:
 
 async def test_options_are_checked(tmp_path: Path) -> None:
     """A wrong option is named, with what it should be."""
-    with pytest.raises(SettingsError, match="token_store_mb must be a whole number of 1 or more, not 'many'"):
+    with pytest.raises(SettingsError, match="token_store_mb = 'many' must be a whole number of at least 1"):
         await MiniLM.open(tmp_path, {"token_store_mb": "many"})
 
 
