@@ -126,14 +126,16 @@ async def wait_until_stored(
     settling = asyncio.ensure_future(fusion.settle())
     while memories and not settling.done():
         await asyncio.wait({settling}, timeout=poll_s)
-        missing = max((state.backlog + state.vectors_pending for state in await fusion.backends()), default=0)
+        missing = max((state["backlog"] + state["vectors_pending"] for state in await fusion.backends()), default=0)
         there = max(reported, memories - missing)
         advance(there - reported)
         reported = there
     await settling
     advance(memories - reported)
     for state in await fusion.backends():
-        if state.status != "disabled" and (state.backlog or state.vectors_pending or state.status != "ready"):
+        if state["status"] != "disabled" and (
+            state["backlog"] or state["vectors_pending"] or state["status"] != "ready"
+        ):
             raise RuntimeError(f"not everything is stored: {state}")
 
 

@@ -277,11 +277,14 @@ class BackendState(TypedDict):
     name: str
     adapter: str
     status: str
+    """ready, disabled, half_open (one call will be made as a probe), closed (it fails, but no other backend answers),
+    or the reason why it is not asked: open, rate_limited, unauthorized"""
     detail: str
     items: int
     vectors: int
     vectors_pending: int
     backlog: int
+    """deliveries that it has not acknowledged yet"""
     leaked: int
     """hits of other scopes that it returned and that were dropped, since the start"""
     notes: list[str]

@@ -57,7 +57,7 @@ async def _measure(count: int) -> dict[str, Any]:
             await fusion.settle()
             took_s, worked_s = time.perf_counter() - started, time.process_time() - worked
             left = await fusion.journal.read(listing.matching, WHOSE, Criteria(source=SOURCE), 1)
-            kept = (await fusion.journal.counts("default")).current
+            kept = (await fusion.journal.counts("default"))["current"]
     return {
         "rollback_s": round(took_s, 1),
         "rollback_cpu_s": round(worked_s, 1),

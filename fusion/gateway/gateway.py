@@ -12,12 +12,13 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import Comparison, Side, compare
 from fusion.contract import Backend, KeepsDailyLog, Query, Scope, Settles
@@ -33,7 +34,7 @@ from fusion.extension import Call, Operates, Route, Verb
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
-from fusion.gateway.health import BackendState, breaker_of, status_of
+from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.memory_flush import local
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.read_only import writable_home
@@ -204,7 +205,7 @@ class Gateway(TenantParts):
         """Why nothing was recalled; `NO_MEMORIES` if nothing was ever stored for the tenant."""
         if fused.block or self.health.items != 0 or any(row["count"] for row in fused.backends):
             return fused.abstained
-        return fused.abstained if (await self.journal.counts(tenant)).current else NO_MEMORIES
+        return fused.abstained if (await self.journal.counts(tenant))["current"] else NO_MEMORIES
 
     def _keep_receipt(self, outcome: Outcome, scope: Scope) -> None:
         """Keep the receipt of an answer, and the external memories that the answer cites by ref."""
@@ -506,7 +507,7 @@ class Gateway(TenantParts):
         return task
 
     @in_tenant
-    async def backends(self, tenant: str = DEFAULT) -> list[BackendState]:
+    async def backends(self, tenant: str = DEFAULT) -> list[wire.BackendState]:
         """The state of every configured backend, for a tenant."""
         return await self.health.backends()
 
@@ -529,19 +530,19 @@ class Gateway(TenantParts):
             "uptime_s": self.health.uptime_s,
             "backends": [
                 {
-                    **asdict(state),
-                    **deliveries.get(state.name, Deliveries()).trouble(),
-                    **breaker_of(self.guarded[state.name].breaker),
+                    **state,
+                    **deliveries.get(state["name"], Deliveries()).trouble(),
+                    **breaker_of(self.guarded[state["name"]].breaker),
                 }
                 for state in states
             ],
-            "memories": asdict(counts),
+            "memories": counts,
             "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
             "embedder": self.embedding_model,
             "judge": None if self.live.judge is None else self.live.judge.name,
             "bytes": parts,
             "notes": list(self._notes),
-            "held_back": [asdict(one) for one in held],
+            "held_back": held,
             "links": dict(self.note_watcher.linked) if self.note_watcher is not None else {},
         }
 

@@ -7,10 +7,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fusion import wire
 from fusion.contract import Checks, CountsEvents, Describes, Description
 from fusion.errors import FusionError
 from fusion.gateway.import_class import why
@@ -27,28 +27,6 @@ security = logging.getLogger("fusion.security")
 
 MAX_AGE_S = 1.0
 """of the state of the backends that an answer reports"""
-
-
-@dataclass(frozen=True, slots=True)
-class BackendState:
-    """The state of one backend, for `/v1/backends`."""
-
-    name: str
-    adapter: str
-    status: str
-    """ready, disabled, half_open (one call will be made as a probe), closed (it fails, but no other backend answers),
-    or the reason why it is not asked: open, rate_limited, unauthorized"""
-    detail: str = ""
-    items: int = 0
-    vectors: int = 0
-    vectors_pending: int = 0
-    backlog: int = 0
-    """deliveries that it has not acknowledged yet"""
-    leaked: int = 0
-    """memories out of scope in its answers since the start; they were dropped"""
-    notes: tuple[str, ...] = ()
-    degraded: bool = False
-    """whether something fails that is configured to work; ``notes`` say what"""
 
 
 class Health:
@@ -120,20 +98,22 @@ class Health:
     async def look(self) -> None:
         """Ask every backend for its state."""
         states = await self.backends()
-        self._vectors_pending = sum(state.vectors_pending for state in states)
+        self._vectors_pending = sum(state["vectors_pending"] for state in states)
         self.has_looked = True
         incomplete = any(s.disabled is None and s.name not in self._describing for s in self._guarded.values())
-        self.items = None if incomplete else sum(state.items for state in states)
+        self.items = None if incomplete else sum(state["items"] for state in states)
         # Damage is reported separately, until a check finds none.
-        failing = [state for state in states if state.degraded and state.name not in self.damaged]
-        self._failing = {s.name: f"{s.name}: {'; '.join(s.notes) or s.detail or 'it says no more'}" for s in failing}
+        failing = [state for state in states if state["degraded"] and state["name"] not in self.damaged]
+        self._failing = {
+            s["name"]: f"{s['name']}: {'; '.join(s['notes']) or s['detail'] or 'it says no more'}" for s in failing
+        }
 
-    async def backends(self) -> list[BackendState]:
+    async def backends(self) -> list[wire.BackendState]:
         """The state of every configured backend."""
         backlog = await self._deliverer.backlog()
         return list(await asyncio.gather(*(self._state(s, backlog.get(s.name, 0)) for s in self._guarded.values())))
 
-    async def _state(self, guarded: GuardedBackend, backlog: int) -> BackendState:
+    async def _state(self, guarded: GuardedBackend, backlog: int) -> wire.BackendState:
         adapter = self._settings.backends[guarded.name].adapter
         described = Description()
         detail = guarded.disabled or self._deliverer.faults.get(guarded.name, "")
@@ -143,19 +123,19 @@ class Health:
                     described = await self._describing[guarded.name].describe()
             except Exception as error:  # noqa: BLE001 — the fault is shown for this backend only
                 detail = f"{type(error).__name__}: {error}"
-        return BackendState(
-            name=guarded.name,
-            adapter=adapter,
-            status=status_of(guarded),
-            detail=detail,
-            items=described.items,
-            vectors=described.vectors,
-            vectors_pending=described.vectors_pending,
-            backlog=backlog,
-            leaked=self._leaked[guarded.name],
-            notes=described.notes,
-            degraded=described.degraded or guarded.name in self.damaged or guarded.name in self.losses.found,
-        )
+        return {
+            "name": guarded.name,
+            "adapter": adapter,
+            "status": status_of(guarded),
+            "detail": detail,
+            "items": described.items,
+            "vectors": described.vectors,
+            "vectors_pending": described.vectors_pending,
+            "backlog": backlog,
+            "leaked": self._leaked[guarded.name],
+            "notes": list(described.notes),
+            "degraded": described.degraded or guarded.name in self.damaged or guarded.name in self.losses.found,
+        }
 
     async def check(self) -> Mapping[str, str]:
         """Look for damage in the journal and in every backend that can check itself; returns the faults by store.
@@ -206,7 +186,7 @@ class Health:
 
 
 def status_of(guarded: GuardedBackend) -> str:
-    """A backend's status as in `BackendState.status`."""
+    """A backend's status, as in `wire.BackendState`."""
     if guarded.disabled is not None:
         return "disabled"
     breaker = guarded.breaker

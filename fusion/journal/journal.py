@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
+from fusion import wire
 from fusion.contract import Event, Extraction, Hit, Scope
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
@@ -39,7 +40,7 @@ from fusion.journal.batches import Undone
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import is_external
-from fusion.journal.listing import Counts, Page
+from fusion.journal.listing import Page
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
@@ -309,7 +310,7 @@ class Journal:
         """By backend, the state of its deliveries."""
         return await self.read(outbox.deliveries)
 
-    async def counts(self, tenant: str) -> Counts:
+    async def counts(self, tenant: str) -> wire.Counts:
         """How many memories a tenant has."""
         return await self.read(listing.counts, tenant)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 
+from fusion import wire
 from fusion.contract import (
     CLAIMED_PREFIX,
     FILE_PREFIX,
@@ -32,15 +33,6 @@ class Page:
 
     records: tuple[Record, ...]
     next: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many memories a tenant has: current ones, earlier versions, and forgotten ones."""
-
-    current: int = 0
-    superseded: int = 0
-    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +151,12 @@ def _precedence(event: Event) -> int:
     return 2 if event.doubtful or stated_by.startswith(CLAIMED_PREFIX) else 1
 
 
-def counts(db: Connection, tenant: str) -> Counts:
+def counts(db: Connection, tenant: str) -> wire.Counts:
     """How many memories a tenant has."""
-    row = db.execute(
+    current, superseded, forgotten = db.execute(
         "select coalesce(sum(not forgotten and superseded_by is null), 0), "
         "coalesce(sum(not forgotten and superseded_by is not null), 0), coalesce(sum(forgotten), 0) "
         "from event where tenant = ?",
         (tenant,),
     ).fetchone()
-    return Counts(*row)
+    return {"current": current, "superseded": superseded, "forgotten": forgotten}

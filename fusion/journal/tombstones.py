@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from fusion import wire
 from fusion.contract import Event, Hit, Place, Scope
 from fusion.journal.rows import WORDS, Record, keys_of, words_key
 from fusion.lib.chunk import chunks
@@ -259,16 +260,8 @@ def _former_line_keys(text: str) -> tuple[tuple[int, str], ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """A document of which statements are withheld, with the refs of the forgotten memories."""
-
-    document: str
-    refs: tuple[str, ...]
-
-
-def withheld_documents(db: Connection, tenant: str) -> list[Withheld]:
-    """The documents of which statements are withheld, sorted by name."""
+def withheld_documents(db: Connection, tenant: str) -> list[wire.HeldBack]:
+    """The documents of which statements are withheld, sorted by name, with the refs of the forgotten memories."""
     rows = db.execute(
         "select distinct h.document, a.ref, a.id from hidden h join tombstone t on t.words = h.words "
         "join event e on e.event_id = t.event_id join audit a on a.seq = e.seq "
@@ -278,4 +271,4 @@ def withheld_documents(db: Connection, tenant: str) -> list[Withheld]:
     found: dict[str, dict[str, None]] = {}
     for document, ref, _ in rows:
         found.setdefault(document, {})[ref] = None
-    return [Withheld(document, tuple(refs)) for document, refs in found.items()]
+    return [{"document": document, "refs": list(refs)} for document, refs in found.items()]

@@ -144,8 +144,8 @@ async def test_one_backend_moves_and_stays_moved(backend: str, kind: type[Reinde
         assert "which tree did Nadia plant?" in Providers.opened["other"].encoded
         assert (await gateway.status())["embedder"] == "fake/usual@32"
     async with Gateway.open(chosen(home)) as gateway:
-        states = {state.name: state for state in await gateway.backends()}
-        assert states[backend].vectors_pending == 0
+        states = {state["name"]: state for state in await gateway.backends()}
+        assert states[backend]["vectors_pending"] == 0
         assert not Providers.opened["other"].encoded
         assert not Providers.opened["usual"].encoded
     async with Gateway.open(chosen(home, model="third")) as gateway:
@@ -162,8 +162,8 @@ async def test_a_text_without_a_vector_is_reported(home: Path) -> None:
         found = await told(gateway, verb := Reindex(model="poisoned"), "markdown")
         assert (found["moved"], found["texts"], found["without"]) == (True, len(TEXTS), 1)
         assert "1 of them have no vector and are found by their words: fake/poisoned@32 gave" in verb.render(found)
-        states = {state.name: state for state in await gateway.backends()}
-        assert (states["markdown"].vectors, states["markdown"].vectors_pending) == (len(TEXTS) - 1, 1)
+        states = {state["name"]: state for state in await gateway.backends()}
+        assert (states["markdown"]["vectors"], states["markdown"]["vectors_pending"]) == (len(TEXTS) - 1, 1)
 
 
 @pytest.mark.feature("`reindex` waits for a provider that asks to wait")
@@ -235,8 +235,8 @@ async def test_the_indexes_of_other_tenants_move_too(home: Path) -> None:
         await filled(gateway)
         await told(gateway, Reindex(model="other"))
         await gateway.settle("acme")
-        (state,) = [one for one in await gateway.backends("acme") if one.name == "triples"]
-        assert (state.items, state.vectors, state.vectors_pending) == (5, 5, 0)
+        (state,) = [one for one in await gateway.backends("acme") if one["name"] == "triples"]
+        assert (state["items"], state["vectors"], state["vectors_pending"]) == (5, 5, 0)
         assert (await gateway.search("triples", "which tree of acme did Nadia plant?", acme)).hits
         assert "which tree of acme did Nadia plant?" in Providers.opened["other"].encoded
 

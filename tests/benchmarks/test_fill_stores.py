@@ -12,8 +12,23 @@ import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item
 from benchmarks.fill_stores import content_digest, corpus_home, open_home, wait_until_stored
-from fusion import Gateway
-from fusion.gateway.health import BackendState
+from fusion import Gateway, wire
+
+
+def state(name: str, status: str, *, backlog: int = 0, vectors_pending: int = 0) -> wire.BackendState:
+    return {
+        "name": name,
+        "adapter": "",
+        "status": status,
+        "detail": "",
+        "items": 0,
+        "vectors": 0,
+        "vectors_pending": vectors_pending,
+        "backlog": backlog,
+        "leaked": 0,
+        "notes": [],
+        "degraded": False,
+    }
 
 
 @dataclass
@@ -28,12 +43,11 @@ class Stores:
     async def settle(self) -> None:
         await self.done.wait()
 
-    async def backends(self) -> Sequence[BackendState]:
+    async def backends(self) -> Sequence[wire.BackendState]:
         backlog, pending = self.looks.pop(0) if self.looks else (0, 0)
         if not self.looks:
             self.done.set()
-        one = BackendState("one", "", "ready")
-        return [one, BackendState("two", "", self.status, backlog=backlog, vectors_pending=pending)]
+        return [state("one", "ready"), state("two", self.status, backlog=backlog, vectors_pending=pending)]
 
 
 @pytest.mark.feature("a progress bar also moves while memories are stored, by the slowest backend")
@@ -74,4 +88,4 @@ async def test_a_kept_home_opens_without_a_question(tmp_path: Path) -> None:
     for _ in range(2):
         with corpus_home(tmp_path, "notes", filled) as home:
             async with open_home(home, ("markdown",)) as gateway:
-                assert "markdown" in [state.name for state in await gateway.backends()]
+                assert "markdown" in [state["name"] for state in await gateway.backends()]

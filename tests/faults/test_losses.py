@@ -131,7 +131,7 @@ async def test_a_loss_between_two_runs_is_named_until_the_store_is_filled_anew(h
     async with door(chosen) as (gateway, client):
         await gateway.settle()
         assert await gateway.health.compare() == {}
-        assert [state.items for state in await gateway.backends()] == [20]
+        assert [state["items"] for state in await gateway.backends()] == [20]
         assert not any("are gone" in note for note in (await client.get("/readyz")).json()["notes"])
 
 

@@ -108,7 +108,7 @@ async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tm
             assert refused.status_code == 500
             assert "fusion repair" in refused.json()["detail"]
             assert set(await gateway.check()) == {"journal"}
-            items = {state.name: state.items for state in await gateway.backends()}
+            items = {state["name"]: state["items"] for state in await gateway.backends()}
             assert items == dict.fromkeys(BACKENDS, 59)
     (planned,) = await repair(settings, dry_run=True)
     assert planned.needed
@@ -123,7 +123,7 @@ async def test_lost_memories_of_a_journal_are_named_and_recovered(home: Path, tm
         fused = (await client.post("/fuse", json={**QUESTION, "query": "which harbour is in Lyon?"})).json()
         assert not fused["degraded"], (await client.get("/readyz")).json()
         assert fused["memories"]
-        assert {state.name: state.items for state in await gateway.backends()} == dict.fromkeys(BACKENDS, 59)
+        assert {state["name"]: state["items"] for state in await gateway.backends()} == dict.fromkeys(BACKENDS, 59)
         assert (await client.post("/v1/memories", json=body("The lighthouse is in Brest"))).status_code == 201
     if name in ("restored from an older copy", "pages zeroed", "truncated to half"):
         assert done.kept_as is not None

@@ -101,13 +101,13 @@ class TestLifeOfAMemory:
         async with Gateway.open(chosen) as gateway:
             await remember(gateway, DECIDED)
             fused = await gateway.fuse("which data store are reservations kept in?", scope=NADIA)
-            states = {state.name: state for state in await gateway.backends()}
+            states = {state["name"]: state for state in await gateway.backends()}
             assert (await gateway.ready())["notes"] == []
         assert DECIDED in fused.block
-        assert {(s.name, s.status, s.backlog, s.vectors_pending) for s in states.values()} == {
+        assert {(s["name"], s["status"], s["backlog"], s["vectors_pending"]) for s in states.values()} == {
             (name, "ready", 0, 0) for name in EMBEDDED
         }
-        assert states["cortex"].vectors == states["cortex"].items == 2
+        assert states["cortex"]["vectors"] == states["cortex"]["items"] == 2
 
     async def test_acknowledged_memories_survive_reopening(self, home: Path) -> None:
         """Also for backends that keep nothing themselves and for what was never delivered before the end."""

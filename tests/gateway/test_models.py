@@ -61,7 +61,7 @@ class TestEmbeddingProvider:
                 assert DECIDED in (await gateway.fuse(ASKED, scope=NADIA)).block
             async with Gateway.open(chosen) as gateway:
                 assert (await gateway.fuse(ASKED, scope=NADIA)).degraded  # the first one after a start, too
-                notes = [note for state in await gateway.backends() for note in state.notes]
+                notes = [note for state in await gateway.backends() for note in state["notes"]]
                 assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
 
     async def test_unknown_provider_stops_the_start(self, home: Path) -> None:

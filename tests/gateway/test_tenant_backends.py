@@ -43,7 +43,7 @@ async def seen(gateway: Gateway, tenant: str, backend: str) -> Mapping[str, Any]
         assert answer.status in ("ok", "empty"), answer
         found[word] = [(hit.text, hit.score) for hit in answer.hits]
     [state] = await gateway.backends(tenant)
-    return {**found, "items": state.items, "status": state.status}
+    return {**found, "items": state["items"], "status": state["status"]}
 
 
 @pytest.mark.skipif(find_spec("qdrant_client") is None, reason="the server is made of qdrant-client's local mode")

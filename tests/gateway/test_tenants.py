@@ -212,7 +212,7 @@ async def test_backend_of_one_tenant_is_opened_for_it_alone(home: Path) -> None:
         for tenant, status, items in (("acme", "ok", 1), ("globex", "skipped", 0), ("default", "skipped", 0)):
             await remember(gateway, tenant, "the harbour opens at six")
             answer = await gateway.search("theirs", "harbour", Scope(tenant, audience="private"))
-            assert (answer.status, [state.items for state in await gateway.backends(tenant)]) == (status, [items])
+            assert (answer.status, [state["items"] for state in await gateway.backends(tenant)]) == (status, [items])
 
 
 @dataclass

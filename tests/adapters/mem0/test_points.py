@@ -137,7 +137,7 @@ async def test_what_was_refused_is_filled_again_from_the_journal(home: Path, tmp
     async with Gateway.open(settings) as gateway:
         await gateway.settle()
         [row] = await gateway.backends()
-        assert row.items == 1
+        assert row["items"] == 1
         [row] = (await gateway.status())["backends"]
         assert "qdrant.refused" in row["notes"][0]
         assert not row["degraded"]

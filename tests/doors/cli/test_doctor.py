@@ -85,7 +85,7 @@ async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(ho
         (rake,) = await fusion.remember([NewMemory("The rake is behind the shed.", place=place)])
         await fusion.forget(rake.ref, Scope())
         held = (await fusion.status())["held_back"]
-    assert held == [{"document": "notes/garden.md", "refs": (rake.ref,)}]
+    assert held == [{"document": "notes/garden.md", "refs": [rake.ref]}]
     said = f"1 forgotten memory is kept out of 1 document: notes/garden.md ({rake.ref})"
     assert Finding("held back", "ok", said) in examine(home)
     async with served(home, Telling(held_back=[{"document": "a.md", "refs": [f"m{n}" for n in range(7)]}])):

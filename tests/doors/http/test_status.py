@@ -20,7 +20,6 @@ from fusion.gateway.gateway import Gateway
 from fusion.home import sizes
 from fusion.ingest.intake import NewMemory
 from fusion.journal import Journal
-from fusion.journal.listing import Counts
 from fusion.journal.outbox import Deliveries
 from fusion.settings import Settings
 from tests.doors.fakes import SMALL
@@ -101,11 +100,11 @@ async def test_journal_counts_refused_and_failed_deliveries(tmp_path: Path) -> N
     await journal.outbox.postpone("shelf", first.seq, "InvalidAnswer: no", START + timedelta(hours=1))
     await journal.outbox.give_up("shelf", [second.seq], "failed", "InvalidAnswer: no")
     assert await journal.deliveries() == {"shelf": Deliveries(2, 1, 1, "InvalidAnswer: no")}
-    assert await journal.counts("default") == Counts(current=3)
+    assert await journal.counts("default") == {"current": 3, "superseded": 0, "forgotten": 0}
     await journal.forget([stored[0].ref], Scope(user_id="ana", audience="private"))
     await journal.append([event("another text", 1)])
-    assert await journal.counts("default") == Counts(current=2, superseded=1, forgotten=1)
-    assert await journal.counts("nobody") == Counts()
+    assert await journal.counts("default") == {"current": 2, "superseded": 1, "forgotten": 1}
+    assert await journal.counts("nobody") == {"current": 0, "superseded": 0, "forgotten": 0}
     await journal.close()
 
 
