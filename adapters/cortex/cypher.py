@@ -24,7 +24,7 @@ from adapters.cortex.visibility import conditions
 from adapters.graph.names import key
 from adapters.graph.store import is_edge, mentioned
 from fusion.contract import DIMENSIONS, Embedder, Entity, Scope
-from fusion.store.rows import EVENT_NAMES, event_row, storable
+from fusion.store.rows import EVENT_NAMES, admission, event_row, storable
 
 WORDS = TextIndex("memory_words", "Memory", "words")
 
@@ -95,17 +95,10 @@ WHOLE = ", ".join(f"m.{name} AS {name}" for name in _COLUMNS)
 
 def admitted(scope: Scope) -> tuple[str, dict[str, object]]:
     """The condition under which ``scope`` admits a memory ``m``, and its values."""
-    terms = ["m.tenant = $tenant"]
-    values: dict[str, object] = {"tenant": storable(scope.tenant)}
-    named: Mapping[str, str] = {str(dimension): value for dimension, value in scope.named().items()}
-    for dimension in (name for name in DIMENSIONS if name in named):
-        terms.append(f"m.{dimension} = ${dimension}")
-        values[dimension] = storable(named[dimension])
+    terms, values = admission(scope, "$")
     if scope.user_id is not None:
         terms.append("m.owner = $owner")  # which has an index
         values["owner"] = owner(scope)
-    if scope.audience != "private":
-        terms.append("m.audience = 'group'")
     return " AND ".join(terms), values
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from json import dumps
 from sqlite3 import Cursor
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from adapters.cortex import phrase_table
 from adapters.cortex.conflict import restored
@@ -26,7 +26,7 @@ from adapters.graph.traversal import Condition, by_strength, mention_pairs, path
 from adapters.index import Index
 from adapters.index.merge import Scored
 from fusion.contract import Embedder, Event, Extracted, Extraction, Hit, Kind, Opening, Scope
-from fusion.store.rows import EVENT_NAMES, event_in, microseconds, scope_of, storable
+from fusion.store.rows import EVENT_NAMES, admission, event_in, microseconds, scope_of, storable
 from fusion.store.sqlite import VALUES, Connection, Database, tuples
 
 if TYPE_CHECKING:
@@ -326,15 +326,9 @@ def visible(view: View) -> Condition:
     return " and ".join((admits, *terms)), owner_values | values
 
 
-def _of(scope: Scope) -> tuple[str, dict[str, Any]]:
+def _of(scope: Scope) -> tuple[str, dict[str, object]]:
     """The condition under which ``scope`` admits a row ``m``, and its parameters."""
-    values: dict[str, Any] = {"tenant": storable(scope.tenant)}
-    terms = ["m.tenant = :tenant"]
-    for dimension, value in scope.named().items():
-        terms.append(f"m.{dimension} = :{dimension}")
-        values[dimension] = storable(value)
-    if scope.audience != "private":
-        terms.append("m.audience = 'group'")
+    terms, values = admission(scope)
     return " and ".join(terms), values
 
 

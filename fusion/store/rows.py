@@ -217,6 +217,18 @@ _KEPT = itemgetter(
 )
 
 
+def admission(scope: Scope, mark: str = ":") -> tuple[list[str], dict[str, object]]:
+    """The conditions on a memory ``m`` under which ``scope`` admits it, valid in SQL and in Cypher, and their values.
+
+    ``mark`` begins the name of a parameter.
+    """
+    named: dict[str, str] = {"tenant": scope.tenant} | {str(name): value for name, value in scope.named().items()}
+    terms = [f"m.{name} = {mark}{name}" for name in named]
+    if scope.audience != "private":
+        terms.append("m.audience = 'group'")
+    return terms, {name: storable(value) for name, value in named.items()}
+
+
 def visible(query: Query) -> tuple[str, dict[str, object]]:
     """The SQL condition on a row ``m`` of ``memory`` under which ``query`` may see it, and its parameters.
 
@@ -225,13 +237,8 @@ def visible(query: Query) -> tuple[str, dict[str, object]]:
     and not yet been superseded then. With ``known_at`` only what was recorded by then counts. A memory is superseded
     only by one of the same owner.
     """
-    values: dict[str, object] = {"tenant": query.scope.tenant}
-    terms = ["m.tenant = :tenant", "m.trust <> 'quarantined'"]
-    for dimension, value in query.scope.named().items():
-        terms.append(f"m.{dimension} = :{dimension}")
-        values[dimension] = storable(value)
-    if query.scope.audience != "private":
-        terms.append("m.audience = 'group'")
+    terms, values = admission(query.scope)
+    terms.append("m.trust <> 'quarantined'")
     newer = ["s.supersedes = m.event_id", "s.tenant = m.tenant", "s.user_id is m.user_id"]
     if query.as_of is None:
         values["now"] = microseconds(query.now)
