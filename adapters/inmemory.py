@@ -1,4 +1,4 @@
-"""The reference backend: every port on one screen, in memory only. For demos and tests.
+"""The reference backend: the most common abilities in about 100 lines, in memory only. For demos and tests.
 
 Ranks by BM25 (Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009) over stems, with
 the usual k1 = 1.2 and b = 0.75, computed anew for each query: fast enough for a few thousand memories.
