@@ -25,7 +25,7 @@ from benchmarks.fill_stores import content_digest, file_name
 from fusion.contract import Event, Hit
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
-from fusion.recall.io import Recording
+from fusion.recall.recording import Recording
 from fusion.recipe import Recipe
 
 VERSION = 3

@@ -16,7 +16,8 @@ from fusion.contract import Query, Scope
 from fusion.errors import ReplayGap
 from fusion.recall.engine import FuseRequest, RecallIO, fuse
 from fusion.recall.gather import Answer
-from fusion.recall.io import Live, Recorder, Recording, Replay
+from fusion.recall.io import Live
+from fusion.recall.recording import Recorder, Recording, Replay
 from fusion.recipe import ExpandSettings, GatherSettings, Recipe
 
 

@@ -19,8 +19,8 @@ from fusion.errors import NobodyAnswered
 from fusion.recall.decision import Decision, sentence
 from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, RecallIO, explain, fuse
 from fusion.recall.gather import Answer
-from fusion.recall.io import Recorder, Recording, Replay
 from fusion.recall.pack import Excerpt
+from fusion.recall.recording import Recorder, Recording, Replay
 from fusion.recipe import DedupSettings, GatherSettings, Recipe, RerankSettings, mark
 
 

@@ -58,8 +58,9 @@ from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
 from fusion.recall.filter import admit, external_ref
 from fusion.recall.gather import Answer, GuardedBackend, unable
-from fusion.recall.io import Live, Recorder, Recording
+from fusion.recall.io import Live
 from fusion.recall.mask import shown
+from fusion.recall.recording import Recorder, Recording
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
 from fusion.trust import require

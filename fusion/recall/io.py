@@ -1,8 +1,4 @@
-"""The input of a request: live, recorded, or replayed from a recording (`fusion.recall.engine.RecallIO`).
-
-A recording has, for every hit of every backend, its journal record, its neighbours, and the scores of the model and the
-judge. Any recipe and any subset of the backends replays from it exactly; input that it lacks raises ReplayGap.
-"""
+"""The live input of a request (`fusion.recall.engine.RecallIO`): backends, journal, model and judge."""
 
 from __future__ import annotations
 
@@ -10,17 +6,14 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING, TypeVar
 
 from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge, Passage, Query, Scope, Verdict
-from fusion.errors import FusionError, ReplayGap
+from fusion.errors import FusionError
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.words import spoken
-from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer, GuardedBackend, gather
 from fusion.recall.maxsim import best_matches
@@ -28,17 +21,10 @@ from fusion.recall.near_duplicates import Texts
 from fusion.recall.signals import Likeness
 from fusion.recall.synonyms import reworded
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 log = logging.getLogger(__name__)
 
 INLINE_TOKEN_PAIRS = 400_000
 """pairs of tokens up to which matching runs on the event loop, about a millisecond; a thread would add a fifth"""
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,205 +166,3 @@ class Live:
         if self.judge is None:
             return Verdict("disabled", fault="no judge is configured")
         return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
-
-
-@dataclass
-class Recording:
-    """All input of one request. Keys: ``neighbours`` (backend, event id or else native id); ``verdicts`` passages."""
-
-    now: datetime
-    nonce: str = ""
-    receipt_id: str = ""
-    span: int = 0
-    answers: dict[str, Answer] = field(default_factory=dict)
-    records: dict[str, Record] = field(default_factory=dict)
-    neighbours: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
-    documents: int = 0
-    average_length: float = 1.0
-    counts: dict[str, int] = field(default_factory=dict)
-    words: tuple[str, ...] = ()
-    matches: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    dense: dict[str, float] = field(default_factory=dict)
-    reworded: set[Texts] = field(default_factory=set)
-    """pairs of texts that say the same in other words"""
-    unseen: set[str] = field(default_factory=set)
-    """texts that were not encoded in time, or all of them without a model"""
-    lexical: bool = False
-    has_judge: bool = False
-    verdicts: dict[str, float | None] = field(default_factory=dict)
-    verdict: Verdict | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Recorder:
-    """Passes on the input of ``io`` and records it, with more than this request needs."""
-
-    io: RecallIO
-    recording: Recording
-
-    @classmethod
-    def of(cls, io: RecallIO) -> Recorder:
-        return cls(io, Recording(now=io.now()))
-
-    def now(self) -> datetime:
-        return self.recording.now
-
-    def nonce(self) -> str:
-        self.recording.nonce = self.io.nonce()
-        return self.recording.nonce
-
-    def receipt_id(self) -> str:
-        self.recording.receipt_id = self.io.receipt_id()
-        return self.recording.receipt_id
-
-    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
-        answers = await self.io.answers(query, names, deadline_s)
-        self.recording.answers.update({a.backend: a for a in answers})
-        return answers
-
-    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        found = await self.io.records(event_ids)
-        self.recording.records.update(found)
-        return found
-
-    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
-        found = await self.io.frequencies(scope, terms)
-        self.recording.documents, self.recording.average_length = found.documents, found.average_length
-        self.recording.counts.update({term: found.counts.get(term, 0) for term in terms})
-        return found
-
-    async def neighbours(
-        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
-    ) -> Mapping[str, Sequence[Hit]]:
-        """Records the neighbours of every hit, because in another subset of backends another hit may be shown."""
-        self.recording.span = span
-        every = {(a.backend, h.native_id): h for a in self.recording.answers.values() for h in a.hits}
-        wanted = [(f"{name}\0{native_id}", name, hit) for (name, native_id), hit in every.items()]
-        found = await self.io.neighbours(wanted, span, deadline_s)
-        for ref, name, hit in wanted:
-            self.recording.neighbours[name, _id(hit)] = found.get(ref, ())
-        neighbours = [h.event_id for hits in found.values() for h in hits if h.event_id]
-        self.recording.records.update(await self.io.records(list(dict.fromkeys(neighbours))))
-        return {ref: self.recording.neighbours[name, _id(hit)] for ref, name, hit in finds}
-
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        hits = [h for a in self.recording.answers.values() for h in a.hits]
-        hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
-        every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits)]))
-        seen = await self.io.likeness(query, every, deadline_s)
-        if seen is None:
-            self.recording.lexical = True
-            return None
-        self.recording.words = seen.words
-        self.recording.matches.update(seen.matches)
-        self.recording.dense.update(seen.dense)
-        self.recording.unseen.update(text for text in every if text not in seen.matches)
-        return _of(seen, texts)
-
-    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        found = await self.io.reworded(pairs, deadline_s)
-        self.recording.reworded.update(found)
-        return found
-
-    @property
-    def has_judge(self) -> bool:
-        self.recording.has_judge = self.io.has_judge
-        return self.recording.has_judge
-
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        verdict = self.recording.verdict = await self.io.verdict(query, passages, deadline_s)
-        self.recording.verdicts.update({p.text: verdict.scores.get(p.id) for p in passages})
-        return verdict
-
-
-@dataclass(slots=True)
-class Replay:
-    """Input from a recording. Raises ReplayGap for input that the recording lacks."""
-
-    recording: Recording
-
-    def now(self) -> datetime:
-        return self.recording.now
-
-    def nonce(self) -> str:
-        return self.recording.nonce
-
-    def receipt_id(self) -> str:
-        return self.recording.receipt_id
-
-    async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
-        del query, deadline_s
-        return [self._have(self.recording.answers, name, "answer") for name in names or self.recording.answers]
-
-    async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
-        return {i: self.recording.records[i] for i in event_ids if i in self.recording.records}
-
-    async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
-        del scope
-        counts = {term: self._have(self.recording.counts, term, "document frequency") for term in terms}
-        return Frequencies(self.recording.documents, self.recording.average_length, counts)
-
-    async def neighbours(
-        self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float
-    ) -> Mapping[str, Sequence[Hit]]:
-        del deadline_s
-        if span > self.recording.span:
-            raise ReplayGap(f"recorded {self.recording.span} neighbours a side; the recipe wants {span}")
-        found = {}
-        for ref, name, hit in finds:
-            neighbours = self._have(self.recording.neighbours, (name, _id(hit)), "neighbours")
-            if span < self.recording.span:
-                neighbours = [h for h in neighbours if _distance(hit, h) <= span]
-            found[ref] = neighbours
-        return found
-
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        del query, deadline_s
-        if self.recording.lexical:
-            return None
-        for text in texts:
-            if text not in self.recording.matches and text not in self.recording.unseen:
-                raise ReplayGap("the recording has no likeness of a text in the pool")
-        return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense), texts)
-
-    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        del deadline_s
-        return {
-            (one, other) for one, other in pairs if not self.recording.reworded.isdisjoint([(one, other), (other, one)])
-        }
-
-    @property
-    def has_judge(self) -> bool:
-        return self.recording.has_judge
-
-    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        del query, deadline_s
-        if self.recording.verdict is None:
-            raise ReplayGap("the judge was not asked when this was recorded")
-        scores = {p.id: self._have(self.recording.verdicts, p.text, "verdict") for p in passages}
-        return replace(self.recording.verdict, scores={i: s for i, s in scores.items() if s is not None})
-
-    @staticmethod
-    def _have(recorded: Mapping[K, V], key: K, what: str) -> V:
-        try:
-            return recorded[key]
-        except KeyError:
-            raise ReplayGap(f"the recording has no {what} for {key!r}") from None
-
-
-def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
-    """The likeness of ``texts`` only."""
-    return Likeness(
-        likeness.words,
-        {text: likeness.matches[text] for text in texts if text in likeness.matches},
-        {text: likeness.dense[text] for text in texts if text in likeness.dense},
-    )
-
-
-def _id(hit: Hit) -> str:
-    """The id of a hit in a recording: its event id, or else its native id."""
-    return hit.event_id or hit.native_id
-
-
-def _distance(hit: Hit, other: Hit) -> int:
-    return abs(hit.place.start - other.place.start) if hit.place and other.place else 0

@@ -11,7 +11,7 @@ from fusion.contract import Hit, Scope
 from fusion.recall.engine import FuseRequest, Outcome
 from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
-from fusion.recall.io import Recording, Replay
+from fusion.recall.recording import Recording, Replay
 from fusion.recipe import ExpandSettings, FuseSettings, PackSettings, Recipe, RerankSettings
 
 SCOPE = Scope(user_id="per", audience="private")

@@ -30,7 +30,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.import_class import resolve
 from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import FuseRequest, fuse
-from fusion.recall.io import Replay
+from fusion.recall.recording import Replay
 from fusion.settings import Settings
 from fusion.trust import make_home
 from tests.gateway.helpers import ASKED, DECIDED, EMBEDDED, NADIA, OMAR, embedded, remember, small

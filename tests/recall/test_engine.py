@@ -17,7 +17,8 @@ from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
 from fusion.recall.filter import external_ref
 from fusion.recall.gather import GuardedBackend
-from fusion.recall.io import JournalReads, Live, Recorder, Replay
+from fusion.recall.io import JournalReads, Live
+from fusion.recall.recording import Recorder, Replay
 from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
 from tests.recall.helpers import NOW, StoredRecord
