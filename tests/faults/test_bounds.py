@@ -19,12 +19,14 @@ from adapters.embedders.options import Options
 from fusion.contract import TokenVectors
 from fusion.doors.http.serve import bound_log
 from fusion.errors import NotFound
+from fusion.gateway.gateway import Gateway
 from fusion.journal import Journal
 from fusion.recall.receipt import Receipt
 from fusion.recall.receipt_store import ReceiptStore
 from fusion.settings import EmbedderSettings
 from fusion.store.sqlite import WAL_BYTES, connect
 from tests.adapters.embedders.helpers import token_bytes
+from tests.gateway.helpers import small
 from tests.ingest.helpers import event
 
 MB = 1 << 20
@@ -57,6 +59,17 @@ async def test_receipts_keep_to_their_bytes_and_the_oldest_go(tmp_path: Path) ->
     await bound.close()
     assert file.stat().st_size <= 320_000
     assert file.with_name("receipts.sqlite-wal").exists() is False
+
+
+async def test_receipts_max_mb_limits_the_receipts_of_a_home(home: Path) -> None:
+    """The gateway's receipts keep to the bound of the settings."""
+    settings = small(home)
+    settings = settings.model_copy(update={"receipts": settings.receipts.model_copy(update={"max_mb": 0.3})})
+    async with Gateway.open(settings) as gateway:
+        for number in range(60):
+            gateway.receipts.keep(receipt(number))
+            await gateway.receipts.flush()
+    assert (home / "receipts.sqlite").stat().st_size <= 320_000
 
 
 @pytest.mark.feature("the journal's write-ahead log is truncated to its bound")

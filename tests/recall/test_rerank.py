@@ -60,6 +60,15 @@ def test_gate_asks_when_the_top_four_are_within_the_spread(locals_: tuple[float,
     assert wants_judge(order_of(*locals_), RerankSettings(judge="gate")) is asked
 
 
+def test_gate_top_and_gate_spread_set_when_the_judge_is_asked() -> None:
+    """How many memories must be close to each other, and how close."""
+    order = order_of(0.9, 0.85, 0.8, 0.5)
+    assert not wants_judge(order, RerankSettings(judge="gate"))
+    assert wants_judge(order, RerankSettings(judge="gate", gate_top=3))
+    assert wants_judge(order, RerankSettings(judge="gate", gate_spread=0.4))
+    assert not wants_judge(order, RerankSettings(judge="gate", gate_top=3, gate_spread=0.05))
+
+
 def test_judge_never_and_always() -> None:
     """`hook` never asks; `deep` asks even about one; nothing is asked about nothing."""
     assert not wants_judge(order_of(0.5, 0.5, 0.5, 0.5), RerankSettings(judge="never"))

@@ -73,6 +73,15 @@ def test_without_a_terminal_a_flood_is_refused_with_the_flag_that_lets_it_in() -
         ask(Bulk(1, 60_000_000, 10), bounds, yes=False, as_json=False)
 
 
+@pytest.mark.parametrize("bounds", [IngestSettings(ask_sections=9), IngestSettings(ask_mb=0.9)])
+def test_ask_sections_and_ask_mb_set_what_is_asked_about(bounds: IngestSettings) -> None:
+    """Ten sections with one megabyte are not asked about by default, but above either bound they are."""
+    ask(Bulk(1, 1_000_000, 10), IngestSettings(), yes=False, as_json=True)
+    with pytest.raises(BadInput, match="--yes"):
+        ask(Bulk(1, 1_000_000, 10), bounds, yes=False, as_json=True)
+    ask(Bulk(1, 900_000, 9), bounds, yes=False, as_json=True)
+
+
 @pytest.mark.feature("`fusion ingest` asks before it stores a very large number of sections")
 def test_the_command_asks_before_it_opens_anything(flood: Path, tmp_path: Path) -> None:
     """Nothing is written for a flood that nobody agreed to."""
