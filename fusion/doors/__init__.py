@@ -1,1 +1,4 @@
-"""The ways in: HTTP, the command line, MCP and the hooks of Claude Code. Each parses, calls the gateway and prints."""
+"""The ways in: HTTP, the command line, MCP and Claude Code's hooks.
+
+Only HTTP calls the gateway; the others are clients of the home's server (`fusion.client`).
+"""

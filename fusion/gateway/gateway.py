@@ -175,8 +175,9 @@ class Gateway(TenantParts):
     async def fuse(self, request: FuseRequest | str, **fields: Any) -> Fused:
         """Ask every backend and pack one block; ``fields`` are the fields of `FuseRequest` for a plain query.
 
-        Raises BadInput, NobodyAnswered if every backend failed, and Overloaded if no slot was free within the
-        question's own time limit.
+        Stores the receipt and the cited external items, refreshes the backends' health, and reports in the background
+        which memories were used. Raises BadInput, NobodyAnswered if every backend failed, and Overloaded if no slot was
+        free within the question's own time limit.
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()

@@ -2,7 +2,8 @@
 
 How `remember` goes end to end:
 
-0. `claims`, called by the doors, marks a source that the caller may not name.
+0. `claims` marks a source that the caller may not name (HTTP routes, adapters' verbs, `sources.readers`);
+   `journal.conversations` does the same for turns.
 1. `intake.Intake.remember` checks each memory, removes recalled blocks and secrets, and makes an `Event` of it.
 2. `Journal.append` stores the events with one delivery per backend in one transaction. Duplicates, superseded events
    and forgotten ones are found there. The caller is acknowledged now; all that follows runs in the background.

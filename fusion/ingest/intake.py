@@ -147,8 +147,9 @@ class Intake:
         """Store all ``items``, or raise and store none; what is acknowledged is on the disk.
 
         A repeated request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of
-        the ingest run; a small request without one is delivered first. With ``apart``, words that were remembered
-        before become another memory. Raises BadInput that names the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
+        the ingest run; a small request without a batch and without imported memories is delivered first. With
+        ``apart``, words that were remembered before become another memory. Raises BadInput that names the item,
+        KeyReused, KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
         events = [one.event for one in prepared if one.event is not None]

@@ -118,9 +118,9 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
 
 
 def _is_last(db: Connection, event: Event, finals: Mapping[str | None, Event]) -> bool:
-    """Whether no later event of the call takes the event's place: of several texts only the last can be a return.
+    """Whether no later event in this call takes the same place: only the last one may restore an earlier text.
 
-    A line of another file that may not join the conversation takes no place there, and none of a claim.
+    Claims, and lines of another file that may not join the conversation, do not count.
     """
     claimed = (event.source or "").startswith(CLAIMED_PREFIX)
     for other in reversed(list(finals.values())):

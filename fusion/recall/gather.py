@@ -45,7 +45,7 @@ Status = Literal[
 DETAIL_CHARS = 256  # of an error's message
 QUICK_REFUSAL_S = 0.1  # a connection refused within this is tried again once
 BUSY_LOOP_LATE_S = 0.1  # a time-out that is so late says that this process is busy, not the backend
-CANCEL_GRACE_S = 0.02  # what a cancelled search has for closing its sockets before nobody waits for it any more
+CANCEL_GRACE_S = 0.02  # time for a cancelled search to close its sockets
 
 
 class Bulkhead:

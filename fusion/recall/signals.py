@@ -176,7 +176,7 @@ def _late_interaction(
 
 
 def _similarity(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
-    """The mean of both where there are both; MaxSim for a memory among others; else the one there is."""
+    """The mean where both exist; MaxSim alone for memories in ``among``; otherwise whichever exists."""
     import numpy as np
 
     if maxsim is None:

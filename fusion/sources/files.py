@@ -77,7 +77,7 @@ class File:
 
 
 def no_report(file: File, share: float) -> None:
-    """Ignores how far a note is cut."""
+    """Does nothing with the progress."""
 
 
 class Unreadable(Exception):

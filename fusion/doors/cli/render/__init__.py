@@ -1,4 +1,4 @@
-"""Views: what the command line prints for people. Markup in texts is not obeyed."""
+"""Views: what the command line prints for people. Markup in texts is printed literally."""
 
 from fusion.doors.cli.render.answers import found, fused, receipt
 from fusion.doors.cli.render.comparisons import compared, verdict

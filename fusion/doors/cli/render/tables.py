@@ -1,4 +1,4 @@
-"""Prints tables and lines. Markup in texts is not obeyed."""
+"""Prints tables and lines. Markup in texts is printed literally."""
 
 from __future__ import annotations
 
