@@ -241,7 +241,7 @@ class Memgraph:
         # Making a constraint or a plain index again is harmless; vector and text indexes know no IF NOT EXISTS.
         return (
             *(f"CREATE CONSTRAINT ON (n:{label}) ASSERT n.{prop} IS UNIQUE" for label, prop in schema.unique),
-            # A constraint brings no index of its own here.
+            # Memgraph creates no index for a constraint.
             *(f"CREATE INDEX ON :{label}({prop})" for label, prop in (*schema.unique, *schema.indexed)),
             *(f"CREATE EDGE INDEX ON :{kind}({prop})" for kind, prop in schema.related),
             *(
@@ -264,7 +264,7 @@ class Memgraph:
         return f"id({element})"
 
     def nearest(self, index: VectorIndex) -> str:
-        # `distance` is 1 - cos by the definition of the metric; what `similarity` is, its manual leaves open.
+        # `distance` is 1 - cos by the definition of the metric; the manual does not define `similarity`.
         return (
             f'CALL vector_search.search("{index.name}", $k, $vector) YIELD node, distance '
             "WITH node, 1 - distance AS similarity"

@@ -161,7 +161,7 @@ class Bolt:
         last: Exception | None = None
         again = True
         attempt = 0
-        # What the driver raises may quote values of the query: none of it is a cause to keep.
+        # Driver errors may quote query values, so they are not chained.
         try:
             async with asyncio.timeout(deadline_s):
                 while True:

@@ -24,8 +24,10 @@ def transient(error: Exception) -> bool:
 
 
 def lost(error: Exception) -> bool:
-    """Whether another connection may do at once: this one was lost, or led to a server that does not write any more.
-    Not so for a commit that nobody confirmed, which may have happened."""
+    """Whether to retry at once on another connection: this one was lost, or its server no longer accepts writes.
+
+    False for an unconfirmed commit, which may have happened.
+    """
     from neo4j.exceptions import DriverError, NotALeader, WriteServiceUnavailable
 
     if isinstance(error, WriteServiceUnavailable):

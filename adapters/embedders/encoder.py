@@ -29,18 +29,19 @@ VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992
 DIMENSIONS = 384
 
 WINDOW = 254
-# Tokens: the model was trained on 256, two of which are the special ones.
+"""tokens of a window: the model was trained on 256, two of which are the special ones"""
 OVERLAP = 64
-# Tokens that two windows share, so that each token has at least 32 neighbours on either side.
+"""tokens that two windows share, so that each token has at least 32 neighbours on either side"""
 MAX_TOKENS = 1024
-# What follows is not read: about 4,000 characters, as much of one memory as ever gets into a request.
+"""tokens of a text that are read: about 4,000 characters, as much of one memory as ever gets into a request"""
 _MAX_CHARACTERS = 16 * MAX_TOKENS
-# So that a megabyte is not cleaned for its first thousand tokens; ordinary text has 4 to 5 characters a token.
+"""characters of a text that are cleaned and split into tokens; ordinary text has 4 to 5 characters a token"""
 
 _MAX_ROWS = 32
+"""windows in one run of the model"""
 _MAX_CELLS = 768
-# Rows × tokens of one run. Measured with the arena off: 7,500 tokens a CPU-second up to about a thousand cells, and
-# less than half beyond two thousand, where attention's buffers leave the cache and go back to the system each time.
+"""rows × tokens of one run. Measured with the arena off: 7,500 tokens a CPU-second up to about a thousand cells, and
+less than half beyond two thousand, where attention's buffers leave the cache and go back to the system each time."""
 
 
 @dataclass(frozen=True, slots=True)

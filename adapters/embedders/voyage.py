@@ -1,4 +1,4 @@
-"""Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions otherwise than texts."""
+"""Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions and texts differently."""
 
 from adapters.embedders.provider_api import EmbedRequest, ProviderApi, openai_body
 

@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
 def spans(text: str) -> tuple[tuple[int, int, str], ...]:
     """Every stretch of ``text`` that could be a name: its start and end in the normal form, and itself.
 
-    Remembered: each store that names lead through asks for those of one question, and asks twice.
+    Cached: every store looks up the names of the same question, twice.
     """
     return tuple(_spans(_plain(text)))
 

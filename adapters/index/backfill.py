@@ -68,7 +68,7 @@ class Backfill:
     async def _run(self) -> None:
         pauses = 0
         while self._wanted:
-            self._wanted = False  # before the look: what comes during it is for the next one
+            self._wanted = False  # reset first: work that arrives during this round starts another
             self._retry.clear()
             try:
                 self._wanted = await self._fill_some() or self._wanted
@@ -84,7 +84,7 @@ class Backfill:
                 pauses += await self._pause(backoff_s(pauses + 1, self.retry_s, self.longest_retry_s))
 
     async def _pause(self, pause_s: float) -> bool:
-        """Waits before the next attempt; whether it was to the end."""
+        """Wait before the next attempt; True if the full time passed."""
         try:
             async with asyncio.timeout(pause_s):
                 await self._retry.wait()

@@ -85,8 +85,11 @@ def keywords(text: str) -> list[str]:
 
 
 def _stop_words(words: Sequence[str]) -> frozenset[str]:
-    """Of the languages in Latin script only one list counts, for "son" and "no" are words of several; English's, unless
-    another has two words more: "Los Angeles" is not Spanish yet."""
+    """The stop words for a question: those of one Latin-script language only, and the Korean ones.
+
+    "Son" and "no" mean different things in several languages. It is English, unless another language matches two words
+    more, so "Los Angeles" is not taken for Spanish.
+    """
     plain = [accentless(word) for word in words]
     english, *others = (sum(word in known for word in plain) for known in (STOP_WORDS, SPANISH, PORTUGUESE))
     best = STOP_WORDS if max(others) < english + 2 else SPANISH if others[0] >= others[1] else PORTUGUESE

@@ -59,7 +59,7 @@ class Moving:
         self._added = 0
 
     def portion(self) -> list[tuple[int, str, str]]:
-        """Slot, key and hash of some that are still to come; none when they all are there, or cannot be had now."""
+        """The next (slot, key, hash) without a new vector; empty if all have one, or the rest just failed."""
         with self._lock:
             found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
             if not found and self._added:

@@ -1,9 +1,9 @@
 """Raises hits that share a name with the best hits (unlinked mentions).
 
-A question that takes two notes to answer is like the first of them; the second is named in it. So the names in the
-best hits, which are runs of words with capitals and targets of ``[[wiki links]]``, are looked for in what else was
-found, and the others' titles in the best hits: Obsidian calls these unlinked mentions. One step and no further. What
-many hits have says little of each: it counts 1/n for each of n. What the question itself names has counted already.
+A question that needs two notes often resembles only the first, and the first names the second. So the names in the
+best hits (runs of capitalised words, and targets of ``[[wiki links]]``) are searched in the other hits, and the titles
+of the others in the best hits; Obsidian calls these unlinked mentions. Only one step. A name in n hits counts 1/n.
+Names in the question are ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Note:
 
     @property
     def line(self) -> str:
-        """The same with names in one piece that a line's end had parted."""
+        """The intro on one line, so that a name broken across lines is found."""
         return f"{self.title}: {self.text}".replace("\n", " ")
 
 

@@ -22,10 +22,9 @@ def mmr(
 ) -> Iterator[Item]:
     """All items, each time the one with the most weight × relevance - (1 - weight) × likeness.
 
-    Relevance is the score, scaled so that the least is 0 and the most 1 (all 1 where they are equal); likeness is that
-    to the one before that is most like it. Equal values: by score, then as they came. ``weight`` is the λ of the paper:
-    1 is the plain order of scores, 0 looks at likeness alone. An item costs its comparison with all that are left, when
-    it is asked for.
+    Relevance: the score scaled to 0 to 1 (all 1 if they are equal). Likeness: the Jaccard similarity with the most
+    similar item chosen so far. Ties: by score, then input order. ``weight`` is the λ of the paper: 1 ignores likeness,
+    0 ignores relevance. Lazy: each item costs one comparison with all remaining.
     """
     rest = sorted(items, key=score, reverse=True)
     if weight >= 1 or len(rest) < 2:

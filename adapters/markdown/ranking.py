@@ -43,11 +43,11 @@ MENTION_LIFT = 0.3
 class Ranking:
     """The numbers of the pipeline. Scores are between 0 and 1.
 
-    ``merge``: by score, each over its list's hundredth; by rank; by score as it is; or so with the seed's text
-    score as it was written. ``mention_lift``: how far a hit rises at most when the best ones lead to it; 0 leaves it
-    where it is. ``half_life_days``: 0 leaves decay out, the seed's is 30. ``mmr_lambda``: 1 leaves MMR out, the seed's
-    is 0.7. ``min_score``: hits below it are left out, except that a hit of words alone passes with a text score of at
-    least ``min(min_score, text_weight)``, after all others.
+    ``merge``: ``convex`` (scores relative to the 100th of their list), ``rrf`` (ranks), ``weighted`` (plain scores) or
+    ``seed001`` (weighted, with seed 001's text score). ``mention_lift``: how far a hit rises at most when the best ones
+    lead to it; 0 leaves it where it is. ``half_life_days``: 0 leaves decay out, the seed's is 30. ``mmr_lambda``: 1
+    leaves MMR out, the seed's is 0.7. ``min_score``: hits below it are left out, except that a hit of words alone
+    passes with a text score of at least ``min(min_score, text_weight)``, after all others.
     """
 
     merge: str = choice("convex", MERGES)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 THREADS = 8
-"""that ask a server at once; a local folder has one, which is its lock"""
+"""threads that query a server in parallel; a local folder uses one"""
 
 
 class Mem0:

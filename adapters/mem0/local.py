@@ -173,7 +173,7 @@ class Engine(QdrantLocal):
             return super().delete(*args, **kwargs)
 
     def count_points(self) -> int:
-        """The number of points in the file, over all collections; one in two of them counts once."""
+        """The number of distinct points in the file; one in two collections counts once."""
         return int(self._db.execute("select count(distinct id) from point").fetchone()[0])
 
     def close(self, **kwargs: Any) -> None:

@@ -102,7 +102,7 @@ class Mem0Server:
     async def history(self, native_id: str, scope: Scope) -> tuple[Sequence[Change], str | None]:
         """A memory's changes as its server reports them, and the event that it superseded. Raises NotFound.
 
-        Whose it is, is looked at first: the history itself does not say.
+        The owner is checked first, because the history does not contain it.
         """
         path = f"/memories/{quote(native_id, safe='')}"
         try:

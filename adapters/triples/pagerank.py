@@ -186,8 +186,10 @@ class Walk:
         mentions: Sequence[Mention],
         edge_between: Mapping[tuple[int, int, int], Edge],
     ) -> ReachedEntity:
-        """An entity with the one before it: of the passage that led to it most surely, what the passage was found
-        through, or what of the question it has."""
+        """An entity with its predecessor, taken from the passage that contributes most.
+
+        The predecessor is the entity that led to that passage, or an entity of the question in it.
+        """
         memory = max(amounts, key=lambda m: (amounts[m], -m))
         before = self._through(memory)
         if before is None:

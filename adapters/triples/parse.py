@@ -38,10 +38,10 @@ _TITLES = frozenset({"title", "name"})
 _ALIASES = frozenset({"alias", "aliases", "aka", "also known as"})
 
 READ = 4_000
-"""characters of a text in which other names are looked for: who gives them does so early"""
+"""leading characters of a text that are searched for aliases: texts introduce them early"""
 
 MOST = 200
-"""facts, and names, of one text: what has more is an export, and its first ones name it well enough"""
+"""maximum facts, and names, of one text; longer texts are exports"""
 
 LONGEST_PART = 120
 """characters of a subject, relation or object: longer, and the arrow is part of a sentence"""

@@ -48,8 +48,8 @@ _TRUST = ("trusted", "unknown", "untrusted")
 """best first: a fact is as good as the best memory that asserts it"""
 
 SATURATED = 0.1
-"""chance of a walk to be at a memory by which ``linked`` is ½: as much as comes by the one name that the best passage
-shares with it alone"""
+"""the walk's probability at a memory for which the graph score is one half: as much as reaches the only other memory
+that shares a name with the best passage"""
 
 
 _STEP_2 = f"""
@@ -63,7 +63,7 @@ alter table mention add column about integer not null default 0;  -- whether the
 create table untitled (memory integer primary key);
 insert into untitled select id from memory;
 """
-"""``untitled``: the memories of an older file, of which that is still to be found out when it is opened"""
+"""``untitled``: memories stored by an older version, whose title mention is set at the next opening"""
 
 _STEP_4 = "create index relation_memory on relation(memory, subject, object, predicate);"
 """what a memory asserts side by side: a walk reads it of a hundred memories, and nothing else of an edge"""
