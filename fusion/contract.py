@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -354,35 +354,30 @@ _shared_before_score = attrgetter(*_names[_names.index("text") : _names.index("s
 _shared_after_score = attrgetter(*_names[_names.index("kind") : _names.index("path")])
 
 
-class DocumentKey(NamedTuple):
-    """The key of a document: turns or lines with the same key are next to each other.
-
-    Two agents' records of one conversation are two documents, and so are what two sources say of one.
-    """
-
-    tenant: str
-    user_id: str | None
-    agent_id: str | None
-    run_id: str | None
-    document: str
-    unit: Unit
-    stated_by: str | None
-
-    def of_all_readers(self) -> DocumentKey:
-        """The same key for all that is read from one file: a backend that reads it may know no agent and no run."""
-        if self.unit == "line" and (self.stated_by or "").startswith(FILE_PREFIX):
-            return self._replace(agent_id=None, run_id=None)
-        return self
-
-
-_document_fields = attrgetter(
-    "scope.tenant", "scope.user_id", "scope.agent_id", "scope.run_id", "place.document", "place.unit", "stated_by"
-)
+DocumentKey = tuple[str, str | None, str | None, str | None, str, Unit, str | None]
+"""tenant, user, agent, run, name of the document, unit and sender: turns or lines with the same key are next to each
+other. Two agents' records of one conversation are two documents, and so are what two sources say of one"""
 
 
 def document_key(item: Event | Hit) -> DocumentKey:
     """The key of the document of an event or hit that has a place."""
-    return DocumentKey._make(_document_fields(item))
+    scope, place = item.scope, item.place
+    assert place is not None  # noqa: S101 — the caller checks it
+    return scope.tenant, scope.user_id, scope.agent_id, scope.run_id, place.document, place.unit, item.stated_by
+
+
+def document_of(item: Event | Hit) -> DocumentKey | None:
+    """The key of the document that an event or hit is part of, or None. Hits with the same key can be neighbours.
+
+    All that is read from one file has the same key: a backend that reads it may know no agent and no run.
+    """
+    scope, place = item.scope, item.place
+    if place is None:
+        return None
+    named = scope.agent_id is not None or scope.run_id is not None
+    if named and place.unit == "line" and (item.stated_by or "").startswith(FILE_PREFIX):
+        return scope.tenant, scope.user_id, None, None, place.document, place.unit, item.stated_by
+    return document_key(item)
 
 
 class PartialHits(list[Hit]):

@@ -16,7 +16,7 @@ from fusion.contract import (
     DocumentKey,
     Event,
     Scope,
-    document_key,
+    document_of,
 )
 from fusion.errors import BadInput
 from fusion.journal.rows import Record, record_of, visible_to
@@ -136,8 +136,8 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
     return [record_of(row) for row in rows or db.execute(last, (json.dumps(seqs),))]
 
 
-def _key(row: Row) -> DocumentKey:
-    return document_key(event_of(row)).of_all_readers()
+def _key(row: Row) -> DocumentKey | None:
+    return document_of(event_of(row))
 
 
 def _precedence(event: Event) -> int:

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from fusion.contract import Hit
-from fusion.recall.document_place import PlaceIndex, document_of, in_one_document
+from fusion.contract import Hit, document_of
+from fusion.recall.document_place import PlaceIndex, in_one_document
 from fusion.recall.filter import Admitted
 from fusion.recall.near_duplicates import NearDuplicates, Texts
 from fusion.recall.paraphrase import Kind
@@ -98,13 +98,14 @@ class AnsweredHits:
                 kept[i] = []
             kept[first].append((item.hit, _source_hit(backend, item, reason)))
         same = dict(zip(kept, _in_their_fullest_document(list(kept.values())), strict=True))
-        disputed = any(distinct.similar.rivals(i) for i in same)
+        rivals = {i: distinct.similar.rivals(i) for i in same}
+        disputed = any(rivals.values())
         candidates = (
             Candidate(
                 found[0][1].ref,
                 found[0][0],
                 tuple(source_hit for _, source_hit in found),
-                tuple(Rival(same[j][0][1].ref, kind) for j, kind in distinct.similar.rivals(i)),
+                tuple(Rival(same[j][0][1].ref, kind) for j, kind in rivals[i]),
                 _last_said(found) if disputed and len(found) > 1 else None,
             )
             for i, found in same.items()
@@ -131,7 +132,8 @@ def _in_their_fullest_document(same: list[list[_Found]]) -> list[list[_Found]]:
         hit = one[0]
         return bool(hit.derived_from), not _in_journal(hit), -memories[document_of(hit)] if hit.place is not None else 0
 
-    return [sorted(found, key=worse) for found in same]  # stable: then by rank, then by ref
+    # The sort is stable: then by rank, then by ref.
+    return [sorted(found, key=worse) if len(found) > 1 else found for found in same]
 
 
 def _last_said(found: Sequence[_Found]) -> datetime | None:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from fusion.contract import Hit, Place, document_key
+from fusion.contract import Hit, Place, document_of
 from fusion.lib.words import word_list
-
-
-def document_of(hit: Hit) -> tuple[object, ...] | None:
-    """The key of the document that a hit is part of, or None. Hits with the same key can be neighbours."""
-    return None if hit.place is None else document_key(hit).of_all_readers()
 
 
 def in_one_document(hit: Hit, other: Hit) -> bool:
@@ -26,6 +21,7 @@ class PlaceIndex:
 
     def __init__(self, hits: Sequence[Hit]) -> None:
         self._hits = hits
+        self._documents = [document_of(hit) for hit in hits]
         # Nearly all turns have a single position, so only hits of the same position need to be compared.
         self._at_position: dict[object, dict[int, list[int]]] = defaultdict(dict)
         self._spans: dict[object, list[int]] = defaultdict(list)
@@ -35,7 +31,7 @@ class PlaceIndex:
         hit = self._hits[i]
         if hit.place is None:
             return
-        document = document_of(hit)
+        document = self._documents[i]
         if hit.place.start == hit.place.end:
             self._at_position[document].setdefault(hit.place.start, []).append(i)
         else:
@@ -46,14 +42,13 @@ class PlaceIndex:
         hit = self._hits[i]
         if hit.place is None:
             return None
-        for j in self._near(hit, hit.place):
+        for j in self._near(self._documents[i], hit.place):
             other = self._hits[j]
             if _nested(hit.place, other.place) and other.derived_from == hit.derived_from and _has_words_of(hit, other):
                 return j
         return None
 
-    def _near(self, hit: Hit, place: Place) -> Sequence[int]:
-        document = document_of(hit)
+    def _near(self, document: object, place: Place) -> Sequence[int]:
         at_position = self._at_position[document]
         if place.start == place.end:
             found: Sequence[int] = at_position.get(place.start, ())

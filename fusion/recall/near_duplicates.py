@@ -51,7 +51,9 @@ class NearDuplicates:
 
     def find(self, i: int, among: Container[int]) -> tuple[int, str] | None:
         """The most similar hit ``among`` these that says the same as ``hits[i]``, and the reason. Notes its rivals."""
-        others = [j for j in self._possible.get(i, ()) if j in among and not _derived(self._hits[i], self._hits[j])]
+        if i not in self._possible:
+            return None
+        others = [j for j in self._possible[i] if j in among and not _derived(self._hits[i], self._hits[j])]
         if not others:
             return None
         words, word_set = self._words(i)

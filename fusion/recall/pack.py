@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, Hit, Place
+from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, Hit, Place, document_of
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.decision import Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
-from fusion.recall.document_place import document_of
 from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.mask import shown
 from fusion.recall.reading_order import current_first

@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from math import log, nan
 from typing import TYPE_CHECKING
 
+from fusion.contract import document_of
 from fusion.lib.bm25 import Counted, counted, pairs
 from fusion.lib.words import spoken
-from fusion.recall.document_place import document_of
 from fusion.recall.expand import Pooled
 from fusion.recall.signals import SignalTable, adjacent_positions, scores
 

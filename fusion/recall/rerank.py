@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from fusion.contract import Hit, Passage, Verdict
+from fusion.contract import Hit, Passage, Verdict, document_of
 from fusion.lib.budget import clip
 from fusion.lib.words import spoken
-from fusion.recall.document_place import document_of
 from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
 from fusion.recall.rank_features import in_context

@@ -30,10 +30,9 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import TYPE_CHECKING
 
-from fusion.contract import Hit, Query
+from fusion.contract import Hit, Query, document_of
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
-from fusion.recall.document_place import document_of
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
 from fusion.recall.query_dates import dates

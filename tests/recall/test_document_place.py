@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusion.contract import Hit, Place, Scope
-from fusion.recall.document_place import PlaceIndex, document_of, in_one_document
+from fusion.contract import Hit, Place, Scope, document_of
+from fusion.recall.document_place import PlaceIndex, in_one_document
 from tests.recall.helpers import standalone, turn
 
 
