@@ -23,8 +23,10 @@ def read_each(items: Sequence[Any], read: Callable[[Any], T], fault: str) -> tup
     """
     found: list[T] = []
     for item in items:
-        with suppress(KeyError, TypeError, ValueError, OverflowError, AttributeError):
+        try:
             found.append(read(item))
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+            continue  # counted below
     if items and not found:
         raise InvalidAnswer(fault.format(len(items)))
     return found, len(items) - len(found)
