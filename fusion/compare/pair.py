@@ -19,79 +19,18 @@ from fusion.errors import NobodyAnswered
 from fusion.recall.decision import Decision, sentence
 from fusion.recall.engine import JUDGE_MARGIN_S, Fused, FuseRequest, Outcome, RecallIO, explain, fuse
 from fusion.recall.gather import Answer
-from fusion.recall.pack import Excerpt
 from fusion.recall.recording import Recorder, Recording, Replay
 from fusion.recipe import DedupSettings, GatherSettings, Recipe, RerankSettings, mark
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One arm's answer, with the fields of `Fused`.
-
-    ``waited_ms`` is the time of its slowest backend; ``took_ms`` that of ranking and packing only.
-    """
-
-    arm: str
-    block: str
-    characters: int
-    memories: tuple[Excerpt, ...]
-    coverage: Mapping[str, Any]
-    degraded: bool
-    backends: tuple[Mapping[str, Any], ...]
-    rerank: Mapping[str, Any]
-    recipe: Mapping[str, str]
-    receipt_id: str
-    waited_ms: float
-    took_ms: float
-    abstained: str | None
-    tuned_on: bool
-    """whether the arm's recipe was tuned on this question, which then overstates it"""
-
-    @classmethod
-    def of(cls, arm: Arm, query: str, fused: Fused) -> Side:
-        return cls(
-            arm=arm.text,
-            block=fused.block,
-            characters=len(fused.block),
-            memories=fused.memories,
-            coverage=fused.coverage,
-            degraded=fused.degraded,
-            backends=fused.backends,
-            rerank=fused.rerank,
-            recipe=fused.recipe,
-            receipt_id=fused.receipt_id,
-            waited_ms=max((row["took_ms"] for row in fused.backends), default=0.0),
-            took_ms=fused.took_ms,
-            abstained=fused.abstained,
-            tuned_on=mark(query) in arm.recipe.tuned_on,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two answers to one question, and the refs that only one of their blocks has.
+class Compared:
+    """The comparison as `wire.CompareReply`, each arm's outcome, and the status of each backend.
 
     ``why`` has a row for each memory in either block, with its line of both receipts. ``took_ms`` is the total.
     """
 
-    a: Side
-    b: Side
-    only_a: tuple[str, ...]
-    only_b: tuple[str, ...]
-    both: tuple[str, ...]
-    """refs as a cites them"""
-    why: tuple[Mapping[str, Any], ...]
-    took_ms: float
-    query_truncated: bool = False
-    notes: tuple[str, ...] = ()
-    """degradations of the whole home, in words, with the fix"""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The comparison, each arm's outcome, and the status of each backend."""
-
-    comparison: Comparison
+    comparison: dict[str, Any]
     outcomes: tuple[Outcome, Outcome]
     backends: tuple[Mapping[str, Any], ...]
 
@@ -127,22 +66,42 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compare
     only_a, only_b = mine.lacking_in(other), other.lacking_in(mine)
     in_both = tuple(ref for ref in mine.packed if ref not in only_a)
     return Compared(
-        Comparison(
-            a=Side.of(a, request.query, outcomes[0].fused),
-            b=Side.of(b, request.query, outcomes[1].fused),
-            only_a=only_a,
-            only_b=only_b,
-            both=in_both,
-            why=(
+        {
+            "a": _answer(a, request.query, outcomes[0].fused),
+            "b": _answer(b, request.query, outcomes[1].fused),
+            "only_a": only_a,
+            "only_b": only_b,
+            "both": in_both,
+            "why": (
                 *({"ref": ref, "a": mine.reason(ref), "b": other.reason_for(ref, mine)} for ref in (*only_a, *in_both)),
                 *({"ref": ref, "a": mine.reason_for(ref, other), "b": other.reason(ref)} for ref in only_b),
             ),
-            took_ms=round((time.perf_counter() - started) * 1000, 2),
-            query_truncated=gathered.fused.query_truncated,
-        ),
+            "took_ms": round((time.perf_counter() - started) * 1000, 2),
+            "query_truncated": gathered.fused.query_truncated,
+        },
         (outcomes[0], outcomes[1]),
         gathered.fused.backends,
     )
+
+
+def _answer(arm: Arm, query: str, fused: Fused) -> dict[str, Any]:
+    """One arm's answer, as `wire.ComparedArm`."""
+    return {
+        "arm": arm.text,
+        "block": fused.block,
+        "characters": len(fused.block),
+        "memories": fused.memories,
+        "coverage": fused.coverage,
+        "degraded": fused.degraded,
+        "backends": fused.backends,
+        "rerank": fused.rerank,
+        "recipe": fused.recipe,
+        "receipt_id": fused.receipt_id,
+        "waited_ms": max((row["took_ms"] for row in fused.backends), default=0.0),
+        "took_ms": fused.took_ms,
+        "abstained": fused.abstained,
+        "tuned_on": mark(query) in arm.recipe.tuned_on,
+    }
 
 
 def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:

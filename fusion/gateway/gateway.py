@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from fusion import wire
 from fusion.compare.arms import ArmReader
-from fusion.compare.pair import Comparison, Side, compare
+from fusion.compare.pair import compare
 from fusion.contract import Backend, KeepsDailyLog, Query, Scope, Settles
 from fusion.errors import (
     BackendUnreachable,
@@ -248,8 +248,8 @@ class Gateway(TenantParts):
         return outcome.fused, recorder.recording
 
     @in_tenant
-    async def compare(self, request: FuseRequest, a: str, b: str) -> Comparison:
-        """Answer one question with two arms over one gather; `fusion.compare.arms` documents how an arm is written.
+    async def compare(self, request: FuseRequest, a: str, b: str) -> dict[str, Any]:
+        """Answer one question with two arms over one gather, as `wire.CompareReply`; see `fusion.compare.arms`.
 
         Both receipts are kept, and nothing is marked as used. Raises BadInput for an invalid arm and for two equal
         arms, NobodyAnswered if every backend of one arm failed, and Overloaded as `fuse` does.
@@ -266,13 +266,13 @@ class Gateway(TenantParts):
         for row in compared.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         await self._refresh_health()
-        comparison, notes = compared.comparison, (*self._notes, *self.health.failing)
-        return replace(comparison, a=self._as_home(comparison.a), b=self._as_home(comparison.b), notes=notes)
+        answers = {side: self._as_home(compared.comparison[side]) for side in ("a", "b")}
+        return {**compared.comparison, **answers, "notes": (*self._notes, *self.health.failing)}
 
-    def _as_home(self, side: Side) -> Side:
+    def _as_home(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """An arm's answer with the faults of the whole home, as in `fuse`."""
-        degraded = side.degraded or self.health.degraded
-        return replace(side, coverage=self.health.coverage(side.coverage), degraded=degraded)
+        degraded = answer["degraded"] or self.health.degraded
+        return {**answer, "coverage": self.health.coverage(answer["coverage"]), "degraded": degraded}
 
     @in_tenant
     async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from adapters.inmemory import InMemory
 from fusion.compare.arms import Arm
-from fusion.compare.pair import Comparison, compare
+from fusion.compare.pair import compare
 from fusion.contract import Features, Hit, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, NotFound
 from fusion.gateway.gateway import Gateway
@@ -124,7 +125,7 @@ def arm(recipe: Recipe, *backends: str) -> Arm:
     return Arm("arm", recipe, backends)
 
 
-async def compared(io: Live, a: Arm, b: Arm, question: str = "which database, postgres?") -> Comparison:
+async def compared(io: Live, a: Arm, b: Arm, question: str = "which database, postgres?") -> dict[str, Any]:
     return (await compare(FuseRequest(question), a, b, io)).comparison
 
 
@@ -159,10 +160,10 @@ async def test_each_arm_answers_as_it_would_have_alone(one: list[str], two: list
     io = live(**stores)
     found = await compared(io, arm(a, "one", "two"), arm(b, "two"))
     assert [len(store.asked) for store in stores.values()] == [1, 1]
-    for side, recipe, names in ((found.a, a, ("one", "two")), (found.b, b, ("two",))):
+    for side, recipe, names in ((found["a"], a, ("one", "two")), (found["b"], b, ("two",))):
         alone = (await fuse(FuseRequest("which database, postgres?", backends=names), recipe, io)).fused
-        assert unfenced(side.block) == unfenced(alone.block)
-        assert [row["name"] for row in side.backends] == list(names)
+        assert unfenced(side["block"]) == unfenced(alone.block)
+        assert [row["name"] for row in side["backends"]] == list(names)
 
 
 @pytest.mark.feature("… an arm against itself shows no difference", of="with one gather, each arm answers")
@@ -172,11 +173,11 @@ async def test_an_arm_against_itself_shows_no_difference(texts: list[str], recip
     """a and b the same: one block, nothing found by one alone, and equal reasons; only the receipts are two."""
     io = live(one=Listed(turns(*texts)), two=Listed(turns(*texts[::-1])))
     found = await compared(io, arm(recipe, "one", "two"), arm(recipe, "one", "two"))
-    assert found.a.block == found.b.block
-    assert (found.only_a, found.only_b) == ((), ())
-    assert len(found.both) == sum(len(memory.members) for memory in found.a.memories)
-    assert all(why["a"] == why["b"] for why in found.why)
-    assert found.a.receipt_id != found.b.receipt_id
+    assert found["a"]["block"] == found["b"]["block"]
+    assert (found["only_a"], found["only_b"]) == ((), ())
+    assert len(found["both"]) == sum(len(memory.members) for memory in found["a"]["memories"])
+    assert all(why["a"] == why["b"] for why in found["why"])
+    assert found["a"]["receipt_id"] != found["b"]["receipt_id"]
 
 
 @pytest.mark.feature(
@@ -190,13 +191,13 @@ async def test_compare_asks_the_judge_once_for_both_arms() -> None:
     always = replace(PLAIN, rerank=replace(PLAIN.rerank, judge="always", head=2))
     same = await compared(io, arm(always, "one"), arm(always, "one"))
     assert len(judge.calls) == 1
-    assert same.a.block == same.b.block
+    assert same["a"]["block"] == same["b"]["block"]
     deeper = replace(always, rerank=replace(always.rerank, head=3))
     other = await compared(io, arm(always, "one"), arm(deeper, "one"))
     assert [len(call) for call in judge.calls] == [2, 3]  # the head of three has the head of two in it
-    scored = {why["ref"]: (why["a"]["judge"], why["b"]["judge"]) for why in other.why}
+    scored = {why["ref"]: (why["a"]["judge"], why["b"]["judge"]) for why in other["why"]}
     assert sum(a == b and a is not None for a, b in scored.values()) == 2
-    assert other.a.rerank["status"] == other.b.rerank["status"] == "ok"
+    assert other["a"]["rerank"]["status"] == other["b"]["rerank"]["status"] == "ok"
 
 
 async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
@@ -205,8 +206,8 @@ async def test_an_arm_that_wants_no_judge_is_not_judged() -> None:
     io = live(judge, one=Listed(turns("database", "postgres")))
     always = replace(PLAIN, rerank=replace(PLAIN.rerank, judge="always"))
     found = await compared(io, arm(PLAIN, "one"), arm(always, "one"))
-    assert (found.a.rerank["status"], found.b.rerank["status"]) == ("off", "ok")
-    assert {why["a"]["judge"] for why in found.why} == {None}
+    assert (found["a"]["rerank"]["status"], found["b"]["rerank"]["status"]) == ("off", "ok")
+    assert {why["a"]["judge"] for why in found["why"]} == {None}
 
 
 @pytest.mark.feature("memories that only one arm has are listed with the other's reason")
@@ -217,16 +218,16 @@ async def test_compare_gives_reasons_for_memories_of_one_arm() -> None:
     found = await compared(
         live(one=one, two=two), arm(replace(PLAIN, pack=PackSettings(excerpts=False)), "one", "two"), arm(small, "one")
     )
-    texts = {m.ref: m.text for memory in found.a.memories for m in memory.members}
-    why = {texts[row["ref"]]: row["b"]["reason"] for row in found.why}
+    texts = {m.ref: m.text for memory in found["a"]["memories"] for m in memory.members}
+    why = {texts[row["ref"]]: row["b"]["reason"] for row in found["why"]}
     assert why == {
         "database": "packed",
         "postgres database": "the block has all its excerpts",
         "postgres": "not among its candidates",
         "postgres backup": "its backends were not asked",
     }
-    assert len(found.only_a) == 3
-    assert found.only_b == ()
+    assert len(found["only_a"]) == 3
+    assert found["only_b"] == ()
 
 
 @pytest.mark.feature(
@@ -237,8 +238,8 @@ async def test_one_memory_in_two_stores_is_the_same_in_both_arms() -> None:
     """Foreign stores cite it by refs of their own; still neither arm has it alone."""
     io = live(one=Listed([Hit("p", "We moved to Postgres")]), two=Listed([Hit("q", "we moved to postgres!")]))
     found = await compared(io, arm(PLAIN, "one"), arm(PLAIN, "two"))
-    assert (found.only_a, found.only_b, len(found.both)) == ((), (), 1)
-    (why,) = found.why
+    assert (found["only_a"], found["only_b"], len(found["both"])) == ((), (), 1)
+    (why,) = found["why"]
     assert why["a"]["ref"] != why["b"]["ref"]
     assert (why["a"]["found_by"], why["b"]["found_by"]) == ({"one": 1}, {"two": 1})
 
@@ -261,10 +262,10 @@ async def test_an_arm_in_a_hurry_does_not_get_what_came_too_late_for_it() -> Non
     io = Slow(**{name: getattr(ready, name) for name in ("guarded", "journal", "embedder")})
     patient, hurried = (replace(PLAIN, gather=GatherSettings(ms, 10)) for ms in (60_000, 1_000))
     found = await compared(io, arm(patient, "slow", "quick"), arm(hurried, "slow", "quick"))
-    assert [row["status"] for row in found.a.backends] == ["ok", "ok"]
-    assert [row["status"] for row in found.b.backends] == ["timeout", "ok"]
-    assert (found.a.degraded, found.b.degraded, found.b.coverage["ratio"]) == (False, True, 0.5)
-    assert (len(found.only_a), found.a.waited_ms) == (1, 900.0)
+    assert [row["status"] for row in found["a"]["backends"]] == ["ok", "ok"]
+    assert [row["status"] for row in found["b"]["backends"]] == ["timeout", "ok"]
+    assert (found["a"]["degraded"], found["b"]["degraded"], found["b"]["coverage"]["ratio"]) == (False, True, 0.5)
+    assert (len(found["only_a"]), found["a"]["waited_ms"]) == (1, 900.0)
 
 
 @pytest.mark.feature("an arm without answers is an error that names it; a failed backend degrades")
@@ -272,7 +273,7 @@ async def test_a_failed_backend_degrades_and_a_dead_arm_is_an_error() -> None:
     """One of two down: degraded, with its coverage. All that an arm asks down: an error that names the arm."""
     io = live(up=Listed(turns("database")), down=Down([]))
     found = await compared(io, arm(PLAIN, "up", "down"), arm(PLAIN, "up"))
-    assert (found.a.degraded, found.a.coverage["ratio"], found.b.degraded) == (True, 0.5, False)
+    assert (found["a"]["degraded"], found["a"]["coverage"]["ratio"], found["b"]["degraded"]) == (True, 0.5, False)
     with pytest.raises(NobodyAnswered, match=r"arm b \(arm\): no backend answered"):
         await compared(io, arm(PLAIN, "up"), arm(PLAIN, "down"))
 
@@ -281,7 +282,7 @@ async def test_stop_words_ask_nobody() -> None:
     """Both arms say so; nothing is asked."""
     store = Listed(turns("database"))
     found = await compared(live(one=store), arm(PLAIN, "one"), arm(PLAIN, "one"), "who is it?")
-    assert found.a.abstained == found.b.abstained == "the query has only stop words"
+    assert found["a"]["abstained"] == found["b"]["abstained"] == "the query has only stop words"
     assert store.asked == []
 
 
@@ -300,11 +301,11 @@ class TestAHome:
             await gateway.remember([NewMemory("We moved to Postgres", scope=ada)])
             await gateway.settle()
             found = await gateway.compare(FuseRequest("postgres?", ada), "default", "seed003@-two")
-            for side, recipe in ((found.a, "default"), (found.b, "seed003")):
-                assert "We moved to Postgres" in side.block
-                assert (await gateway.receipt(side.receipt_id))["recipe"]["name"] == recipe
+            for side, recipe in ((found["a"], "default"), (found["b"], "seed003")):
+                assert "We moved to Postgres" in side["block"]
+                assert (await gateway.receipt(side["receipt_id"]))["recipe"]["name"] == recipe
                 with pytest.raises(NotFound):
-                    await gateway.receipt(side.receipt_id, "another tenant")
+                    await gateway.receipt(side["receipt_id"], "another tenant")
         uses = [guarded.backend.uses for guarded in gateway.guarded.values() if isinstance(guarded.backend, InMemory)]
         assert uses == [Counter(), Counter()]
 
@@ -314,7 +315,7 @@ class TestAHome:
             await gateway.remember([NewMemory("We moved to Postgres", scope=Scope(user_id="ada"))])
             await gateway.settle()
             found = await gateway.compare(FuseRequest("postgres?", Scope(user_id="bo")), "default", "deep")
-            assert (found.a.block, found.b.block, found.why) == ("", "", ())
+            assert (found["a"]["block"], found["b"]["block"], found["why"]) == ("", "", ())
 
     async def test_a_wrong_arm_is_told_before_anything_is_asked(self, tmp_path: Path) -> None:
         """It names the arm and what there is."""

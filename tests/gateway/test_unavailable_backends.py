@@ -282,7 +282,7 @@ async def test_degraded_answer_has_the_reason(home: Path) -> None:
         fused = await gateway.fuse(ASKED)
         assert (fused.degraded, fused.notes[-1]) == (True, "attic: its folder is away: mount it")
         compared = await gateway.compare(FuseRequest(ASKED), "all", "seed003")
-        assert (compared.a.degraded, compared.notes) == (True, fused.notes)
+        assert (compared["a"]["degraded"], compared["notes"]) == (True, fused.notes)
         assert fused.notes[-1] not in (await gateway.ready())["notes"]  # it is in the backend's row there
 
 
