@@ -31,8 +31,8 @@ from fusion.store.rows import storable
 class BoltWalk:
     """A walk from the entities that a text names, level by level."""
 
-    def __init__(self, run: Run, view: View, how: WalkOptions) -> None:
-        self._run, self._view, self._how = run, view, how
+    def __init__(self, run: Run, view: View, options: WalkOptions) -> None:
+        self._run, self._view, self._options = run, view, options
         self._numbers: dict[str, int] = {}
 
     async def links(self, text: str, similar: Sequence[str], limit: int) -> list[Link]:
@@ -75,7 +75,7 @@ class BoltWalk:
             count, is_co_mention = row["mentions"], predicate == MENTIONED_WITH
             way = (depth * 2 + is_co_mention, mentions.get(from_id, 0) if from_id else 0, count, row["id"])
             mentions[row["id"]] = count
-            if depth and count > self._how.fan_out:
+            if depth and count > self._options.fan_out:
                 return  # a walk may start at a hub, not pass it or end there
             if row["id"] not in best or way < best[row["id"]][0]:
                 from_ = self._number(from_id) if from_id else None
@@ -86,14 +86,14 @@ class BoltWalk:
         level = [
             seed["id"] for seed in seeds if seed["type"] != PHRASE
         ]  # a phrase leads to its memories and no further
-        for depth in range(1, self._how.hops):
-            start = [id_ for id_ in level if depth == 1 or mentions[id_] <= self._how.fan_out]
+        for depth in range(1, self._options.hops):
+            start = [id_ for id_ in level if depth == 1 or mentions[id_] <= self._options.fan_out]
             before = set(best)
             for edge, inverse in (("-[r:RELATES]->", False), ("<-[r:RELATES]-", True)):
                 for row in await self._edges(edge, start):
-                    visit(row, depth, row["came"], row["predicate"], inverse)
-            for row in await self._together([id_ for id_ in start if mentions[id_] <= self._how.fan_out]):
-                visit(row, depth, row["came"], MENTIONED_WITH, False)
+                    visit(row, depth, row["origin"], row["predicate"], inverse)
+            for row in await self._together([id_ for id_ in start if mentions[id_] <= self._options.fan_out]):
+                visit(row, depth, row["origin"], MENTIONED_WITH, False)
             level = [id_ for id_ in best if id_ not in before]
         return [entity for _, entity in sorted(best.values(), key=lambda b: b[0])][:MAX_VISITED]
 
@@ -102,9 +102,9 @@ class BoltWalk:
         if not entities:
             return []
         condition, values = cypher.visible(self._view, "e", "edge")
-        values |= {"entities": entities, "scanned": self._how.fan_out * HUB_SCAN_FACTOR}
+        values |= {"entities": entities, "scanned": self._options.fan_out * HUB_SCAN_FACTOR}
         rows = await self._run(cypher.EDGES.format(edge=edge, visible=condition), values)
-        return _first(rows, "came", self._how.fan_out)
+        return _first(rows, "origin", self._options.fan_out)
 
     async def _together(self, entities: Sequence[str]) -> list[Row]:
         if not entities:
@@ -128,11 +128,11 @@ class BoltWalk:
         entities.sort(key=lambda entity: list(reached).index(self._numbers[entity]))
         condition, values = cypher.visible(self._view, "e")
         values |= {
-            "entities": entities[: -(-MAX_VISITED // self._how.fan_out)],
-            "scanned": self._how.fan_out * HUB_SCAN_FACTOR,
+            "entities": entities[: -(-MAX_VISITED // self._options.fan_out)],
+            "scanned": self._options.fan_out * HUB_SCAN_FACTOR,
         }
         rows = await self._run(cypher.MENTIONING.format(visible=condition), values)
-        pairs = {(row["entity"], row["memory"]) for row in _first(rows, "entity", self._how.fan_out)}
+        pairs = {(row["entity"], row["memory"]) for row in _first(rows, "entity", self._options.fan_out)}
         wanted = set(entities)
         besides = await self._run(cypher.MENTIONED, {"ids": list(near)}) if near else []
         return pairs | {(row["entity"], row["memory"]) for row in besides if row["entity"] in wanted}

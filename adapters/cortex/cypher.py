@@ -244,13 +244,13 @@ EDGES = """
 MATCH (e:Entity){edge}(o:Entity) WHERE e.id IN $entities WITH e, r, o ORDER BY r.memory DESC, r.place DESC
 WITH e, collect([r.memory, r.predicate, o.id, o.name, o.mentions])[..$scanned] AS edges UNWIND edges AS edge
 WITH e, edge, edge[0] AS memory MATCH (m:Memory) WHERE m.event_id = memory WITH m, e, edge {visible}
-RETURN e.id AS came, edge[1] AS predicate, edge[2] AS id, edge[3] AS name, edge[4] AS mentions, m.event_id AS memory
+RETURN e.id AS origin, edge[1] AS predicate, edge[2] AS id, edge[3] AS name, edge[4] AS mentions, m.event_id AS memory
 ORDER BY memory DESC
 """
 MENTIONED_WITH = """
 MATCH (e:Entity)<-[:MENTIONS]-(m:Memory) WHERE e.id IN $entities WITH e, m {visible}
 MATCH (m)-[:MENTIONS]->(o:Entity) WHERE o.id <> e.id AND o.type <> $phrase
-RETURN DISTINCT e.id AS came, o.id AS id, o.name AS name, o.mentions AS mentions
+RETURN DISTINCT e.id AS origin, o.id AS id, o.name AS name, o.mentions AS mentions
 """
 MENTIONING = """
 MATCH (e:Entity)<-[:MENTIONS]-(m:Memory) WHERE e.id IN $entities WITH e, m ORDER BY m.event_id DESC

@@ -43,7 +43,7 @@ Condition = tuple[str, Mapping[str, object]]
 
 @dataclass(slots=True, unsafe_hash=True)
 class ReachedEntity:
-    """An entity that the walk reached, ``depth`` edges from the query's; ``came`` is the entity before it.
+    """An entity that the walk reached, ``depth`` edges from the query's; ``predecessor`` is the entity before it.
 
     ``inverse``: the edge was walked from its object to its subject. ``activation`` is how much of the query arrives
     here, at most 1.
@@ -53,7 +53,7 @@ class ReachedEntity:
     name: str
     depth: int
     activation: float
-    came: int | None = None
+    predecessor: int | None = None
     predicate: str = ""
     inverse: bool = False
 
@@ -114,8 +114,8 @@ def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) 
     return [memory for (memory,) in rows]
 
 
-def walk(db: Connection, view: Condition, seeds: Sequence[int], how: WalkOptions) -> dict[int, ReachedEntity]:
-    """The entities within ``how.hops`` - 1 edges of ``seeds``, each by its shortest path, preferring relations to
+def walk(db: Connection, view: Condition, seeds: Sequence[int], options: WalkOptions) -> dict[int, ReachedEntity]:
+    """The entities within ``options.hops`` - 1 edges of ``seeds``, each by its shortest path, preferring relations to
     common mentions. A walk may start at a hub (more than ``fan_out`` mentions), but not pass it or end there."""
     if not seeds:
         return {}
@@ -124,9 +124,9 @@ def walk(db: Connection, view: Condition, seeds: Sequence[int], how: WalkOptions
     limits = {
         **values,
         "seeds": dumps(list(seeds)),
-        "depth": how.hops - 1,
-        "fan_out": how.fan_out,
-        "scanned": how.fan_out * HUB_SCAN_FACTOR,
+        "depth": options.hops - 1,
+        "fan_out": options.fan_out,
+        "scanned": options.fan_out * HUB_SCAN_FACTOR,
         "together": MENTIONED_WITH,
         "visited": MAX_VISITED,
     }
@@ -135,14 +135,17 @@ def walk(db: Connection, view: Condition, seeds: Sequence[int], how: WalkOptions
 
 
 def reached_entities(
-    ways: Iterable[tuple[int, int, int | None, str | None, int, str, int]],
+    best: Iterable[tuple[int, int, int | None, str | None, int, str, int]],
 ) -> dict[int, ReachedEntity]:
-    """Entities by the best path to each: (entity, depth, came, predicate, inverse, name, mentions), nearest first."""
+    """Entities by the best path to each, nearest first.
+
+    A path is (entity, depth, predecessor, predicate, inverse, name, mentions).
+    """
     reached: dict[int, ReachedEntity] = {}
-    for entity, depth, came, predicate, inverse, name, mentions in ways:
-        arriving = HOP_DECAY * reached[came].activation if came in reached else 1.0
-        activation = arriving * rarity(mentions)
-        reached[entity] = ReachedEntity(entity, name, depth, activation, came, predicate or "", bool(inverse))
+    for entity, depth, predecessor, predicate, inverse, name, mentions in best:
+        incoming = HOP_DECAY * reached[predecessor].activation if predecessor in reached else 1.0
+        activation = incoming * rarity(mentions)
+        reached[entity] = ReachedEntity(entity, name, depth, activation, predecessor, predicate or "", bool(inverse))
     return reached
 
 
@@ -154,7 +157,7 @@ _RELATIONS = """(
     join memory m on m.id = e.memory where {visible} limit :fan_out
 )"""
 _WALK = """
-with recursive walk(entity, depth, came, predicate, inverse) as (
+with recursive walk(entity, depth, predecessor, predicate, inverse) as (
     select value, 0, null, null, 0 from json_each(:seeds)
     union
     select r.object, w.depth + 1, w.entity, r.predicate, 0
@@ -173,16 +176,16 @@ with recursive walk(entity, depth, came, predicate, inverse) as (
     join mention b on b.memory = a.memory and b.entity <> a.entity
     where w.depth < :depth and {visible}
 )
-select w.entity, w.depth, w.came, w.predicate, w.inverse, e.name, e.mentions,
-       min((w.depth * 2 + coalesce(w.predicate = :together, 0)) * 1000000000 + coalesce(f.mentions, 0)) as way
-from walk w join entity e on e.id = w.entity left join entity f on f.id = w.came
+select w.entity, w.depth, w.predecessor, w.predicate, w.inverse, e.name, e.mentions,
+       min((w.depth * 2 + coalesce(w.predicate = :together, 0)) * 1000000000 + coalesce(f.mentions, 0)) as path_rank
+from walk w join entity e on e.id = w.entity left join entity f on f.id = w.predecessor
 where w.depth = 0 or e.mentions <= :fan_out
-group by w.entity order by way, e.mentions, e.id limit :visited
+group by w.entity order by path_rank, e.mentions, e.id limit :visited
 """
 
 
 def mention_pairs(
-    db: Connection, view: Condition, reached: Mapping[int, ReachedEntity], similar: Sequence[int], how: WalkOptions
+    db: Connection, view: Condition, reached: Mapping[int, ReachedEntity], similar: Sequence[int], options: WalkOptions
 ) -> set[tuple[int, int]]:
     """Pairs of a reached entity and a visible memory that mentions it. Of a hub only its newest memories are taken, and
     those in ``similar``, which text search found."""
@@ -193,7 +196,7 @@ def mention_pairs(
         if room <= 0:
             break
         near.append(entity.entity)
-        room -= how.fan_out
+        room -= options.fan_out
     visible, values = view
     pairs = set(
         tuples(
@@ -202,7 +205,7 @@ def mention_pairs(
                     select m.id from (
                         select memory from mention where entity = x.value order by memory desc limit :scanned
                     ) n join memory m on m.id = n.memory where {visible} limit :fan_out)""",
-            {**values, "near": dumps(near), "fan_out": how.fan_out, "scanned": how.fan_out * HUB_SCAN_FACTOR},
+            {**values, "near": dumps(near), "fan_out": options.fan_out, "scanned": options.fan_out * HUB_SCAN_FACTOR},
         )
     )
     pairs.update(
@@ -276,11 +279,11 @@ def chains(
     found: Sequence[LinkedMemory], reached: Mapping[int, ReachedEntity], asserted: Mapping[int, Sequence[Asserted]]
 ) -> dict[int, tuple[str, ...]]:
     """`paths`, of what each memory asserts."""
-    ways = {entity: _way(entity, reached) for entity in {f.entity for f in found}}
-    return {f.memory: _closed(f.entity, *ways[f.entity], asserted.get(f.memory, ())) for f in found}
+    best = {entity: _path_to(entity, reached) for entity in {f.entity for f in found}}
+    return {f.memory: _extend(f.entity, *best[f.entity], asserted.get(f.memory, ())) for f in found}
 
 
-def _closed(entity: int, chain: tuple[str, ...], passed: Collection[int], edges: Iterable[Asserted]) -> tuple[str, ...]:
+def _extend(entity: int, chain: tuple[str, ...], passed: Collection[int], edges: Iterable[Asserted]) -> tuple[str, ...]:
     """The chain to an entity, and on along the first edge that leads to what it has not passed."""
     for subject, predicate, object_, subject_name, object_name in edges:
         if subject == entity and object_ not in passed:
@@ -291,7 +294,7 @@ def _closed(entity: int, chain: tuple[str, ...], passed: Collection[int], edges:
     return chain
 
 
-def _way(entity: int, reached: Mapping[int, ReachedEntity]) -> tuple[tuple[str, ...], list[int]]:
+def _path_to(entity: int, reached: Mapping[int, ReachedEntity]) -> tuple[tuple[str, ...], list[int]]:
     """The chain from an entity of the query to this one, and the entities that it passes."""
     chain: list[str] = []
     passed: list[int] = []
@@ -299,9 +302,9 @@ def _way(entity: int, reached: Mapping[int, ReachedEntity]) -> tuple[tuple[str, 
     while at is not None:
         passed.append(at.entity)
         chain.append(at.name)
-        if at.came is not None:
+        if at.predecessor is not None:
             chain.append(f"^{at.predicate}" if at.inverse else at.predicate)
-        at = reached.get(at.came) if at.came is not None else None
+        at = reached.get(at.predecessor) if at.predecessor is not None else None
     return tuple(chain[::-1]), passed
 
 
@@ -322,8 +325,8 @@ def shares(found: Sequence[LinkedMemory]) -> dict[int, float]:
     return {f.memory: f.strength / top[f.hops] for f in found}
 
 
-def merge(similar: Sequence[int], linked: Sequence[LinkedMemory], how: WalkOptions) -> list[tuple[int, float]]:
+def merge(similar: Sequence[int], linked: Sequence[LinkedMemory], options: WalkOptions) -> list[tuple[int, float]]:
     """Memories with their scores, best first, by weighted reciprocal rank fusion of text search and graph:
     similar_weight / (K + rank) + graph_weight / (K + rank), ranks from 1. Ties keep the order of text search."""
-    scores = rank_fusion((ranked(similar), ranks(linked).items()), (how.similar_weight, how.graph_weight))
+    scores = rank_fusion((ranked(similar), ranks(linked).items()), (options.similar_weight, options.graph_weight))
     return sorted(scores.items(), key=lambda scored: -scored[1])

@@ -138,7 +138,7 @@ class Cypher:
         statement = " UNION ALL ".join(
             f"MATCH (a) WHERE {self.dialect.identity('a')} = $from{n} MATCH (a)-[r{types}]-(b) "
             f"WITH a, r, b LIMIT $scanned WHERE {seen} "
-            f"RETURN {n} AS came, startNode(r) = a AS forward, {self.edge('r')} AS edge, {self.node('b')} AS node "
+            f"RETURN {n} AS origin, startNode(r) = a AS forward, {self.edge('r')} AS edge, {self.node('b')} AS node "
             f"LIMIT {self.options.degree + 1}"
             for n in range(many)
         )

@@ -100,11 +100,11 @@ class Walk:
     def hop(self, rows: Sequence[Row], depth: int) -> None:
         """One hop from the frontier. Hubs may start a walk but are never passed through.
 
-        ``rows`` are those of `Cypher.related`; ``came`` is an index into the frontier.
+        ``rows`` are those of `Cypher.related`; ``origin`` is an index into the frontier.
         """
         arms: defaultdict[int, list[Row]] = defaultdict(list)
         for row in rows:
-            arms[row["came"]].append(row)
+            arms[row["origin"]].append(row)
         passed = set(self._said)
         onwards: dict[str | int, tuple[float, ReachedNode]] = {}
         for place, here in enumerate(self.frontier):

@@ -8,7 +8,7 @@ and "From RAG to Memory", ICML 2025. Rare entities are preferred: L. Adamic and 
 A step reads a bounded number of rows; of a hub only its newest mentions.
 
 An example: the query names Ana; passages 1 and 2 mention her; passages 1 and 3 mention Initech.
-Step 1: Ana has the probability 0.5 (`NAMED`), so passages 1 and 2 get 0.25 each. Half of that (`HOP_DECAY`) goes on.
+Step 1: Ana has the probability 0.5 (`ENTITY_SHARE`), so passages 1 and 2 get 0.25 each. Half (`HOP_DECAY`) goes on.
 Step 2: passage 1 gives its 0.125 to Initech, which gives it to passage 3, since nothing goes back to passage 1.
 The result: passages 1 and 2 with 0.25, found through Ana; passage 3 with 0.125, found through Ana and Initech.
 """
@@ -33,34 +33,34 @@ from adapters.triples.options import Options
 from adapters.triples.relations import ALSO_CALLED, strength
 from fusion.store.sqlite import VALUES, Connection, tuples
 
-NAMED = 0.5
+ENTITY_SHARE = 0.5
 """share of the start probability on the query's entities; the rest is on the most similar passages"""
 
-HEAD = 5
+MAX_SEEDS = 5
 """passages that the walk begins at, each half as likely as the one before; HippoRAG 2 keeps 5"""
 
-ONWARD = 16
+MAX_FRONTIER = 16
 """passages, the likeliest, that a later step starts from"""
 
-ENTITIES = 16
+MAX_ENTITIES = 16
 """entities that a step passes through, the most promising first"""
 
-PAIRS = 128
+MAX_MENTIONS = 128
 """mentions of these that a step passes along; with twice as many of both, as many questions are answered"""
 
-ABOUT = 4.0
+TITLE_WEIGHT = 4.0
 """weight of a passage that has the entity as its title, relative to any other mention"""
 
-STATED = 1.0
+RELATION_BONUS = 1.0
 """added weight of a name if an edge joins it to the entity through which the passage was found"""
 
-START = 0
+FROM_QUERY = 0
 """takes the place of a passage id for a walk that came from the query: SQLite's ids begin at 1"""
 
-ELSEWHERE = -1
+UNSCANNED = -1
 """takes the place of a hub's memories that are not scanned: their probability is lost, as a hub is weak evidence"""
 
-Amounts = dict[int, float]
+Mass = dict[int, float]
 """the walk's probability here, by origin"""
 
 
@@ -82,107 +82,111 @@ class Edge(NamedTuple):
     object: int
 
 
-Holders = dict[int, float]
+MemoryWeights = dict[int, float]
 """the memories that mention an entity, with their weights"""
 
 
 class Walk:
     """The state of a walk: its probabilities, and the paths that led there."""
 
-    def __init__(self, named: Mapping[int, tuple[str, float]], heads: Sequence[int]) -> None:
-        """``named`` are the question's entities, by id their name and how much it counts; ``heads`` the memories most
+    def __init__(self, named: Mapping[int, tuple[str, float]], seeds: Sequence[int]) -> None:
+        """``named`` are the question's entities, by id their name and how much it counts; ``seeds`` the memories most
         like the question, best first."""
-        whole = sum(weight for _, weight in named.values())
-        self.reached = {e: ReachedEntity(e, name, 0, NAMED * weight / whole) for e, (name, weight) in named.items()}
+        total = sum(weight for _, weight in named.values())
+        self.reached = {
+            e: ReachedEntity(e, name, 0, ENTITY_SHARE * weight / total) for e, (name, weight) in named.items()
+        }
         self._named = frozenset(named)
-        falling = [1 / place for place in range(1, HEAD + 1)]
-        self.at = {m: (1 - NAMED) * part / sum(falling) for m, part in zip(heads, falling, strict=False)}
-        self._likely: dict[int, float] = {}
+        weights = [1 / place for place in range(1, MAX_SEEDS + 1)]
+        self.frontier = {m: (1 - ENTITY_SHARE) * part / sum(weights) for m, part in zip(seeds, weights, strict=False)}
+        self._mass: dict[int, float] = {}
         self._found: dict[int, tuple[int, int]] = {}  # by memory, at which step and through which entity
         self._step = 0
 
     @property
     def ends(self) -> set[int]:
         """The entities that the walk came through or began at; the edges to them are read."""
-        return {self._found[memory][1] for memory in self.at if memory in self._found} | self._named
+        return {self._found[memory][1] for memory in self.frontier if memory in self._found} | self._named
 
-    def leave(self, mentions: Sequence[Mention], edges: Sequence[Edge], cap: int) -> dict[int, Amounts]:
+    def to_entities(self, mentions: Sequence[Mention], edges: Sequence[Edge], cap: int) -> dict[int, Mass]:
         """The entities that a step passes through, with what comes to each from where, most promising first.
 
         From a passage to a name in it, weighted by rarity; neither to a hub, nor to what the question itself
         names, nor to a name that occurs nowhere else.
         """
-        leaving: dict[int, Amounts] = {} if self._step else {e: {START: r.activation} for e, r in self.reached.items()}
+        masses: dict[int, Mass] = {} if self._step else {e: {FROM_QUERY: r.activation} for e, r in self.reached.items()}
         edge_between = {(e.memory, *ends): e for e in edges for ends in ((e.subject, e.object), (e.object, e.subject))}
-        through = {memory: self._found[memory][1] for memory in self.at if memory in self._found}
+        through = {memory: self._found[memory][1] for memory in self.frontier if memory in self._found}
         weights: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
-        spoken_of: dict[int, Mention] = {}
+        mention_of: dict[int, Mention] = {}
         for mention in mentions:
             memory, entity, _, count = mention
-            spoken_of[entity] = mention
+            mention_of[entity] = mention
             if 1 < count <= cap and entity not in self._named:
                 edge = edge_between.get((memory, through.get(memory, 0), entity))
-                stated = STATED * strength(edge.predicate) if edge else 0.0
+                stated = RELATION_BONUS * strength(edge.predicate) if edge else 0.0
                 weights[memory].append((entity, rarity(count) * (1 + stated)))
         for memory, names in weights.items():
-            here, whole = self.at[memory], sum(weight for _, weight in names)
+            here, total = self.frontier[memory], sum(weight for _, weight in names)
             for entity, weight in names:
-                leaving.setdefault(entity, {})[memory] = here * weight / whole
+                masses.setdefault(entity, {})[memory] = here * weight / total
 
-        promise = {entity: 1 + sum(amounts.values()) for entity, amounts in leaving.items()}  # named ones first
-        for entity in leaving.keys() & spoken_of.keys():
-            promise[entity] = sum(leaving[entity].values()) / spoken_of[entity].mentions
+        priority = {entity: 1 + sum(mass.values()) for entity, mass in masses.items()}  # named ones first
+        for entity in masses.keys() & mention_of.keys():
+            priority[entity] = sum(masses[entity].values()) / mention_of[entity].mentions
 
-        chosen, room = {}, PAIRS
-        for entity in sorted(leaving, key=lambda e: (-promise[e], e))[:ENTITIES]:
-            room -= min(cap, spoken_of[entity].mentions) if entity in spoken_of else 0
-            if room < 0:
+        chosen, budget = {}, MAX_MENTIONS
+        for entity in sorted(masses, key=lambda e: (-priority[e], e))[:MAX_ENTITIES]:
+            budget -= min(cap, mention_of[entity].mentions) if entity in mention_of else 0
+            if budget < 0:
                 break
-            chosen[entity] = leaving[entity]
+            chosen[entity] = masses[entity]
             if entity not in self.reached:
-                self.reached[entity] = self._came(spoken_of[entity], leaving[entity], mentions, edge_between)
+                self.reached[entity] = self._with_predecessor(
+                    mention_of[entity], masses[entity], mentions, edge_between
+                )
         return chosen
 
-    def alias(self, leaving: dict[int, Amounts], names: Iterable[tuple[int, int, str]]) -> None:
+    def alias(self, masses: dict[int, Mass], names: Iterable[tuple[int, int, str]]) -> None:
         """Pass an entity's probability to its other names as well: (entity, other, name of the other)."""
         for entity, other, name in names:
-            if other not in leaving:
-                leaving[other] = leaving[entity]
+            if other not in masses:
+                masses[other] = masses[entity]
                 before = self.reached[entity]
                 self.reached.setdefault(
                     other, ReachedEntity(other, name, before.depth, before.activation, entity, ALSO_CALLED)
                 )
 
-    def arrive(self, leaving: Mapping[int, Amounts], holders: Mapping[int, Holders]) -> None:
+    def to_memories(self, masses: Mapping[int, Mass], memory_weights: Mapping[int, MemoryWeights]) -> None:
         """Pass the probabilities to the memories that mention these entities; none goes back to its origin."""
         self._step += 1
-        reached_entities: defaultdict[int, float] = defaultdict(float)
+        arrived: defaultdict[int, float] = defaultdict(float)
         best: dict[int, tuple[float, int]] = {}
-        for entity, amounts in leaving.items():
-            for memory, amount in passed(amounts, holders.get(entity, {})).items():
-                reached_entities[memory] += amount
+        for entity, mass in masses.items():
+            for memory, amount in propagate(mass, memory_weights.get(entity, {})).items():
+                arrived[memory] += amount
                 if amount > best.get(memory, (0.0, 0))[0]:
                     best[memory] = (amount, entity)
-        reached_entities.pop(ELSEWHERE, None)
-        for memory, amount in reached_entities.items():
-            self._likely[memory] = self._likely.get(memory, 0.0) + amount
+        arrived.pop(UNSCANNED, None)
+        for memory, amount in arrived.items():
+            self._mass[memory] = self._mass.get(memory, 0.0) + amount
             self._found.setdefault(memory, (self._step, best[memory][1]))
-        onward = sorted(reached_entities, key=lambda memory: (-reached_entities[memory], memory))[:ONWARD]
-        self.at = {memory: HOP_DECAY * reached_entities[memory] for memory in onward}
+        best_next = sorted(arrived, key=lambda memory: (-arrived[memory], memory))[:MAX_FRONTIER]
+        self.frontier = {memory: HOP_DECAY * arrived[memory] for memory in best_next}
 
     def found(self) -> list[LinkedMemory]:
         """Every memory that the walk reached, likeliest first, then newest."""
         # Rounded, so that floating-point errors do not order equals.
-        found = [LinkedMemory(m, step, round(self._likely[m], 9), entity) for m, (step, entity) in self._found.items()]
+        found = [LinkedMemory(m, step, round(self._mass[m], 9), entity) for m, (step, entity) in self._found.items()]
         return sorted(found, key=lambda f: (-f.strength, -f.memory))
 
     def _through(self, memory: int) -> int | None:
         return self._found[memory][1] if memory in self._found else None
 
-    def _came(
+    def _with_predecessor(
         self,
         mention: Mention,
-        amounts: Amounts,
+        mass: Mass,
         mentions: Sequence[Mention],
         edge_between: Mapping[tuple[int, int, int], Edge],
     ) -> ReachedEntity:
@@ -190,7 +194,7 @@ class Walk:
 
         The predecessor is the entity that led to that passage, or an entity of the question in it.
         """
-        memory = max(amounts, key=lambda m: (amounts[m], -m))
+        memory = max(mass, key=lambda m: (mass[m], -m))
         before = self._through(memory)
         if before is None:
             asked = [m.entity for m in mentions if m.memory == memory and m.entity in self._named]
@@ -202,22 +206,22 @@ class Walk:
             mention.entity,
             mention.name,
             self._step + 1,
-            sum(amounts.values()),
+            sum(mass.values()),
             before,
             edge.predicate if edge else MENTIONED_WITH,
             inverse=edge is not None and edge.object == before,
         )
 
 
-def passed(amounts: Amounts, holders: Holders) -> dict[int, float]:
+def propagate(mass: Mass, memory_weights: MemoryWeights) -> dict[int, float]:
     """The probabilities of an entity's memories: each gets its share from every other memory."""
-    whole = sum(holders.values())
+    total = sum(memory_weights.values())
     gained: dict[int, float] = defaultdict(float)
-    for source, amount in amounts.items():
-        others = whole - holders.get(source, 0.0)
+    for source, amount in mass.items():
+        others = total - memory_weights.get(source, 0.0)
         if others > 0:
             each = amount / others
-            for memory, weight in holders.items():
+            for memory, weight in memory_weights.items():
                 if memory != source:
                     gained[memory] += each * weight
     return gained
@@ -227,16 +231,16 @@ def passed(amounts: Amounts, holders: Holders) -> dict[int, float]:
 
 
 def spread(
-    db: Connection, view: Condition, named: Mapping[int, tuple[str, float]], heads: Sequence[int], how: Options
+    db: Connection, view: Condition, named: Mapping[int, tuple[str, float]], seeds: Sequence[int], options: Options
 ) -> tuple[list[LinkedMemory], dict[int, ReachedEntity]]:
     """The memories that a question leads to, likeliest first, and the entities it came through, each with the one
-    before. ``LinkedMemory.strength`` is a chance, 0 to 1. ``heads`` are visible memories."""
-    walk = Walk(named, heads)
-    for _ in range(how.hops):
-        mentions = mentions_of(db, walk.at, named, how.fan_out)
-        leaving = walk.leave(mentions, edges_of(db, walk.at, walk.ends), how.fan_out)
-        walk.alias(leaving, aliases_of(db, view, leaving))
-        walk.arrive(leaving, holders_of(db, view, leaving, how.fan_out))
+    before. ``LinkedMemory.strength`` is a chance, 0 to 1. ``seeds`` are visible memories."""
+    walk = Walk(named, seeds)
+    for _ in range(options.hops):
+        mentions = mentions_of(db, walk.frontier, named, options.fan_out)
+        masses = walk.to_entities(mentions, edges_of(db, walk.frontier, walk.ends), options.fan_out)
+        walk.alias(masses, aliases_of(db, view, masses))
+        walk.to_memories(masses, memory_weights_of(db, view, masses, options.fan_out))
     return walk.found(), walk.reached
 
 
@@ -276,12 +280,12 @@ def aliases_of(db: Connection, view: Condition, entities: Iterable[int]) -> list
             for one, other in ends
         )
         + " limit :most",
-        {**values, "these": dumps(list(entities)), "most": ENTITIES},
+        {**values, "these": dumps(list(entities)), "most": MAX_ENTITIES},
     )
     return rows.fetchall()
 
 
-def holders_of(db: Connection, view: Condition, entities: Collection[int], cap: int) -> dict[int, Holders]:
+def memory_weights_of(db: Connection, view: Condition, entities: Collection[int], cap: int) -> dict[int, MemoryWeights]:
     """The visible memories that mention each entity; of a hub the newest ``cap``, among as many as may be looked at."""
     seen, values = view
     rows = tuples(
@@ -291,15 +295,15 @@ def holders_of(db: Connection, view: Condition, entities: Collection[int], cap: 
         f"where e.id in (select value from json_each(:these)) and e.mentions <= :cap and {seen}",
         {**values, "these": dumps(list(entities)), "cap": cap},
     )
-    holders: defaultdict[int, Holders] = defaultdict(dict)
+    memory_weights: defaultdict[int, MemoryWeights] = defaultdict(dict)
     for entity, memory, is_about in rows:
-        holders[entity][memory] = ABOUT if is_about else 1.0
-    if others := [entity for entity in entities if entity not in holders]:
-        holders |= _of_hubs(db, view, others, cap)
-    return holders
+        memory_weights[entity][memory] = TITLE_WEIGHT if is_about else 1.0
+    if others := [entity for entity in entities if entity not in memory_weights]:
+        memory_weights |= _of_hubs(db, view, others, cap)
+    return memory_weights
 
 
-def _of_hubs(db: Connection, view: Condition, entities: Iterable[int], cap: int) -> dict[int, Holders]:
+def _of_hubs(db: Connection, view: Condition, entities: Iterable[int], cap: int) -> dict[int, MemoryWeights]:
     seen, values = view
     rows = tuples(
         db,
@@ -311,9 +315,9 @@ def _of_hubs(db: Connection, view: Condition, entities: Iterable[int], cap: int)
             where e.id in (select value from json_each(:these)) and e.mentions > :cap""",
         {**values, "these": dumps(list(entities)), "cap": cap, "scanned": cap * HUB_SCAN_FACTOR},
     )
-    holders: dict[int, Holders] = {}
+    memory_weights: dict[int, MemoryWeights] = {}
     for entity, memory, is_about, mentions in rows:
-        if entity not in holders:
-            holders[entity] = {ELSEWHERE: float(mentions - cap)}
-        holders[entity][memory] = ABOUT if is_about else 1.0
-    return holders
+        if entity not in memory_weights:
+            memory_weights[entity] = {UNSCANNED: float(mentions - cap)}
+        memory_weights[entity][memory] = TITLE_WEIGHT if is_about else 1.0
+    return memory_weights

@@ -585,7 +585,7 @@ SCHEMA_ROWS = (
 JULIEN = [7, ["Person"], "Julien", None, None, None, None, None, "ada"]
 BUG = [8, ["Person"], "bug gateway", None, None, None, None, None, "ada"]
 RELATED = Said(
-    ["came", "forward", "edge", "node"], [[0, False, [3, "CORRECTED_BY", None, None, None, None, None, None], BUG]]
+    ["origin", "forward", "edge", "node"], [[0, False, [3, "CORRECTED_BY", None, None, None, None, None, None], BUG]]
 )
 
 
@@ -694,7 +694,9 @@ async def test_an_index_that_goes_is_noticed(opened: Opener) -> None:
 FAULTS = {
     "auth": (Failure("Neo.ClientError.Security.Unauthorized", "secret"), Unauthorized, "correct user and password_env"),
     "forbidden": (Failure("Neo.ClientError.Security.Forbidden", "secret"), Unauthorized, "let the user read"),
-    "lost": (Lost(["came", "forward", "edge", "node"], [[0, True, [], []]]), BackendUnreachable, "start the database"),
+    "lost": (
+        Lost(["origin", "forward", "edge", "node"], [[0, True, [], []]]), BackendUnreachable, "start the database",
+    ),
     "garbage": (Garbage(), FusionError, ""),
     "unknown function": (
         Failure("Neo.ClientError.Statement.SyntaxError", "secret"), InvalidAnswer, "correct dialect",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.triples import Triples
-from adapters.triples.pagerank import Edge, Mention, Walk, passed
+from adapters.triples.pagerank import Edge, Mention, Walk, propagate
 from fusion.contract import Fact, Opening, Scope
 from tests.adapters.triples.test_triples import ADA, BEN, ask, wordy
 from tests.backend_contract import event_id, make_event, make_extracted
@@ -32,9 +32,9 @@ def told(n: int, subject: str, predicate: str, object_: str, text: str = "x", sc
 
 def test_nothing_comes_back_to_where_it_was() -> None:
     """From the question .6 to three passages of weight 4, 1 and 1: .4, .1, .1. From passage 2 .3 to the two others."""
-    assert passed({0: 0.6}, {1: 4.0, 2: 1.0, 3: 1.0}) == pytest.approx({1: 0.4, 2: 0.1, 3: 0.1})
-    assert passed({2: 0.3}, {1: 4.0, 2: 1.0, 3: 1.0}) == pytest.approx({1: 0.24, 3: 0.06})
-    assert passed({2: 0.3}, {2: 1.0}) == {}
+    assert propagate({0: 0.6}, {1: 4.0, 2: 1.0, 3: 1.0}) == pytest.approx({1: 0.4, 2: 0.1, 3: 0.1})
+    assert propagate({2: 0.3}, {1: 4.0, 2: 1.0, 3: 1.0}) == pytest.approx({1: 0.24, 3: 0.06})
+    assert propagate({2: 0.3}, {2: 1.0}) == {}
 
 
 def test_a_walk_begins_at_names_and_at_passages() -> None:
@@ -42,17 +42,17 @@ def test_a_walk_begins_at_names_and_at_passages() -> None:
     walk = Walk({7: ("Julien", 0.5), 8: ("gateway", 0.25)}, [1, 2, 3, 4, 5, 6])
     assert {e: r.activation for e, r in walk.reached.items()} == pytest.approx({7: 1 / 3, 8: 1 / 6})
     whole = 1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5
-    assert walk.at == pytest.approx({n: 0.5 / n / whole for n in range(1, 6)})
+    assert walk.frontier == pytest.approx({n: 0.5 / n / whole for n in range(1, 6)})
 
 
 def test_a_rare_name_is_followed() -> None:
     """Of a passage with names that have 2, 8 and 65 mentions: 1/log2(3) against 1/log2(9), and nothing to the hub."""
     walk = Walk({}, [1])
-    at = walk.at[1]
+    at = walk.frontier[1]
     rare, common = 1 / log2(3), 1 / log2(9)
     mentions = [Mention(1, 10, "rare", 2), Mention(1, 11, "common", 8), Mention(1, 12, "hub", 65)]
-    leaving = walk.leave(mentions, [], cap=64)
-    assert leaving == {
+    masses = walk.to_entities(mentions, [], cap=64)
+    assert masses == {
         10: {1: pytest.approx(at * rare / (rare + common))},
         11: {1: pytest.approx(at * common / (rare + common))},
     }
@@ -62,10 +62,10 @@ def test_an_edge_leads_on_rather_than_a_common_mention() -> None:
     """Of two names as rare, the one that an edge joins to the name one came by gets 2/3, over a link 1.5/2.5."""
     for predicate, share in (("uses", 2 / 3), ("links_to", 1.5 / 2.5)):
         walk = Walk({7: ("Julien", 1.0)}, [])
-        walk.arrive(walk.leave([], [], cap=64), {7: {1: 1.0}})
+        walk.to_memories(walk.to_entities([], [], cap=64), {7: {1: 1.0}})
         mentions = [Mention(1, 10, "a", 2), Mention(1, 11, "b", 2)]
-        leaving = walk.leave(mentions, [Edge(1, 7, predicate, 10)], cap=64)
-        assert leaving[10][1] / (leaving[10][1] + leaving[11][1]) == pytest.approx(share)
+        masses = walk.to_entities(mentions, [Edge(1, 7, predicate, 10)], cap=64)
+        assert masses[10][1] / (masses[10][1] + masses[11][1]) == pytest.approx(share)
 
 
 amounts = st.dictionaries(st.integers(0, 5), st.floats(0, 1), max_size=5)
@@ -73,9 +73,9 @@ weights = st.dictionaries(st.integers(1, 5), st.sampled_from([1.0, 4.0]), max_si
 
 
 @given(amounts, weights)
-def test_no_chance_is_made(come: dict[int, float], holders: dict[int, float]) -> None:
+def test_no_chance_is_made(come: dict[int, float], memory_weights: dict[int, float]) -> None:
     """What arrives is never more than what came."""
-    assert sum(passed(come, holders).values()) <= sum(come.values()) + 1e-9
+    assert sum(propagate(come, memory_weights).values()) <= sum(come.values()) + 1e-9
 
 
 # In a store
