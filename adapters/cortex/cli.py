@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from adapters.cortex.context import packed
 from adapters.cortex.maintenance_verbs import Entities, Export, Import, Lifecycle, Migrate, Reembed, Reindexed, Stats
+from adapters.cortex.openclaw_fields import chain, kind_of, listing, shaped
 from adapters.cortex.requests import (
     MAX_PAGE,
     draft_of_line,
@@ -27,7 +28,6 @@ from adapters.cortex.requests import (
     stored_memory,
     without_forgotten,
 )
-from adapters.cortex.shapes import chain, kind_of, listing, shaped
 from adapters.cortex.stated_fields import to_stated
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, NotFound

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from adapters.cortex.shapes import kind_of
+from adapters.cortex.openclaw_fields import kind_of
 from adapters.cortex.stated_fields import to_stated
 from fusion.contract import Event, Query, Scope
 from fusion.errors import BadInput, NotFound
