@@ -1,6 +1,6 @@
 """Any server with OpenAI's API: LM Studio, vLLM, llama.cpp's server, a proxy. No key unless one is configured."""
 
-from adapters.embedders.provider_api import ProviderApi
+from adapters.embedders.provider_spec import ProviderApi
 
 LM_STUDIO = ProviderApi(
     name="lmstudio",

@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapters.embedders.provider_api import EmbedRequest, ProviderApi
+from adapters.embedders.provider_spec import EmbedRequest, ProviderApi
 
 
 def _path(model: str) -> str:

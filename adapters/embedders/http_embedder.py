@@ -21,7 +21,7 @@ import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.options import Options
-from adapters.embedders.provider_api import EmbedRequest, ProviderApi, prompts
+from adapters.embedders.provider_spec import EmbedRequest, ProviderApi, prompts
 from adapters.embedders.rate_limit import Pace
 from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from adapters.http import Http

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from adapters.embedders.provider_api import ProviderApi, openai_body
+from adapters.embedders.provider_spec import ProviderApi, openai_body
 
 MISTRAL = ProviderApi(
     name="mistral",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from adapters.embedders.provider_api import ProviderApi, openai_body
+from adapters.embedders.provider_spec import ProviderApi, openai_body
 
 
 def _path(model: str) -> str:

@@ -1,6 +1,6 @@
 """OpenAI: https://platform.openai.com/docs/api-reference/embeddings."""
 
-from adapters.embedders.provider_api import ProviderApi
+from adapters.embedders.provider_spec import ProviderApi
 
 OPENAI = ProviderApi(
     name="openai",

@@ -26,7 +26,7 @@ from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
-from adapters.embedders.provider_api import ProviderApi
+from adapters.embedders.provider_spec import ProviderApi
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
 from fusion.contract import Embedder, Media, TokenVectors, VerifiesOptions

@@ -1,6 +1,6 @@
 """Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions and texts differently."""
 
-from adapters.embedders.provider_api import EmbedRequest, ProviderApi, openai_body
+from adapters.embedders.provider_spec import EmbedRequest, ProviderApi, openai_body
 
 
 def _body(request: EmbedRequest) -> dict[str, object]:

@@ -22,7 +22,7 @@ from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
-from adapters.embedders.provider_api import ProviderApi
+from adapters.embedders.provider_spec import ProviderApi
 from adapters.embedders.providers import Composed, Providers, choose
 from adapters.embedders.rate_limit import Pace
 from adapters.embedders.voyage import VOYAGE
