@@ -175,8 +175,8 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
 
     from fusion.contract import Scope
     from fusion.doors.memory_batches import batches
+    from fusion.sources.bookmarks import ReadOffsets
     from fusion.sources.files import Skip
-    from fusion.sources.offsets import ReadOffsets
     from fusion.sources.readers import read_session
     from fusion.trust.token import reader_key
 

@@ -29,6 +29,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.ignore import ALWAYS, matcher
 from fusion.lib.watch import changes, watch
+from fusion.sources.bookmarks import ReadOffset, ReadOffsets, is_untouched
 from fusion.sources.files import (
     DEFAULT_LIMITS,
     File,
@@ -45,8 +46,7 @@ from fusion.sources.files import (
     linked,
     opened,
 )
-from fusion.sources.lock import lock_for_server
-from fusion.sources.offsets import ReadOffset, ReadOffsets, is_untouched
+from fusion.sources.ingest_lock import lock_for_server
 from fusion.sources.readers import markdown
 from fusion.sources.session_watcher import Remember, remember_each
 

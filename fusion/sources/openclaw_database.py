@@ -24,8 +24,8 @@ from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import UNATTENDED
 from fusion.lib.walk import PASS, open_folder
+from fusion.sources.bookmarks import ReadOffset, ReadOffsets, digest
 from fusion.sources.files import MAX_UNPACKED_BYTES, Lines, Skip, Unreadable, opened, unpacked
-from fusion.sources.offsets import ReadOffset, ReadOffsets, digest
 from fusion.sources.sessions import BEGINNING, MAX_LINE_BYTES, openclaw_session, turns_of
 from fusion.sources.turns import Session, Transcript, valid_id
 

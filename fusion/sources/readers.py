@@ -23,6 +23,7 @@ from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
 from fusion.lib.moment import day_of, moment
 from fusion.lib.words import content_hash
+from fusion.sources.bookmarks import ReadOffset, ReadOffsets, at_end, is_untouched
 from fusion.sources.files import (
     DEFAULT_LIMITS,
     EMPTY,
@@ -44,7 +45,6 @@ from fusion.sources.files import (
     sized,
     unchanged,
 )
-from fusion.sources.offsets import ReadOffset, ReadOffsets, at_end, is_untouched
 from fusion.sources.openclaw_database import database
 from fusion.sources.sessions import session_of, transcript
 from fusion.sources.split import in_pieces

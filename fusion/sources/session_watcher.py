@@ -17,8 +17,8 @@ from pathlib import Path
 from fusion.contract import Scope
 from fusion.errors import BadInput, FusionError
 from fusion.ingest.intake import NewMemory
+from fusion.sources.bookmarks import ReadOffset, ReadOffsets
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Unreadable, files, is_packed, opened, sized
-from fusion.sources.offsets import ReadOffset, ReadOffsets
 from fusion.sources.readers import read
 from fusion.sources.sessions import session_of
 

@@ -19,6 +19,7 @@ import orjson
 
 from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
+from fusion.sources.bookmarks import ReadOffset, ReadOffsets, at_end, at_offset, is_untouched, still_begins
 from fusion.sources.files import (
     MAX_UNPACKED_BYTES,
     Lines,
@@ -30,7 +31,6 @@ from fusion.sources.files import (
     opened,
     unpacked,
 )
-from fusion.sources.offsets import ReadOffset, ReadOffsets, at_end, at_offset, is_untouched, still_begins
 from fusion.sources.turns import Session, Transcript, valid_id
 
 MAX_LINE_BYTES = 16 << 20

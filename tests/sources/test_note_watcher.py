@@ -19,7 +19,7 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.journal import Journal
 from fusion.sources import note_watcher
-from fusion.sources.lock import lock_for_command, lock_for_server
+from fusion.sources.ingest_lock import lock_for_command, lock_for_server
 from fusion.sources.note_watcher import NoteWatcher
 from tests.patience import load
 

@@ -18,8 +18,8 @@ from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import MARKED, UNATTENDED
 from fusion.sources import files as opening
 from fusion.sources import openclaw_database
+from fusion.sources.bookmarks import FILE, ReadOffsets
 from fusion.sources.files import Skip
-from fusion.sources.offsets import FILE, ReadOffsets
 from fusion.sources.openclaw_database import UNKNOWN_COLD
 from fusion.sources.readers import read, read_session
 from fusion.sources.sessions import session_of

@@ -25,9 +25,9 @@ from fusion.doors.cli.progress import bars, on_stderr, spoken_in_lines
 from fusion.doors.memory_batches import batches, check_version, wire_form
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.lib.clean import clean
+from fusion.sources.bookmarks import ReadOffsets
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
-from fusion.sources.lock import lock_for_command
-from fusion.sources.offsets import ReadOffsets
+from fusion.sources.ingest_lock import lock_for_command
 from fusion.sources.readers import read, size
 from fusion.trust import make_home
 from fusion.trust.token import reader_key

@@ -15,8 +15,8 @@ from fusion.doors.cli.confirm import confirm
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 from fusion.settings import IngestSettings
+from fusion.sources.bookmarks import ReadOffsets, is_untouched
 from fusion.sources.files import File, Limits, Unreadable, files, opened
-from fusion.sources.offsets import ReadOffsets, is_untouched
 
 SECTION_BYTES = 1_600
 """most bytes of a section, as `fusion.lib.chunk` cuts"""

@@ -21,7 +21,7 @@ from fusion.sources.files import is_there
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
     from fusion.contract import Scope
-    from fusion.sources.offsets import ReadOffset, ReadOffsets
+    from fusion.sources.bookmarks import ReadOffset, ReadOffsets
 
 PAGE = 1000
 

@@ -205,7 +205,7 @@ async def undo(
 
     from fusion.doors.cli import render
     from fusion.doors.cli.undo import undo_batch
-    from fusion.sources.offsets import forget_all
+    from fusion.sources.bookmarks import forget_all
 
     async with target.client() as client:
         if batch is None and not last:

@@ -27,8 +27,8 @@ from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.words import content_hash
 from fusion.settings import ServerSettings, Settings
-from fusion.sources.lock import lock_for_server
-from fusion.sources.offsets import ReadOffsets
+from fusion.sources.bookmarks import ReadOffsets
+from fusion.sources.ingest_lock import lock_for_server
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
 from tests.patience import load
