@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from adapters.bolt.dialects import Dialect, Schema, TextIndex, VectorIndex
-from adapters.bolt.errors import lost, named, transient
+from adapters.bolt.errors import as_backend_error, is_connection_lost, is_transient
 from adapters.bolt.options import Server
 from fusion.errors import BackendTimeout, BackendUnreachable, FusionError, SettingsError
 from fusion.lib.backoff import backoff_s
@@ -170,21 +170,21 @@ class Bolt:
                             return await once(session)
                     except (DriverError, Neo4jError) as error:
                         last = error
-                        if transient(error):
+                        if is_transient(error):
                             attempt += 1
                             await asyncio.sleep(backoff_s(attempt, PAUSE_S, LONGEST_PAUSE_S, spread=PAUSE_SPREAD))
-                        elif again and lost(error):
+                        elif again and is_connection_lost(error):
                             again = False
                         else:
                             raise
         except TimeoutError:
             if last is not None:
-                raise named(last, self.shown) from None
+                raise as_backend_error(last, self.shown) from None
             raise BackendTimeout(f"{self.shown}: no answer within {deadline_s * 1000:.0f} ms") from None
         except FusionError:
             raise
         except Exception as error:  # noqa: BLE001 – bytes that are no Bolt come out of the driver as errors of any kind
-            raise named(error, self.shown) from None
+            raise as_backend_error(error, self.shown) from None
 
     def _opened(self) -> AsyncDriver:
         """The driver, made at the first question: it belongs to the running loop, and its package is imported late."""

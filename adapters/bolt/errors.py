@@ -16,14 +16,14 @@ from fusion.errors import (
 FULL = ("OutOfMemory", "OutOfDiskSpace")
 
 
-def transient(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether a pause may fix it: two writers met, or the server is not ready yet."""
     from neo4j.exceptions import TransientError
 
     return isinstance(error, TransientError) and not _read_only(error) and not _timed_out(error)
 
 
-def lost(error: Exception) -> bool:
+def is_connection_lost(error: Exception) -> bool:
     """Whether to retry at once on another connection: this one was lost, or its server no longer accepts writes.
 
     False for an unconfirmed commit, which may have happened.
@@ -35,7 +35,7 @@ def lost(error: Exception) -> bool:
     return isinstance(error, (DriverError, NotALeader)) and error.is_retryable()
 
 
-def named(error: Exception, server: str) -> BackendError | SettingsError:
+def as_backend_error(error: Exception, server: str) -> BackendError | SettingsError:
     """The gateway's error for one of the driver's. ``server`` is its address as errors name it."""
     from neo4j.exceptions import (
         AuthError,
