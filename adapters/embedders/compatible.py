@@ -1,8 +1,8 @@
 """Any server with OpenAI's API: LM Studio, vLLM, llama.cpp's server, a proxy. No key unless one is configured."""
 
-from adapters.embedders.provider_spec import ProviderApi
+from adapters.embedders.provider_spec import ProviderSpec
 
-LM_STUDIO = ProviderApi(
+LM_STUDIO = ProviderSpec(
     name="lmstudio",
     url="http://127.0.0.1:1234/v1",
     model="text-embedding-nomic-embed-text-v1.5",
@@ -11,4 +11,4 @@ LM_STUDIO = ProviderApi(
     unreachable_hint="start the server in LM Studio, on its Developer page",
     unknown_model_hint="lms get {model}",
 )
-COMPATIBLE = ProviderApi(name="compatible", unreachable_hint="start the server, or fix [embedder] url")
+COMPATIBLE = ProviderSpec(name="compatible", unreachable_hint="start the server, or fix [embedder] url")

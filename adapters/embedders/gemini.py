@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapters.embedders.provider_spec import EmbedRequest, ProviderApi
+from adapters.embedders.provider_spec import EmbedRequest, ProviderSpec
 
 
 def _path(model: str) -> str:
@@ -42,7 +42,7 @@ def _vectors(reply: Any) -> Sequence[Any]:
     return [one["values"] for one in reply["embeddings"]]
 
 
-GEMINI = ProviderApi(
+GEMINI = ProviderSpec(
     name="gemini",
     url="https://generativelanguage.googleapis.com/v1beta",
     key_env="GEMINI_API_KEY",

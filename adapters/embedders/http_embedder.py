@@ -21,8 +21,8 @@ import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.options import Options
-from adapters.embedders.provider_spec import EmbedRequest, ProviderApi, prompts
-from adapters.embedders.rate_limit import Pace
+from adapters.embedders.provider_spec import EmbedRequest, ProviderSpec, prompts
+from adapters.embedders.rate_limit import MinuteLimit
 from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from adapters.http import Http
 from fusion.contract import Media
@@ -72,7 +72,7 @@ class HttpEmbedder:
     @classmethod
     async def open(
         cls,
-        api: ProviderApi,
+        api: ProviderSpec,
         folder: Path,
         options: Options,
         *,
@@ -96,18 +96,18 @@ class HttpEmbedder:
         except BaseException:
             await http.close()
             raise
-        pace = Pace(options.requests_per_minute, options.tokens_per_minute, clock)
-        return cls(api, http, store, options, model, dimensions, pace, clock, sleep)
+        minute_limit = MinuteLimit(options.requests_per_minute, options.tokens_per_minute, clock)
+        return cls(api, http, store, options, model, dimensions, minute_limit, clock, sleep)
 
     def __init__(
         self,
-        api: ProviderApi,
+        api: ProviderSpec,
         http: Http,
         store: VectorStore,
         options: Options,
         model: str,
         dimensions: int,
-        pace: Pace,
+        minute_limit: MinuteLimit,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -115,7 +115,7 @@ class HttpEmbedder:
         self.dimensions = dimensions
         self.sees = model.startswith(api.media_models) if api.media_models else False
         self._api, self._http, self._store, self._options, self._model = api, http, store, options, model
-        self._pace, self._clock, self._sleep = pace, clock, sleep
+        self._minute_limit, self._clock, self._sleep = minute_limit, clock, sleep
         self._prompts = prompts(model)
         self._dense: ByteLru[Floats] = ByteLru(options.dense_cache_mb << 20)
         self._queries: ByteLru[Floats] = ByteLru(_QUERY_BYTES)
@@ -156,7 +156,7 @@ class HttpEmbedder:
         for one in media:
             if one.key in found:
                 continue
-            while (wait_s := self._pace.wait_s(MEDIA_TOKENS)) > 0:
+            while (wait_s := self._minute_limit.wait_s(MEDIA_TOKENS)) > 0:
                 await self._sleep(wait_s)
             data = await asyncio.to_thread(one.read)
             body = self._api.media(self._model, one.mime, data, self._options.dimensions or None)
@@ -196,7 +196,7 @@ class HttpEmbedder:
 
     async def _fly(self, mine: dict[str, Flight[Floats]]) -> None:
         for portion in _portions(list(mine), self._api):
-            while (wait_s := self._pace.wait_s(_tokens(portion))) > 0:
+            while (wait_s := self._minute_limit.wait_s(_tokens(portion))) > 0:
                 await self._sleep(wait_s)
             vectors = await self._read(portion)
             found = dict(zip(portion, vectors, strict=True))
@@ -236,7 +236,7 @@ class HttpEmbedder:
         """Send one request. Raises the fitting `BackendError`, at once during a pause after a failure."""
         if self._fault is not None and (left_s := self._paused_until - self._clock()) > 0:
             raise _again(self._fault, f"{self._fault}; it is asked again in {left_s:.0f} s")
-        self._pace.spend(tokens)
+        self._minute_limit.spend(tokens)
         try:
             reply = await self._http.post(self._api.path(self._model), body, deadline_s)
             server, dimensions = self._http.server, self.dimensions
@@ -263,7 +263,7 @@ class HttpEmbedder:
         cache.put(text, vector, vector.nbytes + len(text) + _OVERHEAD_BYTES)
 
 
-def vectors_of(api: ProviderApi, server: str, reply: Any, count: int) -> NDArray[np.float64]:
+def vectors_of(api: ProviderSpec, server: str, reply: Any, count: int) -> NDArray[np.float64]:
     """The reply's vectors, not normalised, one for each of ``count`` texts. Raises InvalidAnswer."""
     try:
         vectors = np.asarray(api.vectors(reply), np.float64)
@@ -287,7 +287,7 @@ def unit(vectors: NDArray[np.float64], server: str, dimensions: int) -> Floats:
     return np.asarray(scaled, np.float32)
 
 
-def explained(error: BackendError, api: ProviderApi, model: str) -> BackendError:
+def explained(error: BackendError, api: ProviderSpec, model: str) -> BackendError:
     """The same error with the fix added."""
     match error:
         case Unauthorized():
@@ -311,7 +311,7 @@ def _again(error: BackendError, text: str) -> BackendError:
     return type(error)(text)
 
 
-async def _dimensions(api: ProviderApi, http: Http, model: str, options: Options) -> int:
+async def _dimensions(api: ProviderSpec, http: Http, model: str, options: Options) -> int:
     """The dimensions of this model, found by embedding one word."""
     try:
         reply = await http.post(api.path(model), api.body(EmbedRequest(model, ["dimensions"])), options.timeout_s)
@@ -324,7 +324,7 @@ async def _dimensions(api: ProviderApi, http: Http, model: str, options: Options
         ) from None
 
 
-def _portions(texts: Sequence[str], api: ProviderApi) -> Iterator[list[str]]:
+def _portions(texts: Sequence[str], api: ProviderSpec) -> Iterator[list[str]]:
     """Split the texts, in order, into requests within the provider's limits; none is empty."""
     portion: list[str] = []
     tokens = 0

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from adapters.embedders.provider_spec import ProviderApi, openai_body
+from adapters.embedders.provider_spec import ProviderSpec, openai_body
 
-MISTRAL = ProviderApi(
+MISTRAL = ProviderSpec(
     name="mistral",
     url="https://api.mistral.ai/v1",
     key_env="MISTRAL_API_KEY",

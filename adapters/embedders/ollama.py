@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from adapters.embedders.provider_spec import ProviderApi, openai_body
+from adapters.embedders.provider_spec import ProviderSpec, openai_body
 
 
 def _path(model: str) -> str:
@@ -18,7 +18,7 @@ def _vectors(reply: Any) -> Sequence[Any]:
     return vectors
 
 
-OLLAMA = ProviderApi(
+OLLAMA = ProviderSpec(
     name="ollama",
     url="http://127.0.0.1:11434",
     model="nomic-embed-text",

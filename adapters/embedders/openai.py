@@ -1,8 +1,8 @@
 """OpenAI: https://platform.openai.com/docs/api-reference/embeddings."""
 
-from adapters.embedders.provider_spec import ProviderApi
+from adapters.embedders.provider_spec import ProviderSpec
 
-OPENAI = ProviderApi(
+OPENAI = ProviderSpec(
     name="openai",
     url="https://api.openai.com/v1",
     key_env="OPENAI_API_KEY",

@@ -47,7 +47,7 @@ def listed(reply: Any) -> Sequence[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderApi:
+class ProviderSpec:
     """A provider. ``url`` is "" if only the user knows it, ``model`` likewise; ``key_env`` is "" if no key is needed.
 
     ``dimensions`` are those of known models; those of another are requested. A request has at most ``most_texts`` texts

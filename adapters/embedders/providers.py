@@ -26,7 +26,7 @@ from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
-from adapters.embedders.provider_spec import ProviderApi
+from adapters.embedders.provider_spec import ProviderSpec
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
 from fusion.contract import Embedder, Media, TokenVectors, VerifiesOptions
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 LOCAL, AUTO = "local", "auto"
 PRIORITY = (OPENAI, GEMINI, VOYAGE, MISTRAL)
-APIS: Mapping[str, ProviderApi] = {api.name: api for api in (*PRIORITY, OLLAMA, LM_STUDIO, COMPATIBLE)}
+APIS: Mapping[str, ProviderSpec] = {api.name: api for api in (*PRIORITY, OLLAMA, LM_STUDIO, COMPATIBLE)}
 
 
 class Providers:
@@ -117,7 +117,7 @@ class Composed:
 
 def choose(
     options: Mapping[str, object], *, local: type[VerifiesOptions] = MiniLM
-) -> tuple[ProviderApi | None, Options]:
+) -> tuple[ProviderSpec | None, Options]:
     """The provider, or None for the local model, and the complete options to open it with.
 
     Raises SettingsError if the named provider is not available.
@@ -152,7 +152,7 @@ def choose(
     return api, chosen
 
 
-def _first(given: Options, options: Mapping[str, object], local: type[VerifiesOptions]) -> ProviderApi | None:
+def _first(given: Options, options: Mapping[str, object], local: type[VerifiesOptions]) -> ProviderSpec | None:
     """The first available provider, in the order of seed 001; ``None`` is the local model."""
     if given.model or given.url or given.api_key_env or given.api_key_file or given.dimensions:
         raise SettingsError(

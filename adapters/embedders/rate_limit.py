@@ -8,7 +8,7 @@ from collections.abc import Callable
 MINUTE_S = 60.0
 
 
-class Pace:
+class MinuteLimit:
     """A sliding window of one minute. 0 requests or tokens: no limit. ``clock`` is in seconds."""
 
     def __init__(self, requests: int, tokens: int, clock: Callable[[], float]) -> None:

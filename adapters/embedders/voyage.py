@@ -1,13 +1,13 @@
 """Voyage AI: https://docs.voyageai.com/reference/embeddings-api. It embeds questions and texts differently."""
 
-from adapters.embedders.provider_spec import EmbedRequest, ProviderApi, openai_body
+from adapters.embedders.provider_spec import EmbedRequest, ProviderSpec, openai_body
 
 
 def _body(request: EmbedRequest) -> dict[str, object]:
     return openai_body(request, "output_dimension", input_type="query" if request.query else "document")
 
 
-VOYAGE = ProviderApi(
+VOYAGE = ProviderSpec(
     name="voyage",
     url="https://api.voyageai.com/v1",
     key_env="VOYAGE_API_KEY",

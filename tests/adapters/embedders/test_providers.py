@@ -22,9 +22,9 @@ from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
-from adapters.embedders.provider_spec import ProviderApi
+from adapters.embedders.provider_spec import ProviderSpec
 from adapters.embedders.providers import Composed, Providers, choose
-from adapters.embedders.rate_limit import Pace
+from adapters.embedders.rate_limit import MinuteLimit
 from adapters.embedders.voyage import VOYAGE
 from fusion.contract import Embedder, HasLocalModel
 from fusion.errors import (
@@ -110,7 +110,7 @@ class Clock:
 
 @asynccontextmanager
 async def hosted(
-    folder: Path, server: Chaos, api: ProviderApi = COMPATIBLE, clock: Clock | None = None, **options: Any
+    folder: Path, server: Chaos, api: ProviderSpec = COMPATIBLE, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[HttpEmbedder]:
     clock = clock or Clock()
     patient = {"connect_ms": PATIENT_MS, "query_timeout_ms": PATIENT_MS, "timeout_s": PATIENT_MS / 1000}
@@ -481,14 +481,14 @@ def test_tokens_of_the_minute_are_counted() -> None:
     """100 tokens a minute. 60 at 0 s and 30 at 10 s leave 10: for 50 wait until the 60 are gone, at 60 s; for 90 until
     all are, at 70 s. One that never fits goes when nothing else counts."""
     clock = Clock()
-    pace = Pace(0, 100, clock)
-    pace.spend(60)
+    limit = MinuteLimit(0, 100, clock)
+    limit.spend(60)
     clock.now += 10
-    pace.spend(30)
-    assert [pace.wait_s(tokens) for tokens in (10, 50, 90, 500)] == [0, 50, 60, 60]
+    limit.spend(30)
+    assert [limit.wait_s(tokens) for tokens in (10, 50, 90, 500)] == [0, 50, 60, 60]
     clock.now += 60
-    assert pace.wait_s(500) == 0
-    assert Pace(0, 0, clock).wait_s(10**9) == 0
+    assert limit.wait_s(500) == 0
+    assert MinuteLimit(0, 0, clock).wait_s(10**9) == 0
 
 
 @pytest.mark.feature("providers: one that asks to wait, or is down, is left alone")
