@@ -9,9 +9,9 @@ Scope: a question names no session, agent or run. Those filter, and the memories
 session is in the prompt already. The project, the folder in which the session began, boosts. ``--user`` filters, for a
 home that several people share.
 
-Capture reads the session's transcript with `fusion.sources.sessions` from the offset where the last call stopped, with
-the same turns, keys and offsets as `fusion ingest ~/.claude/projects`. So no turn is kept twice, and each hook catches
-up on what an earlier one could not keep.
+Capture reads the session's transcript with `fusion.sources.sessions` from the bookmark of the last call, with the same
+turns, keys and bookmarks as `fusion ingest ~/.claude/projects`. So no turn is kept twice, and each hook catches up on
+what an earlier one could not keep.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
 
     from fusion.contract import Scope
     from fusion.doors.memory_batches import batches
-    from fusion.sources.bookmarks import ReadOffsets
+    from fusion.sources.bookmarks import Bookmarks
     from fusion.sources.files import Skip
     from fusion.sources.readers import read_session
     from fusion.trust.token import reader_key
@@ -184,13 +184,13 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
         return
     whose = Scope(user_id=call.user)
     with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
-        offsets = ReadOffsets(call.home, whose)
+        bookmarks = Bookmarks(call.home, whose)
         reader = reader_key(call.home)
-        turns = read_session(call.transcript, whose, bookmarks=offsets) if call.transcript.is_file() else ()
+        turns = read_session(call.transcript, whose, bookmarks=bookmarks) if call.transcript.is_file() else ()
         for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):
             _send(memory, batch, reader)
-            offsets.commit()
-        offsets.commit()
+            bookmarks.commit()
+        bookmarks.commit()
 
 
 def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:

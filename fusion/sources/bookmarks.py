@@ -29,7 +29,7 @@ TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOffset:
+class Bookmark:
     """A bookmark: ``offset`` bytes of the file with this ``inode`` were read; ``digest`` hashes the last of them.
 
     They held ``lines``, ``turns`` (``unattended``: the state of `Transcript` after the last one) and ``memories``. In a
@@ -45,7 +45,7 @@ class ReadOffset:
     memories: int = 0
 
 
-class ReadOffsets:
+class Bookmarks:
     """The bookmarks of one home for one owner. New ones take effect by `commit`."""
 
     def __init__(self, home: Path, owner: Scope) -> None:
@@ -55,21 +55,21 @@ class ReadOffsets:
         self._journal = home / JOURNAL
         self._owner = orjson.dumps([owner.tenant, *(owner.named().get(dimension) for dimension in DIMENSIONS)]).decode()
         self._marks = self._load()
-        self._new: dict[str, ReadOffset] = {}
+        self._new: dict[str, Bookmark] = {}
 
-    def find(self, name: str) -> ReadOffset | None:
+    def find(self, name: str) -> Bookmark | None:
         """The bookmark of a file or database; None without one."""
         found = self._marks.get(self._key(name))
         try:
-            return ReadOffset(*found) if found is not None else None
+            return Bookmark(*found) if found is not None else None
         except TypeError:  # written by another version
             return None
 
-    def resume(self, mark: ReadOffset) -> None:
+    def resume(self, mark: Bookmark) -> None:
         """Counts the memories before a bookmark as known, because reading continues there."""
         self.known += mark.memories
 
-    def set(self, name: str, mark: ReadOffset) -> None:
+    def set(self, name: str, mark: Bookmark) -> None:
         """Sets the bookmark of a file until the next `commit`."""
         self._new[self._key(name)] = mark
 
@@ -122,12 +122,12 @@ def _digest_before(fd: int, offset: int) -> str:
     return digest(os.pread(fd, offset - start, start))
 
 
-def at_offset(fd: int, offset: int) -> ReadOffset:
+def at_offset(fd: int, offset: int) -> Bookmark:
     """A bookmark in a file that only grows at its end."""
-    return ReadOffset(os.fstat(fd).st_ino, offset, _digest_before(fd, offset))
+    return Bookmark(os.fstat(fd).st_ino, offset, _digest_before(fd, offset))
 
 
-def still_begins(mark: ReadOffset, fd: int) -> bool:
+def still_begins(mark: Bookmark, fd: int) -> bool:
     """Whether a file still has the same bytes up to a bookmark."""
     about = os.fstat(fd)
     if about.st_ino != mark.inode or about.st_size < mark.offset:
@@ -135,14 +135,14 @@ def still_begins(mark: ReadOffset, fd: int) -> bool:
     return _digest_before(fd, mark.offset) == mark.digest
 
 
-def at_end(about: os.stat_result, memories: int) -> ReadOffset:
+def at_end(about: os.stat_result, memories: int) -> Bookmark:
     """A bookmark at the end of a file that may be edited anywhere: valid while the file is unchanged.
 
     The digest is the ctime, which, unlike the mtime, rsync and touch cannot set back.
     """
-    return ReadOffset(about.st_ino, about.st_size, f"{about.st_ctime_ns} ns", memories=memories)
+    return Bookmark(about.st_ino, about.st_size, f"{about.st_ctime_ns} ns", memories=memories)
 
 
-def is_untouched(mark: ReadOffset, about: os.stat_result) -> bool:
+def is_untouched(mark: Bookmark, about: os.stat_result) -> bool:
     """Whether a file is unchanged since its bookmark of `at_end`."""
     return at_end(about, mark.memories) == mark

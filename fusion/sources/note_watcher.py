@@ -29,7 +29,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.ignore import ALWAYS, matcher
 from fusion.lib.watch import changes, watch
-from fusion.sources.bookmarks import ReadOffset, ReadOffsets, is_untouched
+from fusion.sources.bookmarks import Bookmark, Bookmarks, is_untouched
 from fusion.sources.files import (
     DEFAULT_LIMITS,
     File,
@@ -89,9 +89,9 @@ class _Read:
     files: int = 0
     memories: list[NewMemory] = field(default_factory=list)
     whole: list[CompleteFile] = field(default_factory=list)
-    marks: dict[str, ReadOffset] = field(default_factory=dict)
+    marks: dict[str, Bookmark] = field(default_factory=dict)
 
-    def add_complete(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
+    def add_complete(self, source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
         self.whole.append(CompleteFile(source, tuple(revisions)))
         if mark is not None:
             self.marks[source] = mark
@@ -116,7 +116,7 @@ class NoteWatcher:
     _changed: set[Path] | None = None
     """the paths that changed since the last round; None: any may have"""
     _event: asyncio.Event = field(default_factory=asyncio.Event)
-    _marks: dict[str, ReadOffset] = field(default_factory=dict)
+    _marks: dict[str, Bookmark] = field(default_factory=dict)
     """the bookmarks of this run by source; a home keeps a bounded number of them"""
     _unwritten: set[str] = field(default_factory=set)
     """the sources of bookmarks that are not written to the home yet"""
@@ -237,7 +237,7 @@ class NoteWatcher:
         return [file for file in found if file is not None]
 
     def _check_all(self, counts: Mapping[str, int]) -> tuple[list[File], list[str]]:
-        marks = ReadOffsets(self.home, self.owner)
+        marks = Bookmarks(self.home, self.owner)
         passed: Counter[str] = Counter()
         every = list(files(self.paths, passed, self._ignored))
         self.linked = linked(every, passed)
@@ -267,7 +267,7 @@ class NoteWatcher:
         kept = tuple(f"file:{path.resolve()}{os.sep}" for path in self._empty)  # such as a disk below another folder
         return due, [source for source in gone if not source.startswith(kept)]
 
-    def _is_unchanged(self, source: str, file: File, marks: ReadOffsets, counts: Mapping[str, int]) -> bool:
+    def _is_unchanged(self, source: str, file: File, marks: Bookmarks, counts: Mapping[str, int]) -> bool:
         """Whether neither a file nor its memories changed since it was read."""
         mark = self._marks.get(source) or marks.find(str(file.path))
         try:
@@ -323,7 +323,7 @@ class NoteWatcher:
 
     def _write_bookmarks(self) -> None:
         """Writes the new bookmarks to the home."""
-        marks = ReadOffsets(self.home, self.owner)
+        marks = Bookmarks(self.home, self.owner)
         while self._unwritten:
             source = self._unwritten.pop()
             marks.set(source[5:], self._marks[source])

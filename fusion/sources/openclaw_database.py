@@ -24,7 +24,7 @@ from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import UNATTENDED
 from fusion.lib.walk import PASS, open_folder
-from fusion.sources.bookmarks import ReadOffset, ReadOffsets, digest
+from fusion.sources.bookmarks import Bookmark, Bookmarks, digest
 from fusion.sources.files import MAX_UNPACKED_BYTES, Lines, Skip, Unreadable, opened, unpacked
 from fusion.sources.sessions import BEGINNING, MAX_LINE_BYTES, openclaw_session, turns_of
 from fusion.sources.turns import Session, Transcript, valid_id
@@ -49,7 +49,7 @@ _GROUP_KEY = re.compile(r":(?:group|channel):")
 
 
 def database(
-    path: Path, owner: Scope, bookmarks: ReadOffsets | None = None, *, connect: Connect = sqlite3.connect
+    path: Path, owner: Scope, bookmarks: Bookmarks | None = None, *, connect: Connect = sqlite3.connect
 ) -> Iterator[NewMemory | Skip]:
     """The turns in an OpenClaw agent's database since its bookmarks. The database is never written.
 
@@ -169,14 +169,14 @@ def _sessions(db: sqlite3.Connection) -> list[tuple[Any, int]]:
 
 
 def _events(
-    db: sqlite3.Connection, path: Path, session: Session, last: int, bookmarks: ReadOffsets | None
+    db: sqlite3.Connection, path: Path, session: Session, last: int, bookmarks: Bookmarks | None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of one session since its bookmark."""
     name = f"{path}#{session.id}"
     mark = bookmarks.find(name) if bookmarks is not None else None
     cold = _cold_of(db, session.id)
     if bookmarks is None or mark is None or not _still_there(db, session.id, mark, cold):
-        mark = ReadOffset(0, -1, "")
+        mark = Bookmark(0, -1, "")
     else:
         bookmarks.resume(mark)
     reader = Transcript(session, turns=mark.turns, unattended=mark.unattended)
@@ -196,9 +196,9 @@ def _events(
         proof = digest((text or "").encode())
         if bookmarks is not None and (seq == last or seq - marked >= ROWS):
             marked = seq
-            bookmarks.set(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+            bookmarks.set(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
     if bookmarks is not None and seq != marked:
-        bookmarks.set(name, ReadOffset(0, seq, proof, seq, reader.turns, reader.unattended, memories))
+        bookmarks.set(name, Bookmark(0, seq, proof, seq, reader.turns, reader.unattended, memories))
 
 
 def _texts(
@@ -237,7 +237,7 @@ def _text_of(plain: str | None, packed: bytes | None) -> str | None:
         return None
 
 
-def _still_there(db: sqlite3.Connection, session: str, mark: ReadOffset, cold: _ColdArchive | None) -> bool:
+def _still_there(db: sqlite3.Connection, session: str, mark: Bookmark, cold: _ColdArchive | None) -> bool:
     """Whether a session still has the event of its bookmark; one that was rewritten is read anew.
 
     A session whose bookmark lies inside a cold archive is read anew as well: its turns are recognised by their keys. An
@@ -319,7 +319,7 @@ def _cold_of(db: sqlite3.Connection, session: str) -> _ColdArchive | None:
 
 
 def _archived(
-    db: sqlite3.Connection, path: Path, owner: Scope, bookmarks: ReadOffsets | None
+    db: sqlite3.Connection, path: Path, owner: Scope, bookmarks: Bookmarks | None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of sessions that were deleted or reset, from the archives in the database, the oldest first."""
     wanted = ("session_id", "generation", "session_key", "encoding", "archive_sha256", "created_at", "archive_blob")
@@ -351,4 +351,4 @@ def _archived(
                 yield Skip(f"{path}:{session_id}", str(reason))
             else:
                 if bookmarks is not None:
-                    bookmarks.set(name, ReadOffset(0, 0, sha256, memories=memories))
+                    bookmarks.set(name, Bookmark(0, 0, sha256, memories=memories))

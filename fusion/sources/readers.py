@@ -23,7 +23,7 @@ from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
 from fusion.lib.moment import day_of, moment
 from fusion.lib.words import content_hash
-from fusion.sources.bookmarks import ReadOffset, ReadOffsets, at_end, is_untouched
+from fusion.sources.bookmarks import Bookmark, Bookmarks, at_end, is_untouched
 from fusion.sources.files import (
     DEFAULT_LIMITS,
     EMPTY,
@@ -59,11 +59,11 @@ PRIVATE = frozenset({"memory.md"})
 MAX_ID_CHARS = 256
 MAX_POSITION = 2**53
 
-OnComplete = Callable[[str, Sequence[str], ReadOffset | None], None]
+OnComplete = Callable[[str, Sequence[str], Bookmark | None], None]
 """called with each file that was read to its end: its source, the revisions of its pieces, and a bookmark, if any"""
 
 
-def _ignore_complete(source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
+def _ignore_complete(source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
     """Ignores that a file was read to its end."""
 
 
@@ -79,7 +79,7 @@ def read(
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress = lambda count: None,
     cutting: Cutting = no_report,
-    bookmarks: ReadOffsets | None = None,
+    bookmarks: Bookmarks | None = None,
     only: Collection[Path] | None = None,
     on_complete: OnComplete = _ignore_complete,
     passed: Counter[str] | None = None,
@@ -117,7 +117,7 @@ def read(
 
 
 def read_session(
-    path: Path, scope: Scope, *, bookmarks: ReadOffsets | None = None, progress: Progress = lambda count: None
+    path: Path, scope: Scope, *, bookmarks: Bookmarks | None = None, progress: Progress = lambda count: None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of one transcript; with ``bookmarks``, those since the last time. Unreadable content becomes a `Skip`.
 
@@ -197,7 +197,7 @@ def markdown(
 # JSONL -----------------------------------------------------------------------------------------------------------
 
 
-def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: ReadOffsets | None) -> Iterator[NewMemory | Skip]:
+def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: Bookmarks | None) -> Iterator[NewMemory | Skip]:
     unknown: dict[str, None] = {}
     where = str(file.path)
     memories = skipped = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from fusion.contract import Scope
 from fusion.errors import BadInput, FusionError
 from fusion.ingest.intake import NewMemory
-from fusion.sources.bookmarks import ReadOffset, ReadOffsets
+from fusion.sources.bookmarks import Bookmark, Bookmarks
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Unreadable, files, is_packed, opened, sized
 from fusion.sources.readers import read
 from fusion.sources.sessions import session_of
@@ -73,7 +73,7 @@ class SessionWatcher:
 
     async def round(self) -> int:
         """Remembers the new turns of every transcript that is due; returns their number."""
-        bookmarks = ReadOffsets(self.home, self.owner)
+        bookmarks = Bookmarks(self.home, self.owner)
         due = await asyncio.to_thread(lambda: dict(self._due(bookmarks)))
         if not due:
             return 0
@@ -88,7 +88,7 @@ class SessionWatcher:
         self._sizes.update(due)
         return count
 
-    def _due(self, bookmarks: ReadOffsets) -> Iterator[tuple[Path, int]]:
+    def _due(self, bookmarks: Bookmarks) -> Iterator[tuple[Path, int]]:
         """The transcripts to read now, with their sizes."""
         for file in files(self.paths):
             if not isinstance(file, File) or file.form == "markdown":
@@ -133,7 +133,7 @@ def _state(path: Path, now: float) -> tuple[int, float]:
     return sum(part.st_size for part in parts), now - max((part.st_mtime for part in parts), default=now)
 
 
-def _grown(path: Path, mark: ReadOffset | None, delta: Delta) -> tuple[int, int] | None:
+def _grown(path: Path, mark: Bookmark | None, delta: Delta) -> tuple[int, int] | None:
     """The new bytes and lines of a transcript after its bookmark; lines are counted only where bytes do not decide.
 
     None for a packed one.

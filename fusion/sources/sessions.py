@@ -19,7 +19,7 @@ import orjson
 
 from fusion.contract import Scope
 from fusion.ingest.intake import NewMemory
-from fusion.sources.bookmarks import ReadOffset, ReadOffsets, at_end, at_offset, is_untouched, still_begins
+from fusion.sources.bookmarks import Bookmark, Bookmarks, at_end, at_offset, is_untouched, still_begins
 from fusion.sources.files import (
     MAX_UNPACKED_BYTES,
     Lines,
@@ -40,7 +40,7 @@ HEAD_LINES = 50
 HEAD_BYTES = 1 << 20
 BOOKMARK_TURNS = 500
 """turns between two bookmarks"""
-BEGINNING = ReadOffset(0, 0, "")
+BEGINNING = Bookmark(0, 0, "")
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _AGENT = re.compile(r"/agents/([^/]+)/(?:sessions|agent)/[^/]+$")
@@ -116,7 +116,7 @@ def project_of(folder: str | None) -> str | None:
 
 
 def transcript(
-    path: Path, session: Session, bookmarks: ReadOffsets | None, progress: Progress
+    path: Path, session: Session, bookmarks: Bookmarks | None, progress: Progress
 ) -> Iterator[NewMemory | Skip]:
     """The turns of a transcript or a packed archive since its bookmark. Lines that are written meanwhile are left."""
     try:
@@ -143,7 +143,7 @@ def transcript(
 
 
 def _archive(
-    path: Path, file: BinaryIO, session: Session, bookmarks: ReadOffsets | None, mark: ReadOffset | None
+    path: Path, file: BinaryIO, session: Session, bookmarks: Bookmarks | None, mark: Bookmark | None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of a packed archive, unless nobody changed it since its bookmark."""
     if bookmarks is not None and mark is not None and is_untouched(mark, os.fstat(file.fileno())):
@@ -161,8 +161,8 @@ def _archive(
 
 
 def turns_of(
-    path: Path, lines: Lines, session: Session, start: ReadOffset
-) -> Iterator[tuple[NewMemory | Skip | None, ReadOffset | None]]:
+    path: Path, lines: Lines, session: Session, start: Bookmark
+) -> Iterator[tuple[NewMemory | Skip | None, Bookmark | None]]:
     """The turns of lines. Every `BOOKMARK_TURNS` turns, and at the end, a bookmark of the place before the item."""
     reader = Transcript(session, turns=start.turns, unattended=start.unattended)
     memories = start.memories

@@ -18,7 +18,7 @@ from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import MARKED, UNATTENDED
 from fusion.sources import files as opening
 from fusion.sources import openclaw_database
-from fusion.sources.bookmarks import FILE, ReadOffsets
+from fusion.sources.bookmarks import FILE, Bookmarks
 from fusion.sources.files import Skip
 from fusion.sources.openclaw_database import UNKNOWN_COLD
 from fusion.sources.readers import read, read_session
@@ -417,17 +417,17 @@ def test_bookmarks_hold_when_a_session_goes_cold(agent: Path, home: Path):
     db = newer(agent)
     for seq, row in enumerate(TALK):
         pack(db, ID, seq, row)
-    marks = ReadOffsets(home, ADA)
+    marks = Bookmarks(home, ADA)
     first = memories(agent, bookmarks=marks)
     marks.commit()
     freeze(db, agent, ID, TALK, inside=True)
-    marks = ReadOffsets(home, ADA)
+    marks = Bookmarks(home, ADA)
     assert (memories(agent, bookmarks=marks), marks.known) == ([], 3)
     pack(db, ID, len(TALK), claw(9, "user", "And the tyres?"))
     db.execute("delete from session_transcript_cold_archives")
     freeze_rows = [*TALK, claw(9, "user", "And the tyres?")]
     freeze(db, agent, ID, freeze_rows, inside=True)
-    again = memories(agent, bookmarks=ReadOffsets(home, ADA))
+    again = memories(agent, bookmarks=Bookmarks(home, ADA))
     assert again[:3] == first
     assert [item.text for item in again[3:]] == ["And the tyres?"]
     db.close()
@@ -477,10 +477,10 @@ def test_sessions_that_were_deleted_or_reset_inside_the_database(
             "insert into session_transcript_archives values(?, 'g0', ?, 'deleted', ?, ?, ?, ?, 0, null)",
             (session, key, encoding, blob, hashlib.sha256(blob).hexdigest(), f"{session}.jsonl.deleted.x"),
         )
-    marks = ReadOffsets(home, ADA)
+    marks = Bookmarks(home, ADA)
     assert memories(agent, bookmarks=marks) == live
     marks.commit()
-    marks = ReadOffsets(home, ADA)
+    marks = Bookmarks(home, ADA)
     assert (memories(agent, bookmarks=marks), marks.known) == ([], 3)
     assert reasons(agent) == [UNATTENDED]
     db.execute("update session_transcript_archives set archive_sha256 = ?", ("0" * 64,))
@@ -607,7 +607,7 @@ def home(tmp_path: Path) -> Path:
 
 def run(home: Path, *paths: Path, scope: Scope = ADA) -> tuple[list[str], int]:
     """One run that is acknowledged to its end: what it handed on, and what it knew from earlier ones."""
-    marks = ReadOffsets(home, scope)
+    marks = Bookmarks(home, scope)
     found = texts(*paths, scope=scope, bookmarks=marks)
     marks.commit()
     return found, marks.known
@@ -625,7 +625,7 @@ def test_a_session_is_read_on_from_where_it_was_left(home: Path, projects: Path)
     assert run(home, projects) == ([f"turn {n}" for n in range(1300)], 0)
     assert run(home, projects) == ([], 1300)
     append(file, jsonl([claude(1300, "user", "one more")]))
-    marks = ReadOffsets(home, ADA)
+    marks = Bookmarks(home, ADA)
     [more] = memories(projects, bookmarks=marks)
     assert (more.text, more.place) == ("one more", Place(f"claude-code/{ID}", 1300, 1300))
     assert len(run(home, projects, scope=Scope(user_id="tom"))[0]) == 1301
@@ -643,7 +643,7 @@ def test_a_secret_in_a_sessions_path_is_not_in_its_bookmark(home: Path, projects
 def test_turns_that_were_not_acknowledged_are_read_again(home: Path, projects: Path):
     """A run that broke off before its first commit leaves no bookmark."""
     put(projects / f"{ID}.jsonl", [claude(1, "user", "once")])
-    assert texts(projects, bookmarks=ReadOffsets(home, ADA)) == ["once"]
+    assert texts(projects, bookmarks=Bookmarks(home, ADA)) == ["once"]
     assert run(home, projects) == (["once"], 0)
 
 
@@ -658,7 +658,7 @@ def test_half_a_line_is_left_for_the_next_run(home: Path, projects: Path):
     append(file, line[40:-1])
     assert run(home, file) == (["two"], 1)
     append(file, b"\n" + jsonl([claude(3, "user", "three")]))
-    assert [(m.text, m.place.start) for m in memories(file, bookmarks=ReadOffsets(home, ADA)) if m.place] == [
+    assert [(m.text, m.place.start) for m in memories(file, bookmarks=Bookmarks(home, ADA)) if m.place] == [
         ("two", 1),  # again, with the same key: nothing is believed of a line before its end is there
         ("three", 2),
     ]

@@ -25,7 +25,7 @@ from fusion.doors.cli.progress import bars, on_stderr, spoken_in_lines
 from fusion.doors.memory_batches import batches, check_version, wire_form
 from fusion.errors import BadInput, NotFound, Overloaded, ServerUnreachable, StoreBusy
 from fusion.lib.clean import clean
-from fusion.sources.bookmarks import ReadOffsets
+from fusion.sources.bookmarks import Bookmarks
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Skip
 from fusion.sources.ingest_lock import lock_for_command
 from fusion.sources.readers import read, size
@@ -235,7 +235,7 @@ async def send(
     """
     tally = tally or Tally()
     settled: bool | None = None
-    bookmarks = ReadOffsets(home, scope) if home is not None else None
+    bookmarks = Bookmarks(home, scope) if home is not None else None
     reader = reader_key(home) if home is not None else None
     whole = WholeFiles()
     refused = False

@@ -15,7 +15,7 @@ from fusion.doors.cli.confirm import confirm
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 from fusion.settings import IngestSettings
-from fusion.sources.bookmarks import ReadOffsets, is_untouched
+from fusion.sources.bookmarks import Bookmarks, is_untouched
 from fusion.sources.files import File, Limits, Unreadable, files, opened
 
 SECTION_BYTES = 1_600
@@ -44,7 +44,7 @@ class Bulk:
 
 def bulk_of(paths: Sequence[Path], scope: Scope, home: Path | None, limits: Limits) -> Bulk:
     """What is new in these paths, without files that did not change since they were read."""
-    marks = ReadOffsets(home, scope) if home is not None and home.is_dir() else None
+    marks = Bookmarks(home, scope) if home is not None and home.is_dir() else None
     count = total = sections = 0
     for file in files(paths):
         if not isinstance(file, File) or limits.too_large(file) or _is_known(file, marks):
@@ -66,7 +66,7 @@ def ask(bulk: Bulk, bounds: IngestSettings, *, yes: bool, as_json: bool) -> None
     confirm(f"{bulk.spelt()}: {minutes}. Read them in?")
 
 
-def _is_known(file: File, marks: ReadOffsets | None) -> bool:
+def _is_known(file: File, marks: Bookmarks | None) -> bool:
     mark = marks.find(str(file.path)) if marks is not None else None
     try:
         return mark is not None and is_untouched(mark, file.path.lstat())

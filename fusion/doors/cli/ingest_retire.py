@@ -21,7 +21,7 @@ from fusion.sources.files import is_there
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
     from fusion.contract import Scope
-    from fusion.sources.bookmarks import ReadOffset, ReadOffsets
+    from fusion.sources.bookmarks import Bookmark, Bookmarks
 
 PAGE = 1000
 
@@ -31,14 +31,14 @@ class WholeFiles:
 
     def __init__(self) -> None:
         self._kept: dict[str, Sequence[str]] = {}
-        self._marks: dict[str, ReadOffset] = {}
+        self._marks: dict[str, Bookmark] = {}
 
-    def __call__(self, source: str, revisions: Sequence[str], mark: ReadOffset | None) -> None:
+    def __call__(self, source: str, revisions: Sequence[str], mark: Bookmark | None) -> None:
         self._kept[source] = revisions
         if mark is not None:
             self._marks[source.removeprefix("file:")] = mark
 
-    def mark(self, bookmarks: ReadOffsets) -> None:
+    def mark(self, bookmarks: Bookmarks) -> None:
         """Bookmarks these files, so that a server that follows them does not read them again."""
         for name, mark in self._marks.items():
             bookmarks.set(name, mark)

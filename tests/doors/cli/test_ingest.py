@@ -27,7 +27,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.words import content_hash
 from fusion.settings import ServerSettings, Settings
-from fusion.sources.bookmarks import ReadOffsets
+from fusion.sources.bookmarks import Bookmarks
 from fusion.sources.ingest_lock import lock_for_server
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
@@ -119,7 +119,7 @@ async def test_a_note_is_marked_when_what_it_has_no_more_is_retired(tmp_path: Pa
     (tmp_path / "journal.sqlite").write_bytes(b"j")
 
     def marked() -> bool:
-        return ReadOffsets(tmp_path, NOBODY).find(str(note)) is not None
+        return Bookmarks(tmp_path, NOBODY).find(str(note)) is not None
 
     with pytest.raises(StoreFull):
         await ingest([note], NOBODY, gateway(fusion, tmp_path), quiet=True, home=tmp_path)
