@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TypeVar
 
@@ -39,7 +39,7 @@ def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[
     if len(dates) < 2:
         return list(items)
     texts = {number: normalise(said(items[number])) for number in dates}
-    replaced = {number: frozenset(found) for number, text in texts.items() if (found := [*replaced_words(text)])}
+    replaced = {number: found for number, text in texts.items() if (found := replaced_words(text))}
 
     @cache
     def words(number: int) -> frozenset[str]:
@@ -62,16 +62,22 @@ def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[
     return [items[number] for number in order]
 
 
-def replaced_words(text: str) -> Iterator[str]:
-    """The words that a normalised text says are replaced: the content word after "moved from", "instead of", …"""
+@lru_cache(maxsize=4_096)
+def replaced_words(text: str) -> frozenset[str]:
+    """The words that a normalised text says are replaced: the content word after "moved from", "instead of", …
+
+    Cached, since queries return the same memories again and again.
+    """
+    found: list[str] = []
     end = 0
     there = [beginning for beginning in _BEGINNINGS if beginning in text]
     for start in sorted(start for beginning in there for start in _starts(text, beginning)):
         match = _REPLACED.match(text, start) if start >= end else None
         if match is not None:
             end = match.end()
-            found = (word for word in find_words(match[1]) if word not in STOP_WORDS and len(word) > 2)
-            yield from islice(found, 1)
+            words = (word for word in find_words(match[1]) if word not in STOP_WORDS and len(word) > 2)
+            found += islice(words, 1)
+    return frozenset(found)
 
 
 def _starts(text: str, part: str) -> Iterator[int]:
