@@ -155,8 +155,13 @@ class _Body(BaseModel):
 
     def _as(self, kind: type[D], **more: Any) -> D:
         """A dataclass with this body's fields of the same names, and ``more``."""
-        names = {field.name for field in fields(kind)} & type(self).model_fields.keys()  # type: ignore[arg-type]
+        names = _common_fields(kind, type(self))  # type: ignore[arg-type]  # a class is hashable
         return kind(**{**{name: getattr(self, name) for name in names}, **more})
+
+
+@cache
+def _common_fields(kind: type[Any], body: type[_Body]) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind)) & body.model_fields.keys()
 
 
 class MomentBody(_Body):
