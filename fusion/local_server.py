@@ -22,11 +22,11 @@ from fusion.home import ServerRecord, owner, read_record
 from fusion.trust.token import CHALLENGE, PROOF, proof, read_token
 
 CONNECT_S = 10.0
-"""for a connection and each part of a proof: a busy server is late, one that has stopped refuses at once"""
+"""seconds for a connection and each part of a proof: a busy server is late, one that has stopped refuses at once"""
 MAX_PROOF = 1 << 16
-"""the most bytes of a server's proof"""
+"""maximum bytes of a server's proof"""
 MAX_REPLY = 64 << 20
-"""the most bytes of a reply to `ask`"""
+"""maximum bytes of a reply to `ask`"""
 NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
 _CHUNK = 1 << 16
 _HEAD_END = b"\r\n\r\n"

@@ -18,7 +18,7 @@ from fusion.trust import require
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 TIMEOUT_S = 30.0
-"""for a whole request, until the last byte of its reply"""
+"""seconds for a whole request, until the last byte of its reply"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FORGET_S = 300.0
-"""timeout for 500 memories that are deleted in every backend and verified"""
+"""seconds to delete 500 memories in every backend and to verify it"""
 VERB_S = 3600.0
-"""timeout for a verb, which may go through a whole store"""
+"""seconds for a verb, which may read a whole store"""
 SETTLE_EXTRA_S = 30.0
-"""how much longer than the server a client waits for `settle`"""
+"""seconds that a client waits for `settle` longer than the server"""
 
 
 @dataclass(frozen=True, slots=True)

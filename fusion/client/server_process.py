@@ -26,9 +26,9 @@ REPORTED = "fusion: "
 """the beginning of the line in which a command reports its error"""
 START_TIMEOUT_S = 30.0
 STARTING_S = 150.0
-"""for a server that another process has begun to start: the stores of a large home take up to two minutes to open"""
+"""seconds to wait for a server that another process starts: a large home's stores take up to two minutes to open"""
 IDLE_EXIT_S = 600
-"""a server that a client started stops after this long without requests"""
+"""seconds without requests after which a server that a client started stops"""
 
 
 def ensure_server(

@@ -40,7 +40,7 @@ SETTINGS: Mapping[str, Any] = {
     "verbose": -1,
 }
 MIN_ANSWERS = 20
-"""fewest answers with votes of both kinds"""
+"""fewest answers with useful and useless votes from which a model is learned"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 RESAMPLES = 10_000
 CONFIDENCE_LEVEL = 0.95
 TIE_WITHIN = 1e-9
-"""differences within this are ties"""
+"""largest difference of two scores that counts as a tie"""
 
 
 @dataclass(frozen=True, slots=True)

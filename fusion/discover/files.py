@@ -22,18 +22,18 @@ from fusion.sources.sessions import session_of
 
 SECONDS = 5.0
 ENTRIES = 200_000
-"""the most directory entries that are listed"""
+"""maximum number of directory entries that are listed"""
 DEPTH = 8
-"""levels below a find in which files are counted"""
+"""levels of folders below a find in which files are counted"""
 VAULT_DEPTH = 3
 """levels below the home folder that are searched for vaults"""
 HEAD_BYTES = 65_536
 SAMPLED_FILES = 20
 """files of a folder whose beginnings are read to recognise sessions"""
 LARGE_FILES, LARGE_BYTES = 5_000, 64_000_000
-"""more notes than this take minutes to read in, so `fusion init --yes` does not choose them"""
+"""files and bytes above which notes take minutes to read in, so `fusion init --yes` does not choose them"""
 LARGE_SESSION_BYTES = 256_000_000
-"""of session files; most of their bytes are results of tools, which are left out"""
+"""the same limit for session files, in bytes; most of their bytes are results of tools, which are left out"""
 
 Kind = Literal["workspace", "vault", "notes", "claude-code", "openclaw", "memories"]
 Group = Literal["notes", "sessions", "memories"]

@@ -14,9 +14,9 @@ import httpx
 
 HOST = "127.0.0.1"
 TIMEOUT_S = 1.5
-"""for all requests to one server"""
+"""seconds for all requests to one server"""
 MAX_REPLY_BYTES = 262_144
-"""of a reply; the longest that is read is an OpenAPI document"""
+"""maximum bytes of a reply; the longest that is read is an OpenAPI document"""
 
 PORTS: Mapping[str, Sequence[int]] = {
     "bolt": (7687,),

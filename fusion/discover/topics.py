@@ -15,16 +15,16 @@ from fusion.lib.chunk import chunks
 from fusion.lib.words import STOP_WORDS, word_list
 
 FILES = 120
-"""the most files whose beginnings are read: the latest and the longest"""
+"""maximum number of files whose beginnings are read: the latest and the longest"""
 SECONDS = 2.0
-"""the time limit for reading them"""
+"""seconds for reading them"""
 READ_BYTES = HEAD_BYTES // 4
 TITLE_CHARS = 80
 TITLE_WORDS = 12
 LONG_WORDS = 120
-"""of a section: more words than this add nothing to its weight"""
+"""words of a section that add to its weight; further ones do not"""
 TEMPLATE_FILES = 3
-"""a heading in so many files is part of a template and not a topic"""
+"""number of files from which a heading in all of them is part of a template, not a topic"""
 BOILERPLATE = frozenset(
     "about agenda appendix archive attendees bookmarks changelog contents contributing daily diary done getting inbox "
     "index install installation introduction journal license links log memory misc moc next note notes overview readme "

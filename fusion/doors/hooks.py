@@ -39,25 +39,25 @@ if TYPE_CHECKING:
     from fusion.ingest.intake import NewMemory
 
 MAX_INPUT_BYTES = 16 << 20
-"""of a hook's input, which contains the last reply of the assistant"""
+"""maximum bytes of a hook's input, which contains the last reply of the assistant"""
 MIN_PROMPT_CHARS = 5
-"""a shorter prompt asks nothing: yes, ok, go"""
+"""minimum characters of a prompt that is a question; shorter ones ask nothing: yes, ok, go"""
 MAX_PROMPT_CHARS = 32_000
-"""the longest query that the server accepts; it searches by the first and last 2,000"""
+"""characters of the longest query that the server accepts; it searches by the first and last 2,000"""
 STDIN_S = 10.0
-"""for stdin to end"""
+"""seconds to wait for the end of stdin"""
 PROBE_S = 1.0
-"""for a server to prove that it runs"""
+"""seconds for a server to prove that it runs"""
 ANSWER_S = 3.0
-"""for an answer; the deadline of the recipe `hook` is 0.2"""
+"""seconds to wait for an answer; the deadline of the recipe `hook` is 0.2"""
 CAPTURE_S = 20.0
-"""for the server to start, and for each batch to be kept; no person waits for these"""
+"""seconds for the server to start, and for each batch to be kept; no person waits for these"""
 TRANSCRIPT_LAG_S = 2.0
-"""for Claude Code to write the last reply into the transcript, which it does in the background"""
+"""seconds for Claude Code to write the last reply into the transcript, which it does in the background"""
 TAIL_BYTES = 1 << 18
-"""of the end of a transcript, where the last reply is looked for"""
+"""bytes at the end of a transcript that are searched for the last reply"""
 PROFILE_MS = 1500
-"""for recall at the start of a session, when the caches are cold"""
+"""milliseconds for recall at the start of a session, when the caches are cold"""
 PROFILE_CHARS = 2000
 PROFILE_MEMORIES = 4
 

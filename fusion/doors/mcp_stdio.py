@@ -21,7 +21,7 @@ from fusion.settings import load
 from fusion.trust import require
 
 START_S = 20.0
-"""how long a tool call waits for the home's server to start before it reports that the server is still starting"""
+"""seconds that a tool call waits for the home's server before it reports that the server is still starting"""
 
 
 async def serve_stdio(

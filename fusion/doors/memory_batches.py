@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BATCH = 100
 BATCH_BYTES = 200_000
-"""most bytes of a request's body; by default the server accepts 262,144, and a refused batch is halved"""
+"""maximum bytes of a request's body; by default the server accepts 262,144, and a refused batch is halved"""
 
 
 def batches(memories: Iterable[NewMemory]) -> Iterator[list[NewMemory]]:

@@ -21,11 +21,11 @@ from fusion.errors import Overloaded
 START_LIMIT = 4
 """questions at once that keep two cores busy: with eight, each takes twice as long, and no more are answered"""
 CPU_SHARE = 0.8
-"""of one core that the process may use before more questions at once only take longer"""
+"""share of one core that the process may use before more questions at once only take longer"""
 INTERVAL_S = 0.05
-"""between two adjustments of the limit"""
+"""seconds between two adjustments of the limit"""
 LATE_S = 0.025
-"""delay of an adjustment that shows that the machine is busy, perhaps with other processes: the limit is halved"""
+"""seconds by which an adjustment is late on a busy machine, perhaps busy with other processes: the limit is halved"""
 
 
 class Admission:

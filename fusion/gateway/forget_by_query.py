@@ -16,7 +16,7 @@ from fusion.recall.io import Live
 from fusion.recipe import Recipe
 
 LEAST_SHARE_OF_BEST = 0.8
-"""of the best local score: a candidate below it is recalled with the best one, but not forgotten with it"""
+"""share of the best local score below which a candidate is recalled with the best one, but not forgotten with it"""
 
 
 async def memories_to_forget(

@@ -69,15 +69,15 @@ from fusion.version import VERSION
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""until a failed question may succeed, if no breaker knows better"""
+"""seconds until a failed question may succeed, if no breaker knows better"""
 RETRY_DISABLED_S = 60.0
-"""the same if all backends asked are disabled: the configuration has to be fixed first"""
+"""the same in seconds if all backends asked are disabled: the configuration has to be fixed first"""
 NO_MEMORIES = "no memory is here yet"
 """why an answer is empty if nothing was ever stored: the home is new, or the wrong one"""
 NOTES_WAIT_S = 1.0
-"""largest wait at opening for the first scan of the notes, so that the first answer has the latest edits"""
+"""maximum seconds at opening for the first scan of the notes, so that the first answer has the latest edits"""
 FIRST_HEALTH_WAIT_S = 0.25
-"""largest wait of the first answer for the state of the backends; a slow one is reported by the next answer"""
+"""maximum seconds that the first answer waits for the state of the backends; the next answer reports a slow one"""
 
 Line = Callable[[str], Awaitable[None]]
 """sends one line of a verb's answer, as `fusion.extension.Call.line`"""

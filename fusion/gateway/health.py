@@ -26,7 +26,7 @@ security = logging.getLogger("fusion.security")
 """log for security incidents: a memory system that returns one user's memories to another"""
 
 MAX_AGE_S = 1.0
-"""of the state of the backends that an answer reports"""
+"""maximum age in seconds of the backends' state that an answer reports"""
 
 
 class Health:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MINUTE_S = 60.0
 OPEN_S = 30.0
 MAX_WAIT_S = RETRY_AFTER_CAP_S
-"""until a refused key is tried again: the user may have replaced it"""
+"""maximum seconds until a refused key is tried again: the user may have replaced it"""
 
 
 @dataclass(slots=True)

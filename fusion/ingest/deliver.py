@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 BATCH_EVENTS = 200
 """events of one delivery: backends commit once per delivery"""
 DELIVERY_TIMEOUT_S = 300.0
-"""for one delivery; a backend that takes longer hangs"""
+"""seconds for one delivery; a backend that takes longer hangs"""
 FIRST_BACKOFF_S, MAX_BACKOFF_S, BACKOFF_SPREAD = 0.5, 60.0, 0.2
 """seconds between tries while a backend fails: doubled up to a minute, ± 20 %"""
 MAX_ATTEMPTS, MAX_ATTEMPT_BACKOFF_S = 24, 7200.0

@@ -31,7 +31,7 @@ SOURCE = "distilled"
 """the `Event.source` of a distilled memory"""
 
 MAX_EXCHANGE_TURNS, MAX_EXCHANGE_CHARS = 8, 12_000
-"""maximum of one exchange, which one call sends to the model: some 3,500 tokens"""
+"""maximum turns and characters of one exchange, which one call sends to the model: some 3,500 tokens"""
 CONTEXT_TURNS = 3
 """turns before an exchange that are sent with it as context (seed 000)"""
 MIN_SIDE_CHARS = 20

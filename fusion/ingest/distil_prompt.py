@@ -20,15 +20,15 @@ from fusion.lib.prompt import parsed, tagged
 from fusion.lib.words import normalise, spoken
 
 MAX_ANSWER_TOKENS = 2048
-"""maximum of one answer (seed 000)"""
+"""maximum tokens of one answer (seed 000)"""
 MIN_CONFIDENCE = 0.5
 """minimum confidence of a memory (seed 000)"""
 MAX_MEMORIES = 16
 MAX_TURN_CHARS = 4_000
-"""maximum of a turn in the prompt; a longer one is a paste, of which the beginning is enough"""
+"""maximum characters of a turn in the prompt; a longer one is a paste, of which the beginning is enough"""
 MAX_MEMORY_CHARS = 1_000
 MAX_NAME_CHARS = 120
-"""maximum of an entity and of each part of a fact; what is longer is a sentence"""
+"""maximum characters of an entity and of each part of a fact; longer ones are sentences"""
 
 KINDS: tuple[Kind, ...] = ("rule", "procedure", "fact", "episode", "preference", "decision", "plan")
 ENTITY_TYPES = ("person", "project", "system", "tool", "decision", "date", "concept")

@@ -16,11 +16,11 @@ from fusion.ingest.facts import MAX_FACTS, MAX_PART_WORDS, facts
 from fusion.lib.times import Window, windows
 
 MAX_EXTRACTED_CHARS = 20_000
-"""maximum of a text that is read; of a longer one, an export, the beginning is enough"""
+"""maximum characters of a text that are read; of a longer one, an export, the beginning is enough"""
 
 MAX_TIMES = 8
 SENTENCE_CHARS = 300
-"""maximum of a sentence before a time in which names are looked for"""
+"""maximum characters of a sentence before a time that are searched for names"""
 
 __all__ = ["KEYWORDS", "MAX_PART_WORDS", "MAX_ENTITIES", "MAX_FACTS", "MAX_TIMES", "classify", "extract"]
 

@@ -18,7 +18,7 @@ from fusion.lib.times import find_time
 MAX_FACTS = 8
 
 MAX_PART_WORDS = 6
-"""maximum of a fact's subject and object; what is longer is a sentence"""
+"""maximum words of a fact's subject and object; longer ones are sentences"""
 
 # Verbs -------------------------------------------------------------------------------------------------------------
 

@@ -33,14 +33,14 @@ _BEST_TO_WORST = ("absent", "deleted", "hidden", "still_there", "pending")
 WAIT_S = 2.0
 """seconds that the caller waits for one backend; after that the deletion is pending"""
 WAIT_EACH_S = 0.1
-"""additional seconds for each memory"""
+"""seconds that the caller waits in addition for each memory"""
 
 PREVIEW_CHARS = 160
-"""maximum of a text in a preview"""
+"""maximum characters of a text in a preview"""
 UNDO_PREVIEWS = 20
-"""maximum of memories in the preview of an undo"""
+"""maximum memories in the preview of an undo"""
 MAX_FORGET = 500
-"""maximum of memories that one request by criteria forgets or previews"""
+"""maximum memories that one request by criteria forgets or previews"""
 DEFAULT_QUERY_LIMIT = 20
 """default limit of a forget by query: less relevant memories are about something else"""
 

@@ -26,10 +26,10 @@ from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
 
 MAX_TEXT_CHARS = 100_000
-"""maximum of one memory; a longer text is a document, to be ingested as a file, in sections"""
+"""maximum characters of one memory; a longer text is a document, to be ingested as a file, in sections"""
 
 MAX_URGENT_MEMORIES = 25
-"""maximum of memories in a request that is delivered before files that are being ingested"""
+"""maximum memories in a request that is delivered before files that are being ingested"""
 
 WHY_OTHER_FILE = (
     "its conversation or its key is of another file, whose first turn this file does not have; put the parts of one "

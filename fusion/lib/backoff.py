@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 
 _DOUBLINGS = 64
-"""at most: 2.0 ** 1024 would overflow after a bad week"""
+"""maximum doublings of a wait: 2.0 ** 1024 would overflow after a bad week"""
 
 
 def backoff_s(

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 HEAD_CHARS = 8_000
-"""of a front matter that are read"""
+"""characters of a front matter that are read"""
 BRACKETS = 100
-"""largest number in a YAML text that is parsed: libyaml takes quadratic time for brackets that are never closed"""
+"""maximum brackets in a YAML text that is parsed: libyaml takes quadratic time for brackets that are never closed"""
 KEY_CHARS = 80
 VALUE_CHARS = 1_000
-"""of a value that are kept: a title precedes every chunk of its note"""
+"""characters of a value that are kept: a title precedes every chunk of its note"""
 
 _FENCE = re.compile(r"-{3,}[ \t]*|\.\.\.[ \t]*")
 _ENTRY = re.compile(r"([^\s:#\-\[{&*!|>'\"%@`][^:]{0,79}?)\s*:(?:\s+(.*))?$")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BYTES = 4_000_000
-"""of a model's text; 300 trees of 31 leaves take half a million"""
+"""maximum bytes of a model's text; 300 trees of 31 leaves take half a million"""
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING = 1, 2, 12
 _MISSING_IS_NAN = 8
 

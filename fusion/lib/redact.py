@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fusion.lib.secret_kinds import MADE, SHORTEST, Made
 
 KEEP_FROM = 18
-"""characters: a shorter secret is masked completely"""
+"""minimum characters of a secret whose ends are shown; a shorter one is masked completely"""
 MASK = "***"
 
 # Everything else needs one of these; most texts have none and are done after one look. Plain searches for each take a

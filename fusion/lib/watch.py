@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STEP_MS = 50
-"""Between two looks for events of the system: a tenth of it would take half a percent of a core, all day"""
+"""milliseconds between two looks for system events: a tenth of it would take half a percent of a core, all day"""
 GROUP_MS = 100
-"""the longest time for which changes that follow each other within `STEP_MS` are collected"""
+"""maximum milliseconds for which changes that follow each other within `STEP_MS` are collected"""
 TICK_MS = 1000
-"""the longest time between two sets, of which the second is empty if nothing changed"""
+"""maximum milliseconds between two sets, of which the second is empty if nothing changed"""
 
 Changes = Callable[[Path, bool], AsyncGenerator[set[Path], None]]
 """The changed paths in a folder, recursively or not, as `system_changes` yields them."""

@@ -19,7 +19,7 @@ from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Scored
 
 NAME_CHARS = 60
-"""of a document or backend in the line on a dispute"""
+"""maximum characters of a document or backend in the line on a dispute"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from fusion.lib.redact import redact_lines
 PAGE_LINES = 200
 MAX_LINES = 2000
 MAX_CHARS = 20_000
-"""of one page: about the most that an agent's prompt has room for from a single tool"""
+"""maximum characters of one page: about the most that an agent's prompt has room for from a single tool"""
 
 Forgotten = Callable[[Sequence[str]], Mapping[int, str]]
 """Of a document's lines, those with forgotten text: by number from 1, the part that may be shown."""

@@ -41,13 +41,13 @@ from fusion.recall.split_query import split_query
 from fusion.recipe import PackSettings, Recipe
 
 QUERY_CHARS = 4000
-"""of a longer query, the first and the last half of this many characters are searched"""
+"""characters of a query that are searched: of a longer one, half of them from its beginning and half from its end"""
 QUERY_LIMIT = 32_000
-"""characters; a longer query is refused"""
+"""maximum characters of a query; a longer one is refused"""
 BACKENDS_SHARE = 0.8
 """share of a request's time that the backends get; the rest is for ranking and packing"""
 JUDGE_MARGIN_S = 0.03
-"""time left for packing after the judge"""
+"""seconds left for packing after the judge"""
 
 
 @dataclass(frozen=True, slots=True)

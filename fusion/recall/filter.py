@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from fusion.contract import Event, Hit, Query, Scope
 
 TEXT_CHARS = 4_000
-"""of one hit; limits the work of later stages"""
+"""maximum characters of one hit; limits the work of later stages"""
 
 
 class Record(Protocol):

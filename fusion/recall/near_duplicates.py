@@ -15,7 +15,7 @@ from fusion.recall.paraphrase import Difference, Kind, difference
 from fusion.recipe import DedupSettings
 
 MAX_RIVALS = 4
-"""rivals of one memory; of a flood of versions the first ones are shown"""
+"""maximum rivals of one memory; of a flood of versions the first ones are shown"""
 MAX_COMPARED_CHARS = 400_000
 """characters of one query's pairs that are compared word by word, some 50 ms; beyond it only equal texts are merged:
 200 versions of one sentence took a second"""

@@ -25,7 +25,7 @@ from fusion.recipe import PackSettings, RerankSettings
 
 GAP = "[…]"
 MEMBER_CHARS = 4000
-"""most characters of one memory in a block, so that a flood cannot fill it"""
+"""maximum characters of one memory in a block, so that a flood cannot fill it"""
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from fusion.recall.signals import Signals, SignalTable, complete, graph_boosted,
 from fusion.recipe import RerankSettings
 
 NEIGHBOUR_CHARS = 300
-"""of each neighbour in a passage for the judge: enough for context, too little to crowd out the memory itself"""
+"""characters of each neighbour in a passage for the judge: enough for context, too few to crowd out the memory"""
 SPREAD_TOLERANCE = 1e-9
 """so that the gate's bound is inclusive in floating point: .90 - .75 is .15000000000000002"""
 

@@ -24,9 +24,9 @@ Sanitised = tuple[tuple[Hit, ...], Mapping[str, int]]
 """the hits, and counts of dropped items by reason"""
 
 NAME_CHARS = 256
-"""of a speaker or a step of a path"""
+"""maximum characters of a speaker or a step of a path"""
 ID_CHARS = 1_024
-"""of an id or a document; ids may be paths"""
+"""maximum characters of an id or a document; ids may be paths"""
 
 _QUESTION_INDEPENDENT = attrgetter(
     *(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score"))

@@ -23,7 +23,7 @@ FILE = "ingest.json"
 JOURNAL = "journal.sqlite"
 MAX_BYTES = 64 << 20
 MAX_BOOKMARKS = 50_000
-"""the most bookmarks that are kept; those that changed longest ago are dropped"""
+"""maximum bookmarks that are kept; those that changed longest ago are dropped"""
 TAIL_BYTES = 4096
 """the bytes before a bookmark that must still be the same"""
 

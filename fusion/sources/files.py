@@ -44,7 +44,7 @@ LEADS_OUT = "a link that leads out of its folder"
 """the reason for such a link; the target of a link inside the folder is read in its own place"""
 EMPTY = "empty"
 MAX_UNPACKED_BYTES = 1 << 29
-"""of an archive: far beyond any conversation, so more is refused as a zip bomb"""
+"""maximum bytes of an unpacked archive: far beyond any conversation, so more is refused as a zip bomb"""
 NEVER_READ = matcher(ALWAYS)
 """matches what is left out below a folder by default: hidden files, node_modules, __pycache__"""
 MAX_REF_CHARS = 512

@@ -18,7 +18,7 @@ from fusion.errors import BadInput, StoreBusy
 
 FILE = "ingest.lock"
 RETRY_S = 0.05
-"""between two attempts of a command; the server holds the lock for a few files at a time"""
+"""seconds between two attempts of a command; the server holds the lock for a few files at a time"""
 
 
 @asynccontextmanager

@@ -56,15 +56,15 @@ PAGE = 1000
 MAX_CHANGED_PATHS = 100
 """changed paths that are checked one by one; with more, all files are checked"""
 QUIET_MS = 300
-"""a change is read once there was no other for so long"""
+"""milliseconds without another change after which a change is read"""
 DEBOUNCE_MS = 1500
-"""and at the latest after this (seed 001)"""
+"""milliseconds after which a change is read at the latest (seed 001)"""
 BOOKMARKS_S = 2.0
-"""between two writes of bookmarks in a long round: a server that is killed repeats at most so much"""
+"""seconds between two writes of bookmarks in a long round: a server that is killed repeats at most so much"""
 RETRY_S = 5.0
-"""until a failed round, and watching a path, is tried again"""
+"""seconds until a failed round, and watching a path, is tried again"""
 BUSY_RETRY_S = 1.0
-"""until a round is tried again that `fusion ingest` locked out"""
+"""seconds until a round is tried again that `fusion ingest` locked out"""
 
 _changes = partial(changes, quiet_ms=QUIET_MS, most_ms=DEBOUNCE_MS)
 

@@ -34,9 +34,9 @@ ARCHIVES = "session_transcript_archives"
 COLD = "session_transcript_cold_archives"
 COLUMNS = frozenset({"session_id", "seq", "event_json"})
 ROWS = 200
-"""the most rows of one query: between two queries, OpenClaw can write"""
+"""maximum rows of one query: between two queries, OpenClaw can write"""
 MAX_COLD_BYTES = 1 << 26
-"""of a packed archive in the database or next to it"""
+"""maximum bytes of a packed archive in the database or next to it"""
 UNKNOWN_SCHEMA = "its tables are not known of OpenClaw: there is no transcript_events with session_id, seq, event_json"
 UNKNOWN_COLD = "its cold archive does not match the database"
 DESCRIPTORS = Path("/dev/fd")

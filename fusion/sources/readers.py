@@ -52,7 +52,7 @@ from fusion.sources.split import in_pieces
 __all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
 
 MAX_LINE_BYTES = 1 << 20
-"""of a line of JSONL: twice the longest memory with each of its characters escaped"""
+"""maximum bytes of a line of JSONL: twice the longest memory with each of its characters escaped"""
 PRIVATE = frozenset({"memory.md"})
 """file names, in any case, whose memories no group may read (seed 001)"""
 
@@ -254,7 +254,7 @@ _FIELDS = frozenset(
 _FREE = frozenset({"text", "revision"})
 """fields that are never cited, so they may have several lines"""
 _MAX_UNKNOWN = 100
-"""the most names of unknown fields that are reported"""
+"""maximum names of unknown fields that are reported"""
 
 
 @dataclass(frozen=True, slots=True)

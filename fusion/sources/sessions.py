@@ -34,9 +34,9 @@ from fusion.sources.files import (
 from fusion.sources.turns import Session, Transcript, valid_id
 
 MAX_LINE_BYTES = 16 << 20
-"""of a transcript: a turn may have pictures; a longer line is skipped"""
+"""maximum bytes of a line of a transcript: a turn may have pictures; a longer line is skipped"""
 HEAD_LINES = 50
-"""the lines in which a transcript shows its session"""
+"""leading lines in which a transcript shows its session"""
 HEAD_BYTES = 1 << 20
 BOOKMARK_TURNS = 500
 """turns between two bookmarks"""

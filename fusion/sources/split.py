@@ -16,9 +16,9 @@ from fusion.lib.words import content_hash
 from fusion.sources.files import Skip
 
 MAX_TEXT_BYTES = 200_000
-"""of one text in JSON; the server's default limit is 262,144 for a whole request"""
+"""maximum bytes of one text in JSON; the server's default limit is 262,144 for a whole request"""
 SURELY_SHORT = MAX_TEXT_BYTES // 6
-"""characters: JSON needs at most six bytes for each"""
+"""characters that always fit: JSON needs at most six bytes for each"""
 MAX_DOCUMENT_CHARS = 512
 
 

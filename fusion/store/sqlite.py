@@ -26,7 +26,7 @@ Connection = sqlite3.Connection
 Row = sqlite3.Row
 
 BUSY_S = 5.0
-"""how long a writer waits for another process's lock, in seconds, before StoreBusy"""
+"""seconds that a writer waits for another process's lock before StoreBusy"""
 
 WAL_BYTES = 16_000_000
 """size to which the write-ahead log is truncated after a checkpoint; a burst of writes lets it grow"""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROBE_BYTES = 256 * 1024
-"""what a start needs at least: locks, shared memory of a few databases, the server's record"""
+"""bytes that a start needs at least: locks, shared memory of a few databases, the server's record"""
 _UNWRITABLE = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM}
 
 

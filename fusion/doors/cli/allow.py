@@ -20,7 +20,7 @@ from fusion.trust.reach import NamedSetting, Reach, host_of, is_loopback, reach_
 from fusion.trust.survey import Survey, survey
 
 MAX_SHOWN = 12
-"""most lines of one kind; the settings file has the rest"""
+"""maximum lines shown of one kind; the settings file has the rest"""
 MAX_CHARS = 300
 HERE = "this computer"
 

@@ -54,7 +54,7 @@ ASK_S = 10.0
 FULL_BYTES, SCARCE_BYTES = 100_000_000, 1_000_000_000
 """free bytes on the disk of the home below which the check fails, and warns"""
 BUILT = datetime(2026, 1, 1, tzinfo=UTC)
-"""a clock before this time was never set"""
+"""the earliest plausible time; a clock before it was never set"""
 LAST_WORDS = 4096
 """bytes at the end of the server's log that are read"""
 REFUSED = "fusion: "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fusion.journal.outbox import Deliveries
 
 CHECK_S = 10.0
-"""most seconds for the check of one database; a large one is then reported as checked in part"""
+"""seconds for the check of one database; a large one is then reported as checked in part"""
 _SQLITE = b"SQLite format 3\0"
 _WAL = b"\2\2"
 """bytes 18 and 19 of a database in WAL mode, in which readers do not block writers"""

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from fusion.client import AsyncClient
 
 QUESTIONS = 6
-"""asked at most; the one with the best answer is shown"""
+"""maximum number of questions that are asked; the one with the best answer is shown"""
 ASKING_S = 5.0
-"""after this time no further question is asked"""
+"""seconds after which no further question is asked"""
 BARE = 0.75
 """weight of the answer to a question of one word, or without a topic; that of others is 1"""
 FIELDS_FIRST = 0.7
 """weight of an answer whose first excerpt opens with front matter; that of prose is 1"""
 LEAST_WORDS, MANY_WORDS = 3, 60
-"""different words that an answer adds to its question: with fewer it is no answer, and more count as this many"""
+"""different words that an answer adds to its question: fewer make no answer, more count as this many"""
 BUDGET, RESULTS = 1200, 3
 """characters and excerpts of the answer: it fits one screen"""
 DECIDED = "what was decided?"

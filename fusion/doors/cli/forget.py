@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from fusion.client import AsyncClient
 
 PAGE = 500
-"""most refs in one request; between two requests the bar moves"""
+"""maximum refs in one request; between two requests the bar moves"""
 MAX_SHOWN = 20
-"""most memories in a preview on the screen"""
+"""maximum memories in a preview on the screen"""
 
 
 @dataclass(frozen=True, slots=True)

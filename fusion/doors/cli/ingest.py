@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from fusion.ingest.intake import NewMemory
 
 LOOK_S = 2.0
-"""between two questions about the progress of the backends"""
+"""seconds between two questions about the progress of the backends"""
 SAY_S = 5.0
-"""between two lines of progress where there is no terminal"""
+"""seconds between two lines of progress where there is no terminal"""
 FIRST_S = 2.0
-"""before the first of them"""
+"""seconds before the first line of progress"""
 ATTEMPTS = 8
-"""to send one batch to a busy server"""
+"""attempts to send one batch to a busy server"""
 
 
 ADDED = ("stored", "superseded")

@@ -19,11 +19,11 @@ from fusion.sources.bookmarks import Bookmarks, is_untouched
 from fusion.sources.files import File, Limits, Unreadable, files, opened
 
 SECTION_BYTES = 1_600
-"""most bytes of a section, as `fusion.lib.chunk` cuts"""
+"""maximum bytes of a section, as `fusion.lib.chunk` cuts"""
 LINE_BYTES = 1_000
-"""of a typical line of JSONL or a transcript"""
+"""bytes of a typical line of JSONL or a transcript"""
 COUNTED_BYTES = 64_000_000
-"""of one file that are searched for headings; the rest is estimated by its size"""
+"""bytes of one file that are searched for headings; the rest is estimated by its size"""
 
 
 @dataclass(frozen=True, slots=True)

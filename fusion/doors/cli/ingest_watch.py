@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from fusion.contract import Scope
 
 QUIET_MS = 300
-"""a change is read when its file has been left alone for this long"""
+"""milliseconds without another change after which a changed file is read"""
 DEBOUNCE_MS = 1500
-"""and at the latest after this (seed 001)"""
+"""milliseconds after which a changed file is read at the latest (seed 001)"""
 RETRY_S = 10.0
-"""before all files are read again after a round that failed"""
+"""seconds before all files are read again after a failed round"""
 _LOG = "-wal"
 """the file next to a database to which SQLite writes first"""
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[Group, str] = {"notes": "Notes", "sessions": "Sessions", "memories": "Memories"}
 PATIENCE_S = 60.0
-"""wait for vectors; until they are there, everything is found by its words"""
+"""seconds to wait for vectors; until they are there, everything is found by its words"""
 
 
 class Unanswered(Exception):

@@ -24,7 +24,7 @@ from fusion.doors import terminal
 
 Advance = Callable[[int], None]
 LINE_S = 10.0
-"""between two lines of progress where there is no terminal"""
+"""seconds between two lines of progress where there is no terminal"""
 
 
 @contextmanager

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from fusion.client import AsyncClient
 
 PAGE = 500
-"""most memories in one request; between two requests the bar moves"""
+"""maximum memories in one request; between two requests the bar moves"""
 LISTED = 100
-"""ingests, and forgotten memories, that are searched; the newest first"""
+"""maximum ingests, and forgotten memories, that are searched; the newest first"""
 
 
 async def undo_batch(

@@ -18,9 +18,9 @@ from fusion.recall.pack import Member
 Citations = Literal["auto", "on", "off"]
 
 SNIPPET_CHARS = 700
-"""of one result; memory_get has the rest"""
+"""characters of one result; memory_get has the rest"""
 NOTICE_CHARS = 600
-"""of a notice: a model's context has better uses"""
+"""maximum characters of a notice: a model's context has better uses"""
 HEALTHY = frozenset({"ok", "empty", "skipped", "disabled"})
 ACTION = "Answer without memory and say so; `fusion doctor` on the server's machine names what is wrong and its fix."
 

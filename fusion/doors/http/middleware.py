@@ -40,7 +40,7 @@ WAITING = frozenset({"/v1/settle"})
 """routes that only wait for work in the background: they hold no place, and up to ``max_in_flight`` of them may wait"""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MAX_DISCARDED_BYTES = 10_000_000
-"""a refused body up to this size is read and discarded, so that its sender sees the refusal; a larger one is cut off"""
+"""bytes of a refused body that are read and discarded, so that its sender sees the refusal; a larger one is cut off"""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r"(?P<name>\[[^\[\]@/]+\]|[^:\[\]@/]+)(?::[0-9]{0,5})?")

@@ -22,23 +22,23 @@ from fusion import problem
 from fusion.errors import Overloaded
 
 HEADERS_TIMEOUT_S = 10.0
-"""from the beginning of a connection or request to the end of its headers; uvicorn has no such limit"""
+"""seconds from the beginning of a connection or request to the end of its headers; uvicorn has no such limit"""
 BODY_TIMEOUT_S = 20.0
-"""from there to the end of the body. The gate refuses a slow body sooner; this ends one that continues after that"""
+"""seconds from there to the end of the body. The gate refuses a slow body sooner; this ends one that still goes on"""
 SURPLUS_TIMEOUT_S = 1.0
-"""for a connection over the cap to send something, so that it can get a reply"""
+"""seconds for a connection over the cap to send something, so that it can get a reply"""
 LINGER_S = 1.0
-"""for a refused client to read the reply: unread input would reset the connection if it were closed at once"""
+"""seconds for a refused client to read the reply: closing at once, with input unread, would reset the connection"""
 MAX_URL_BYTES = 8_192
 MAX_HEAD_BYTES = 32_768
-"""names and values of a request's headers and trailers"""
+"""maximum bytes of the names and values of a request's headers and trailers"""
 MAX_HEADERS = 100
 PIECE_BYTES = 4_096
-"""input of one call of the parser: at most 230 requests, or 1,400 chunks of a body"""
+"""bytes of input in one call of the parser: at most 230 requests, or 1,400 chunks of a body"""
 LOOP_BYTES = 32_768
-"""input that is parsed in one iteration of the event loop, over all connections: at worst 5 ms"""
+"""bytes that are parsed in one iteration of the event loop, over all connections: at worst 5 ms"""
 MIN_PIECE_BYTES = 512
-"""what a piece counts at least, because a short request costs more than its bytes: 64 begin in one iteration"""
+"""bytes that a piece counts at least, because a short request costs more than its bytes: 64 begin in one iteration"""
 
 _REFUSALS = {
     400: "This is not an HTTP/1.1 request.",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WATCH_AFTER_S = 0.02
-"""before a request is watched for a client that hangs up"""
+"""seconds before a request is watched for a client that hangs up"""
 
 
 class ClientGone(Exception):

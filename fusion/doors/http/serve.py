@@ -39,7 +39,7 @@ OWN_FILES = 256
 """file descriptors of the stores and of connections to backends, in addition to those of clients"""
 
 HOME_CHECK_S = 1.0
-"""between two checks that the home of an idle server still exists"""
+"""seconds between two checks that the home of an idle server still exists"""
 GONE_STATUS = 3
 """exit status of a server whose home is gone"""
 OPEN = (
@@ -48,7 +48,7 @@ OPEN = (
 )
 
 M_ARENA_MAX = -8
-"""malloc.h"""
+"""glibc's number of the option that limits malloc's arenas (malloc.h)"""
 
 log = logging.getLogger("fusion.serve")
 

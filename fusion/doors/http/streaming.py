@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 NDJSON = "application/x-ndjson"
 MAX_BUFFERED_LINES = 256
-"""lines that wait for a slow reader before the verb waits"""
+"""maximum lines that wait for a slow reader; then the verb waits"""
 
 Line = Callable[[str], Awaitable[None]]
 Progress = Callable[[int, int | None], None]

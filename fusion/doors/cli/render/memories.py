@@ -23,7 +23,7 @@ HIDDEN = (
 )
 STILL_THERE = "still_there: the backend returned it after deleting it. The gateway asks again until it does not."
 NAMED = 10
-"""most refs in the line that names copies which were forgotten together"""
+"""maximum refs in the line that names copies which were forgotten together"""
 
 
 def memories(page: wire.Memories) -> None:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 FINE = {"ok", "empty", "ready", "closed", "deleted", "absent"}
 LINE_CHARS = 2000
-"""most characters of a text in a row of a table; no terminal is wider"""
+"""maximum characters of a text in a row of a table; no terminal is wider"""
 LEAST_COLUMNS = 60
-"""least width of a table: in fewer columns, Rich leaves some out and breaks a date into single characters"""
+"""minimum width of a table: in a narrower one, Rich leaves columns out and breaks a date into single characters"""
 FEW_NAMES = 5
-"""most names on one line"""
+"""maximum names on one line"""
 
 
 def table(
