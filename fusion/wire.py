@@ -363,7 +363,10 @@ class FlushRules(TypedDict):
 
 
 class FlushPlan(TypedDict):
-    """Whether an agent should save now what it knows, and the turn to run; ``path`` is relative to its workspace."""
+    """Whether an agent should save now what it knows, and the turn to run; ``path`` is relative to its workspace.
+
+    ``expected_tokens`` includes the next message.
+    """
 
     flush: bool
     reason: str

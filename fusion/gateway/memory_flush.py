@@ -13,6 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fusion import wire
 from fusion.errors import BadInput
 from fusion.lib.chunk import tokens
 
@@ -99,26 +100,9 @@ class Context:
     cli_backend: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Whether to flush now, and the prompts. ``expected_tokens`` includes the next message."""
-
-    flush: bool
-    reason: Reason
-    threshold_tokens: int
-    expected_tokens: int | None
-    prompt: str
-    system_prompt: str
-    path: str
-    """relative to the agent's workspace"""
-    time: str
-    zone: str
-    rules: Rules
-
-
 def plan(
     context: Context, rules: Rules, now: datetime, zone: str = "", *, prompt: str = "", system_prompt: str = ""
-) -> Plan:
+) -> wire.FlushPlan:
     """The plan for a session at ``now``. ``zone`` is the user's time zone (IANA); empty: the machine's.
 
     ``prompt`` and ``system_prompt`` replace the default ones; the safety lines are added to them. Raises BadInput.
@@ -129,7 +113,7 @@ def plan(
     here = local(now, zone)
     name = zone or here.tzname() or "UTC"
     time = f"Current time: {here:%A, %Y-%m-%d %H:%M} ({name})"
-    return Plan(
+    return wire.FlushPlan(
         flush=reason in ("tokens", "transcript", "overflow"),
         reason=reason,
         threshold_tokens=threshold,
@@ -139,7 +123,12 @@ def plan(
         path=LOG.replace(DAY, f"{here:%Y-%m-%d}"),
         time=here.isoformat(timespec="seconds"),
         zone=name,
-        rules=rules,
+        rules={
+            "enabled": rules.enabled,
+            "reserve_floor_tokens": rules.reserve_floor_tokens,
+            "soft_threshold_tokens": rules.soft_threshold_tokens,
+            "force_transcript_bytes": rules.force_transcript_bytes,
+        },
     )
 
 
