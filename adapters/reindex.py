@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
 PATIENCE = 8
-"""failures in a row before it gives up: 2 + 4 + … + 60 + 60 s, four minutes"""
+"""failures in a row after which it gives up: 2 + 4 + … + 60 + 60 s, four minutes"""
 LONGEST_WAIT_S = 600.0
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
 """a model's name becomes part of some providers' paths"""

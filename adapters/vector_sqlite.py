@@ -49,7 +49,7 @@ create table vector (
 FILL = 64
 """texts embedded in one call"""
 CANDIDATES = 4
-"""times the limit is asked of words and of vectors before the two are merged (seed 001's candidateMultiplier)"""
+"""factor on the limit in the searches by words and by vectors that are merged (seed 001's candidateMultiplier)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class Dialect(Protocol):
 
 _WORD = re.compile(r"\w+")
 _WORDS = 64
-"""words of one question: both engines bound how many clauses a query has"""
+"""maximum words of one question: both engines bound how many clauses a query has"""
 
 
 def searchable(text: str) -> str:
@@ -143,7 +143,7 @@ def searchable(text: str) -> str:
 
 
 _INDEXED = 1000
-"""bytes of a text in a property index; Neo4j refuses a key of more than about 8,000, and fails the whole write"""
+"""maximum bytes of a text in a property index; Neo4j fails the whole write for a key of more than about 8,000"""
 
 
 def indexable(text: str) -> str:

@@ -33,13 +33,13 @@ Row = Mapping[str, Any]
 Values = Mapping[str, object]
 
 CONNECTIONS = 64
-"""the most concurrent searches of one backend"""
+"""maximum concurrent searches of one backend"""
 
 PLAN_S = 30.0
-"""for a query that was cut off, once more"""
+"""seconds for the second run of a query that was cut off"""
 
 PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
-"""before a transient failure is tried again: doubled up to a second, ± 50 % so that two writers do not meet"""
+"""seconds before a transient failure is tried again: doubled up to a second, ± 50 % so that two writers do not meet"""
 
 
 class Run(Protocol):

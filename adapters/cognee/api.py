@@ -16,7 +16,7 @@ from adapters.http.exchange import Request
 from fusion.errors import HttpStatus, InvalidAnswer, Unauthorized
 
 PAGE = 1000
-"""documents of a dataset that are listed at once: the most that Cognee gives"""
+"""documents of a dataset that are listed at once: the maximum that Cognee gives"""
 
 
 @dataclass(frozen=True, slots=True)

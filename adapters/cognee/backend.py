@@ -52,7 +52,7 @@ GRAPH = "GRAPH_COMPLETION"
 FORMER: Mapping[str, str] = {"INSIGHTS": GRAPH, "TRIPLET_COMPLETION": GRAPH}
 """search types that Cognee no longer has, and their replacements"""
 ADD_S, BUILD_S = 60.0, 60.0
-"""its first run after a start takes seconds before it answers, though the work is done in the background"""
+"""seconds for adding documents and for building the graph: Cognee's first run after a start takes seconds to answer"""
 POLL_S = 1.0
 ROUNDS = 3
 """runs after which another one will not help documents that still wait; attempts to reach it in the background"""

@@ -18,7 +18,7 @@ from fusion.errors import InvalidAnswer
 BATCH_SIZE = 64
 """memories embedded at a time"""
 PRIORITY_MAX = 25
-"""memories of one change: up to so many go to the front of the queue"""
+"""maximum memories of a change that goes to the front of the queue"""
 DELETE_BATCH = 1000
 """old vectors removed in one transaction"""
 

@@ -17,13 +17,13 @@ PHRASE = "phrase"
 """the entity type of a key phrase, in stores where it is a node"""
 
 MIN_WORD_CHARS = 3
-"""shorter words, like "ok" and "uh", are no concepts"""
+"""minimum characters of a word that is a concept; "ok" and "uh" are none"""
 
 MAX_PHRASES = 64
-"""in one text; a text with more is a document, and its first ones say what it is about"""
+"""maximum phrases of one text; a text with more is a document, and its first ones say what it is about"""
 
 READ_CHARS = 4_000
-"""of a text"""
+"""characters of a text that are read"""
 
 _PIECE = re.compile(r"[^\W\d_][\w'’+#-]*|\S")
 

@@ -23,10 +23,10 @@ create table phrase (
 """
 
 VERSION = 1
-"""of the extraction; memories stored under another version are extracted again when the store is opened"""
+"""version of the extraction; memories stored under another one are extracted again when the store is opened"""
 
 COUNTED = 4096
-"""memories of a phrase that are counted; more make no difference"""
+"""maximum memories of a phrase that are counted; more make no difference"""
 
 
 def keep(db: Connection, memories: Iterable[tuple[int, Scope, str]]) -> None:

@@ -27,14 +27,14 @@ from fusion.lib.words import words
 
 MAX_ENTRIES = 128
 MAX_BYTES = 4 << 20
-"""estimated, of all entries; one with fifty candidates a list takes some 50 kB"""
+"""maximum estimated bytes of all entries; one with fifty candidates a list takes some 50 kB"""
 TTL = timedelta(minutes=5)
 """how long an entry may be used (seed 000)"""
 MAX_REFRESHED = 4
-"""sessions whose last query runs again after one batch"""
+"""maximum sessions whose last query runs again after one batch"""
 
 _BYTES_PER_CANDIDATE = 400
-"""estimate, over all lists"""
+"""estimated bytes of a candidate, over all lists"""
 
 
 @dataclass(frozen=True, slots=True)

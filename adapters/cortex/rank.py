@@ -36,7 +36,7 @@ NEVER_ACCESSED = 0.1
 """recency of a memory that was never used: below anything used within the last three weeks"""
 
 TOLERANCE = 0.01
-"""by which the weights' sum may differ from 1"""
+"""maximum difference of the weights' sum from 1"""
 
 _TYPE: Mapping[Kind, float] = {"rule": 1.5, "procedure": 1.3, "fact": 1.0, "episode": 0.8, "preference": 0.7}
 _MAX_TYPE_BOOST = 1.5

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 GRAPH_SHARE = 0.25
-"""of a query's deadline that the graph walk may take; then only similar memories are ranked. openclaw-cortex gives
-it 50 of 200 ms in a hook, and 200 and 500 ms of .8 and 2 s elsewhere"""
+"""share of a query's deadline that the graph walk may take; then only similar memories are ranked. openclaw-cortex
+gives it 50 of 200 ms in a hook, and 200 and 500 ms of .8 and 2 s elsewhere"""
 
 
 @dataclass(frozen=True, slots=True)

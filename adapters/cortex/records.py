@@ -22,7 +22,7 @@ _EXTRACTION: TypeAdapter[Extraction] = TypeAdapter(Extraction)
 _ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 MAX_COUNT = 2**53
-"""of uses and reinforcements: the largest integer that every store and JSON reader keeps exactly"""
+"""maximum count of uses and reinforcements: the largest integer that every store and JSON reader keeps exactly"""
 
 
 def line_of(memory: Memory) -> str:
@@ -78,7 +78,7 @@ def _read(written: str) -> Extraction:
 
 
 _SMALL = 40
-"""characters of an extraction that has only a kind; recall reads a hundred at once"""
+"""maximum characters of an extraction that has only a kind; recall reads a hundred at once"""
 
 _small = lru_cache(64)(_read)
 

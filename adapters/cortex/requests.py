@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from adapters.cortex.rank import Ranked
 
 MAX_PAGE = 500
-"""memories in one reply, and candidates of one recall"""
+"""maximum memories in one reply, and candidates of one recall"""
 
 MAX_MESSAGE_CHARS = 4_000
-"""of a message are searched for; the rest is cut off"""
+"""characters of a message that are searched for; the rest is cut off"""
 
 RECALL_DEADLINE_S = 10.0
-"""of a recall or search that a user waits for; the gateway's own queries carry their own deadline"""
+"""seconds of a recall or search that a user waits for; the gateway's own queries carry their own deadline"""
 
 MIN_ID_CHARS = 8
-"""characters of the beginning or end of an id that may replace it: as many as the CLI prints"""
+"""minimum characters of the beginning or end of an id that may replace it: as many as the CLI prints"""
 
 MAX_IDS_SHOWN = 5
-"""in the error for an ambiguous id"""
+"""maximum ids in the error for an ambiguous one"""
 
 Kinds = Mapping[str, type | tuple[type, ...]]
 

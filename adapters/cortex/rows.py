@@ -16,7 +16,7 @@ FIELDS = tuple(Change.__annotations__)
 """the columns of a `State`"""
 
 REINFORCEMENT = 0.05
-"""added to the confidence by each reinforcement, up to 1 (seed 000)"""
+"""amount that each reinforcement adds to the confidence, up to 1 (seed 000)"""
 
 _TIMES = frozenset({"last_accessed", "reinforced_at", "ended_at"})
 

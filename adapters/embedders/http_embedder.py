@@ -48,18 +48,18 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 REPLY_BYTES = 64 << 20
-"""2,048 vectors of 1,536 numbers, each written with 20 characters"""
+"""maximum bytes of a reply: 2,048 vectors of 1,536 numbers, each written with 20 characters"""
 PAUSE_S = 2.0
 MAX_PAUSE_S = 60.0
-"""pause after a failure without Retry-After; doubled at each further failure"""
+"""maximum seconds after a failure without Retry-After; the pause doubles at each further failure"""
 MAX_RETRY_AFTER_S = 600.0
-"""upper bound for a provider's Retry-After"""
+"""maximum seconds of a provider's Retry-After that are waited"""
 CHARS_A_TOKEN = 4
-"""of ordinary text; a text that the provider refuses as too long is sent again, cut in half"""
+"""characters of a token of ordinary text; a text that the provider refuses as too long is sent again, cut in half"""
 MIN_CHARS = 200
-"""a text refused at this length is not refused for its length"""
+"""characters of a text up to which a refusal is not for its length"""
 MEDIA_TOKENS = 1_000
-"""charged to the per-minute budget for a picture or half a minute of sound; a high estimate"""
+"""tokens charged to the per-minute limit for a picture or half a minute of sound; a high estimate"""
 _log = logging.getLogger(__name__)
 _REFUSED = frozenset({400, 413, 422})
 _QUERY_BYTES = 4 << 20

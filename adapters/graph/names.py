@@ -18,13 +18,13 @@ _TOKEN = re.compile(r"[^\W_]+[+#]*")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
 LONGEST_KEY = 120
-"""characters; a longer text is a sentence, not a name"""
+"""maximum characters of a name; a longer text is a sentence"""
 
 LONGEST_SPAN = 8
-"""words, or characters of an unspaced script, of the longest name looked for in a text"""
+"""maximum words, or characters of an unspaced script, of a name that is looked for in a text"""
 
 UNITS_READ = 600
-"""words of a text in which names are looked for: a query of 4,000 characters has fewer"""
+"""words of a text that are searched for names: a query of 4,000 characters has fewer"""
 
 
 @lru_cache(1024)

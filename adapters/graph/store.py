@@ -67,7 +67,7 @@ SPEAKER = "person"
 
 
 OVERFETCH = 3
-"""factor on the limit when the index is searched: it also has superseded and expired memories, and edges"""
+"""factor on the limit of a search in the index, which also has superseded and expired memories, and edges"""
 
 
 class GraphStore:

@@ -44,7 +44,7 @@ from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Description, Hit, Open
 from fusion.errors import BackendError, HttpStatus, SettingsError
 
 FRESH_S = 10.0
-"""how long an answer counts as a health check, which comes with each query: some servers charge for theirs"""
+"""seconds for which an answered query counts as a health check: some servers charge for each search"""
 NOBODY = "_nobody"
 """the user that a health check asks for, if the server requires one"""
 PLACEHOLDER = re.compile(r"\{(\w+)\}")

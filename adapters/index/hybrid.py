@@ -36,11 +36,11 @@ Pick = Callable[[Sequence[str]], Iterable["Entry"]]
 Through = Callable[[Embedder], Embedder]
 
 _COMMIT_ENTRIES = 2_000
-"""entries that are added or removed in one commit when the index is compared with the truth"""
+"""entries that are added or removed in one commit when the index is compared with the store"""
 _FILL_ENTRIES = 128
 """entries embedded at once: enough to sort by length, few enough to lose when the process dies (the embedder caches)"""
 _FRESH_ENTRIES = 64
-"""a change of at most so many entries is embedded before those that wait already: a user just made it"""
+"""maximum entries of a change that is embedded before those that wait already: a user just made it"""
 _SHARE_OF_VECTORS = 0.8
 """share of a query's deadline in which its vectors must be found; after it the words alone answer"""
 

@@ -37,19 +37,19 @@ log = logging.getLogger(__name__)
 
 MINUTE_S = 60.0
 FIRST_GUESS_S = 0.3
-"""the expected duration of the first call"""
+"""expected seconds of the first call"""
 
 COOLDOWN_S = 30.0
 MAX_COOLDOWN_S = 300.0
-"""bounds of a pause that a server requests; the first is for one without a time"""
+"""seconds of a pause that a server requests: the first if it states no time, the second at most"""
 
 TOKENS_A_SCORE = 24
-"""the tokens of one entry of the answer: an opaque id, a number and their JSON"""
+"""tokens of one entry of the answer: an opaque id, a number and their JSON"""
 
 MAX_REPLY_CHARS = 65_536
 MAX_REPAIRED_CHARS = 2_048
 MAX_REPAIRED_BRACKETS = 64
-"""upper bound of almost-JSON to repair, three times a full answer: on some texts repair takes quadratic time."""
+"""maximum characters and brackets of almost-JSON to repair, three times a full answer: some take quadratic time"""
 _BRACKETS = str.maketrans(dict.fromkeys("{[("))
 
 

@@ -46,13 +46,13 @@ from fusion.contract import (
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
 
 NOTES_SHOWN = 20
-"""remarks on single files in a description; more are only counted"""
+"""maximum remarks on single files in a description; more are only counted"""
 
 PAGE = 100
 """candidates of each list that are ranked together"""
 
 READ_S = 1.0
-"""deadline for reading a document; half of it may be spent on the scan"""
+"""seconds for reading a document; half of it may be spent on the scan"""
 
 T = TypeVar("T")
 

@@ -18,13 +18,13 @@ from itertools import accumulate
 from fusion.lib.words import STOP_WORDS
 
 HEAD = 3
-"""hits whose names are followed"""
+"""leading hits whose names are followed"""
 
 AMONG = 20
 """the best hits, which may be raised: as many as are read to be shown"""
 
 NAMES = 40
-"""names of a hit that are followed, links first: a list of hundreds says little of each, and must not cost as much"""
+"""maximum names of a hit that are followed, links first: a list of hundreds says little of each, and must stay cheap"""
 
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
 _ENDING = re.compile(r"\.(?:md|markdown)$", re.IGNORECASE)
@@ -32,9 +32,9 @@ _CAPITALISED = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][\w'’-]*"
 _SMALL = r"(?:of|the|and|de|del|di|du|der|la|van|von)"
 _NAME = re.compile(rf"(?<!\w){_CAPITALISED}(?: (?:{_SMALL} ){{0,2}}{_CAPITALISED})*")
 _SHORTEST = 4
-"""letters of a name in ASCII, half as many of another: of shorter ones too many are the first words of sentences"""
+"""minimum letters of a name in ASCII, half as many in others: too many shorter ones are first words of sentences"""
 _TOGETHER = "\u0e00"
-"""start of the scripts without blanks between words, or with attached particles: Thai, kana, Han, hangul"""
+"""first character of the scripts without blanks between words, or with attached particles: Thai, kana, Han, hangul"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from fusion.lib.ignore import ALWAYS, matcher
 
 TABLE = "[backends.markdown]"
 MEDIA_MB = 14.0
-"""a request may have 20 MB, and a file in it is written with four characters for three bytes"""
+"""maximum megabytes of a file: a request may have 20 MB, and writes three bytes of a file as four characters"""
 
 
 @dataclass(frozen=True, slots=True)

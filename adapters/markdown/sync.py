@@ -32,10 +32,10 @@ BATCH = 200
 """files read between two commits of the index"""
 
 MAX_CHANGED_PATHS = 200
-"""changed paths up to which a search reads just those files; with more it scans all"""
+"""maximum changed paths for which a search reads just those files; with more it scans all"""
 
 AGAIN_S = 1.0
-"""until the watch of a missing or unwatchable folder is tried again"""
+"""seconds until the watch of a missing or unwatchable folder is tried again"""
 
 
 @dataclass(frozen=True, slots=True)

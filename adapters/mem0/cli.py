@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from adapters.mem0.server import Mem0Server
 
 MAX_VERSIONS = 1000
-"""predecessors that are followed; a chain made by another program may be circular"""
+"""maximum predecessors that are followed; a chain made by another program may be circular"""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fusion.contract import Embedder, LanguageModel
 from fusion.errors import InvalidAnswer, PackageMissing, StoreDamaged
 
 ANSWER_TOKENS = 4000
-"""token limit of an answer in mem0's own extraction: a page of facts"""
+"""maximum tokens of an answer in mem0's own extraction: a page of facts"""
 
 
 class Bridge:

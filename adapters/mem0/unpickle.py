@@ -42,7 +42,7 @@ _CLASSES = {
 }
 _MAX_DEPTH = 64
 _MAX_VALUES = 1_000_000
-"""in one point: references to one list can expand to more values than there are atoms"""
+"""maximum values in one point: references to one list can expand to more values than there are atoms"""
 
 
 class Refused(ValueError):

@@ -14,10 +14,10 @@ from fusion.contract import Scope
 from fusion.store.rows import storable
 
 HUB_SCAN_FACTOR = 16
-"""times ``degree``: relationships of one node that are looked at for those that the question may see"""
+"""factor on ``degree``: relationships of one node that are searched for those that the question may see"""
 
 CANDIDATES = 64
-"""nodes that an index is asked for, or that have one name"""
+"""maximum nodes that an index is asked for, or that have one name"""
 
 TIMES = ("at", "valid_from", "valid_to")
 

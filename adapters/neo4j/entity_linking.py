@@ -16,16 +16,16 @@ from fusion.lib.words import STOP_WORDS, stems, word_list
 from fusion.store.rows import storable
 
 MAX_QUERY_ENTITIES = 10
-"""entities of a question that are walked from: seed 000's bound on its entity search"""
+"""maximum entities of a question from which a walk starts: seed 000's bound on its entity search"""
 
 SPELLINGS = 2000
-"""of names that are looked up for one question"""
+"""maximum spellings of names that are looked up for one question"""
 
 UNITS, LONGEST = 64, 8
-"""words of a question in which names are looked up as they are written, and of the longest name"""
+"""words of a question that are searched for names as they are written, and words of the longest name"""
 
 AT_LEAST = 0.5
-"""of a name's words that a question has to have, where it does not have all of the name"""
+"""minimum share of a name's words that a question must have if it does not have the whole name"""
 
 
 def significant_words(text: str) -> str:

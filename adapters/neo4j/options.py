@@ -16,7 +16,7 @@ OWNERS = ("tenant", *DIMENSIONS, "audience")
 """the dimensions of an owner that a property may give"""
 
 LABELS = 32
-"""of each kind: each is an arm of the query that looks names up"""
+"""maximum labels of each kind: each is an arm of the query that looks names up"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from fusion.contract import Hit, Query
 from fusion.lib.words import stems
 
 FRONTIER = 16
-"""nodes of the first hop from which the second starts, best first"""
+"""maximum nodes of the first hop from which the second starts, best first"""
 
 WORDS = 2.0
-"""how much more a hit counts that has all words of the question than one that has none"""
+"""weight of the share of the question's words that a hit has, relative to 1 for a hit without any"""
 
 READ = 1000
-"""characters of a text in which words of the question are looked for"""
+"""characters of a text that are searched for words of the question"""
 
 
 @dataclass(slots=True)

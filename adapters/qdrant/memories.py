@@ -53,9 +53,9 @@ INDEXED = {
 """the payload keys for filters and for the order of neighbours"""
 WRITE_S, NEIGHBOURS_S = 30.0, 5.0
 PAGE = 64
-"""points read, embedded and written in one go"""
+"""points read, embedded and written at once"""
 LOOKED_AT = 1000
-"""points of another model's collection that are looked for here in one go"""
+"""points of another model's collection that are looked for here at once"""
 UNEMBEDDED = {"must_not": [{"has_vector": DENSE}]}
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from fusion.lib.bm25 import K1, B, counted
 
 AVERAGE_LENGTH = 32
-"""Terms of a memory: turns have some fifteen, pieces of notes a hundred. It must be the same for all, for ever."""
+"""assumed terms of a memory: turns have some fifteen, pieces of notes a hundred. It must never change."""
 
 Sparse = dict[str, list[int] | list[float]]
 

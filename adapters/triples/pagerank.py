@@ -40,13 +40,13 @@ MAX_SEEDS = 5
 """passages that the walk begins at, each half as likely as the one before; HippoRAG 2 keeps 5"""
 
 MAX_FRONTIER = 16
-"""passages, the likeliest, that a later step starts from"""
+"""maximum passages that a later step starts from, the likeliest first"""
 
 MAX_ENTITIES = 16
-"""entities that a step passes through, the most promising first"""
+"""maximum entities that a step passes through, the most promising first"""
 
 MAX_MENTIONS = 128
-"""mentions of these that a step passes along; with twice as many of both, as many questions are answered"""
+"""maximum mentions of these that a step passes along; with twice as many of both, as many questions are answered"""
 
 TITLE_WEIGHT = 4.0
 """weight of a passage that has the entity as its title, relative to any other mention"""

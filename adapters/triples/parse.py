@@ -44,10 +44,10 @@ MOST = 200
 """maximum facts, and names, of one text; longer texts are exports"""
 
 LONGEST_PART = 120
-"""characters of a subject, relation or object: longer, and the arrow is part of a sentence"""
+"""maximum characters of a subject, relation or object; around longer ones the arrow is part of a sentence"""
 
 BEGINNING = 160
-"""characters of a text in which the title that it opens with is looked for"""
+"""leading characters of a text that are searched for a title"""
 
 _LEAD = re.compile(r"(?:#{1,6} )?([^\n.:!?]{1,80}(?:\.[^\n.:!?\s]{1,20})*)(?:[.:](?=\s)|(?=\n)|\Z)")
 _BARE = re.compile(r"(.+?)(?:(?<!\s)\s*+\([^()]*\)|,\s(?s:.*))")

@@ -42,7 +42,7 @@ OVERFETCH = 2
 """factor of the limit in a request to the index, which also has superseded and expired entries and edges"""
 
 MOST_READ = 4096
-"""memories in the cache: about 4 MB at ordinary length"""
+"""maximum memories in the cache: about 4 MB at ordinary length"""
 
 _TRUST = ("trusted", "unknown", "untrusted")
 """best first: a fact is as good as the best memory that asserts it"""
@@ -69,7 +69,7 @@ _STEP_4 = "create index relation_memory on relation(memory, subject, object, pre
 """what a memory asserts side by side: a walk reads it of a hundred memories, and nothing else of an edge"""
 
 TITLED_AT_ONCE = 5_000
-"""memories of an older file that are looked at in one transaction"""
+"""memories of an older file that are completed in one transaction"""
 
 
 class Triples(GraphStore):
