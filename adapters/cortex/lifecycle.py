@@ -12,8 +12,8 @@ near-duplicate (at most `WINDOW`), and the members of open conflicts.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -111,50 +111,74 @@ async def tend(
     window, and if words decided because the embedder failed.
     """
     rules = rules or Rules()
-    twins = MergeFinder(graph, embedder, rules.same, window) if find_spec("datasketch") else None
+    merger = MergeFinder(graph, embedder, rules.same, window) if find_spec("datasketch") else None
     counts: Counter[str] = Counter()
+    superseded, total = await _superseded_and_total(graph, scope)
+    conflicts: defaultdict[str, list[Memory]] = defaultdict(list)
+    merged_into: dict[str, str] = {}
+    async for page in pages(graph, scope):
+        review = _review(page, now, rules, superseded)
+        counts.update(why for why, _ in review.ended.values())
+        changes: dict[str, Change] = {id_: {"ended_at": at} for id_, (_, at) in review.ended.items()}
+        merged_into |= review.merged_into
+        for group, member in review.disputed:
+            conflicts[group].append(member)
+        merges = {} if merger is None else await merger.merged(review.comparable)
+        counts.update(consolidated=len(merges), scanned=len(page))
+        changes |= merges
+        if not dry_run and changes:
+            await graph.alter(changes)
+            await free_orphans(graph, {id_: into for id_, one in changes.items() if (into := one.get("merged_into"))})
+        progress(counts["scanned"], total)
+    counts["conflicts_resolved"] = sum(len(group) - 1 for group in conflicts.values())
+    if not dry_run:
+        for members in conflicts.values():
+            await _settle(graph, members, now)
+        await _free_survivors(graph, merged_into)
+    return Report(**counts, dry_run=dry_run, notes=(UNSKETCHED,) if merger is None else merger.notes())
+
+
+@dataclass(frozen=True, slots=True)
+class _Review:
+    """What the lifecycle finds in a page of memories."""
+
+    ended: dict[str, tuple[Ending, datetime]] = field(default_factory=dict)
+    merged_into: dict[str, str] = field(default_factory=dict)
+    """merged memories that have not ended, and their targets"""
+    disputed: list[tuple[str, Memory]] = field(default_factory=list)
+    """the members of open conflicts, each with its group; they are never merged"""
+    comparable: list[Memory] = field(default_factory=list)
+    """those that may have near-duplicates"""
+
+
+def _review(page: Sequence[Memory], now: datetime, rules: Rules, superseded: Collection[str]) -> _Review:
+    found = _Review()
+    for memory in page:
+        state = memory.state
+        if state.ended_at is not None:
+            continue
+        over = ending(memory, now, rules)
+        if state.merged_into is not None:
+            if over is None:
+                found.merged_into[memory.id] = state.merged_into
+        elif over is not None:
+            found.ended[memory.id] = over
+        elif state.conflict_group is not None:
+            if state.conflict_status == "active":
+                found.disputed.append((state.conflict_group, memory))
+        elif state.lifetime == "permanent" and memory.id not in superseded and is_comparable_kind(memory):
+            found.comparable.append(memory)
+    return found
+
+
+async def _superseded_and_total(graph: Graph, scope: Scope | None) -> tuple[set[str], int]:
+    """The ids that a newer memory supersedes, and the number of memories."""
     superseded: set[str] = set()
     total = 0
     async for page in pages(graph, scope):
         superseded |= {memory.event.supersedes for memory in page if memory.event.supersedes is not None}
         total += len(page)
-    conflicts: defaultdict[str, list[Memory]] = defaultdict(list)
-    merged_into: dict[str, str] = {}
-    async for page in pages(graph, scope):
-        changes: dict[str, Change] = {}
-        lasting: list[Memory] = []
-        for memory in page:
-            state = memory.state
-            if state.ended_at is not None:
-                continue
-            if state.merged_into is not None:
-                if ending(memory, now, rules) is None:
-                    merged_into[memory.id] = state.merged_into
-            elif over := ending(memory, now, rules):
-                why, at = over
-                counts[why] += 1
-                changes[memory.id] = {"ended_at": at}
-            elif state.conflict_group is not None:  # members of a conflict are never merged
-                if state.conflict_status == "active":
-                    conflicts[state.conflict_group].append(memory)
-            elif state.lifetime == "permanent" and memory.id not in superseded and is_comparable_kind(memory):
-                lasting.append(memory)
-        if twins is not None:
-            merged = await twins.merged(lasting)
-            counts["consolidated"] += len(merged)
-            changes |= merged
-        if not dry_run and changes:
-            await graph.alter(changes)
-            await free_orphans(graph, {id_: into for id_, one in changes.items() if (into := one.get("merged_into"))})
-        counts["scanned"] += len(page)
-        progress(counts["scanned"], total)
-    for group in conflicts.values():
-        counts["conflicts_resolved"] += len(group) - 1
-        if not dry_run:
-            await _settle(graph, group, now)
-    if not dry_run:
-        await _free_survivors(graph, merged_into)
-    return Report(**counts, dry_run=dry_run, notes=(UNSKETCHED,) if twins is None else twins.notes())
+    return superseded, total
 
 
 async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> AsyncIterator[Sequence[Memory]]:
