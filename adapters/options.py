@@ -19,7 +19,7 @@ from fusion.lib.did_you_mean import hint
 T = TypeVar("T")
 
 FULL_FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
-"""of a backend that stores every kind of memory with its scope and times"""
+"""features of a backend that stores every kind of memory with its scope and times"""
 
 _TYPES = {
     str: "a text",

@@ -470,7 +470,7 @@ class RememberOutcome(TypedDict):
     said: int
     """how often a user or agent remembered it, this time included"""
     claimed: NotRequired[bool]
-    """whether it is kept apart, because its caller may not name the source that it named"""
+    """whether it is stored as a claim, because its caller may not name the source that it named"""
 
 
 class RememberReply(TypedDict):

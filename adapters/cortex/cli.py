@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MAX_BUDGET_TOKENS = 100_000
 MIN_SIDE_CHARS = 20
-"""of one side of a captured turn; shorter ones are left out, as in openclaw-cortex"""
+"""minimum characters of one side of a captured turn; shorter ones are left out, as in openclaw-cortex"""
 
 Id = Annotated[str, "Its id, eight or more of its first or last characters, or the ref that a block cites: m1z."]
 Type = Annotated[str | None, "rule, procedure, fact, episode, preference, …; else as its words say."]

@@ -29,7 +29,7 @@ MAX_ENTRIES = 128
 MAX_BYTES = 4 << 20
 """maximum estimated bytes of all entries; one with fifty candidates a list takes some 50 kB"""
 TTL = timedelta(minutes=5)
-"""how long an entry may be used (seed 000)"""
+"""time for which an entry may be used (seed 000)"""
 MAX_REFRESHED = 4
 """maximum sessions whose last query runs again after one batch"""
 

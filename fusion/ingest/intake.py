@@ -109,7 +109,7 @@ class Acknowledged:
     said: int = 1
     """how often it was remembered explicitly, this time included"""
     claimed: bool = False
-    """whether it is kept apart, because its caller may not name the source that it named"""
+    """whether it is stored as a claim, because its caller may not name the source that it named"""
 
 
 class Replayed(list[Acknowledged]):

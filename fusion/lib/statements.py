@@ -15,7 +15,7 @@ from fusion.lib.redact import redact_lines
 from fusion.lib.words import content_hash, words_and_pictures
 
 HEADING_WORDS = 3
-"""a heading with fewer words and no digit names a section ("# Notes") and is no statement"""
+"""minimum words of a heading without a digit that is a statement; a shorter one names a section ("# Notes")"""
 
 _HEADING = re.compile(r"\s{0,3}#{1,6}(?:\s|$)")
 _BEGINS = re.compile(r"\s*(?:[-*+]\s|1[.)]\s|[>|#]|```|~~~)")
@@ -38,7 +38,7 @@ class Statement:
 
 
 CACHED_CHARS = 8_000
-"""largest text whose statements are cached: chunks of files are queried repeatedly, whole files are not"""
+"""maximum characters of a text whose statements are cached: chunks of files are queried repeatedly, files are not"""
 
 
 def statements(text: str) -> tuple[Statement, ...]:

@@ -23,7 +23,7 @@ from fusion.recipe import RerankSettings
 NEIGHBOUR_CHARS = 300
 """characters of each neighbour in a passage for the judge: enough for context, too few to crowd out the memory"""
 SPREAD_TOLERANCE = 1e-9
-"""so that the gate's bound is inclusive in floating point: .90 - .75 is .15000000000000002"""
+"""difference that makes the gate's bound inclusive in floating point: .90 - .75 is .15000000000000002"""
 
 
 class Scored(NamedTuple):

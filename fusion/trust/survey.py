@@ -13,7 +13,7 @@ from fusion.store.private_files import read_regular
 from fusion.trust.fingerprint import FILE
 
 MAX_ENTRIES = 20_000
-"""the most entries of a home that are counted; its upper levels come first"""
+"""maximum entries of a home that are counted; its upper levels come first"""
 MAX_INDEX = 256 << 20
 PICKLES = (".pkl", ".pickle")
 
