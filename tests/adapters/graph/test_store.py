@@ -91,6 +91,17 @@ def test_rrf_arithmetic() -> None:
     )
 
 
+def test_similar_weight_and_graph_weight_set_what_each_list_counts() -> None:
+    """With the weights exchanged, the memory that the graph alone has is before the one of text search alone."""
+    similar, linked = 2, 3
+    lists = [similar], [LinkedMemory(linked, 1, 0.9, 0)]
+    assert [memory for memory, _ in merge(*lists, WalkOptions())] == [similar, linked]
+    assert merge(*lists, WalkOptions(similar_weight=0.4, graph_weight=0.6)) == [
+        (linked, pytest.approx(0.6 / (60 + 1))),
+        (similar, pytest.approx(0.4 / (60 + 1))),
+    ]
+
+
 def test_equals_share_their_last_rank() -> None:
     """Three memories of one hub are all third, .4/(60+3): none of them is first for a link that all have."""
     equals = [LinkedMemory(memory, 1, 0.5, 0) for memory in (1, 2, 3)]

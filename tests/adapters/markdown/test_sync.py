@@ -152,6 +152,16 @@ async def test_what_is_noticed_is_followed_after_the_debounce(home: Path, vault:
         assert [hit.text for hit in await ask(backend, "heron")] == ["A heron in the reeds."]
 
 
+async def test_debounce_s_sets_how_long_a_change_rests_before_it_is_read(home: Path, vault: Path) -> None:
+    """The pause between a reported change and its reading has the option's length."""
+    ears, pauses = Ears(), Pauses()
+    async with watching(home, vault, ears=ears, pauses=pauses, debounce_s=0.25) as backend:
+        (vault / "three.md").write_text("A heron in the reeds.\n")
+        await ears.hear(vault, vault / "three.md")
+        await pauses.end(0.25)
+        await until_items(backend, 3)
+
+
 @pytest.mark.row("A077", "… a search reads a reported change at once", of="Markdown: a change is read 1.5")
 async def test_a_search_does_not_wait_for_the_debounce(home: Path, vault: Path) -> None:
     """Something was noticed: the next search looks at once."""
