@@ -47,7 +47,7 @@ _SHARE_OF_VECTORS = 0.8
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A text to search for; the fields are the arguments of `Index.halves`."""
+    """A text to search for; the fields are the arguments of `Index.made_of`."""
 
     text: str
     scope: Scope
@@ -145,13 +145,6 @@ class Index:
         return self._files.vectors.stamp
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes and faults for a description of the backend."""
-        if self.embedder is None:
-            return ("no embedding model: search goes by words alone", *self.faults)
-        return self.faults
-
-    @property
     def faults(self) -> tuple[str, ...]:
         """Searches and embedding that fail at the moment."""
         fault = self._backfill.error or self._waiting.why
@@ -169,18 +162,7 @@ class Index:
 
     async def search(self, text: str, scope: Scope, limit: int) -> Sequence[SearchResult]:
         """The best ``limit`` entries that ``scope`` admits, by words and by vectors, fused by rank."""
-        return rrf(*await self.halves(text, scope, limit))[:limit]
-
-    async def halves(
-        self, text: str, scope: Scope, limit: int, vector: Floats | None = None, deadline_s: float | None = None
-    ) -> tuple[Scored, Scored]:
-        """The best ``limit`` keys by words, with BM25, and by vectors, with cosine, of what ``scope`` admits.
-
-        ``vector`` is the text's, if known. A half that fails is empty and reported in ``notes``; if both fail, raises
-        ``StoreDamaged``. The vector search is given up after four fifths of ``deadline_s``, so that words answer in
-        time however slow the embedder is.
-        """
-        return await self.made_of(text, scope, limit, lambda *halves: halves, vector, deadline_s)
+        return await self.made_of(text, scope, limit, lambda *halves: rrf(*halves)[:limit])
 
     async def made_of(
         self,
@@ -191,7 +173,12 @@ class Index:
         vector: Floats | None = None,
         deadline_s: float | None = None,
     ) -> Result:
-        """``make`` applied to the ``halves``, in a thread: it may read files."""
+        """``make`` applied to the best ``limit`` keys by words, with BM25, and by vectors, with cosine.
+
+        It runs in a thread, so it may read files. ``vector`` is the text's, if known. A half that fails is empty and
+        reported in ``faults``; if both fail, raises ``StoreDamaged``. The vector search is given up after four fifths
+        of ``deadline_s``, so that words answer in time however slow the embedder is.
+        """
         self._check_open()
         question = _Question(text, scope, limit, vector, deadline_s)
         return await (self._in_two_threads if self.size > self.small else self._in_one_thread)(question, make)
@@ -382,7 +369,7 @@ class Index:
         return [(slot, d, picked[k]) for slot, k, d in some if k in picked and content_hash(picked[k]) == d]
 
     async def settle(self) -> None:
-        """Wait until every entry has its vector, or the embedder has failed again (see ``notes``)."""
+        """Wait until every entry has its vector, or the embedder has failed again (see ``faults``)."""
         if self._waiting:
             await self._backfill.settle()
         if not self._closed:

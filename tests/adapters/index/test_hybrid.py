@@ -65,6 +65,11 @@ def keys(found: Sequence[SearchResult] | Sequence[tuple[str, float]]) -> list[st
     return [hit.key if isinstance(hit, SearchResult) else hit[0] for hit in found]
 
 
+def both(words: Scored, vectors: Scored) -> tuple[Scored, Scored]:
+    """The halves of a search as they are, for `Index.made_of`."""
+    return words, vectors
+
+
 @pytest.mark.feature("the index merges BM25 and vectors by rank")
 @both_ways
 async def test_both_lists_are_fused_by_rank(tmp_path: Path, kind: type[Index]) -> None:
@@ -133,24 +138,24 @@ async def test_without_an_embedder_words_are_all_there_is(tmp_path: Path, kind: 
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
         assert await index.similar("red cats", ANN, 10) == []
         assert (index.vectors, index.pending) == (0, 0)
-        assert index.notes == ("no embedding model: search goes by words alone",)
+        assert index.faults == ()
 
 
 @both_ways
 async def test_an_embedder_that_fails_costs_vectors_only(tmp_path: Path, kind: type[Index]) -> None:
-    """Words are searched on, the fault stands in ``notes``; once it works again nothing is missing."""
+    """Words are searched on, the fault stands in ``faults``; once it works again nothing is missing."""
     embedder = FakeEmbedder(failing=True)
     async with opened(tmp_path, embedder, kind=kind) as index:
         await index.settle()
         assert index.pending == 4
-        assert index.notes == ("vectors are not filled in: the fake embedder is set to fail",)
+        assert index.faults == ("vectors are not filled in: the fake embedder is set to fail",)
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
         embedder.failing = False
         await index.settle()
-        assert (index.vectors, index.pending, index.notes) == (4, 0, ())
+        assert (index.vectors, index.pending, index.faults) == (4, 0, ())
         embedder.failing = True
         assert keys(await index.search("red cats", ANN, 10)) == ["cat", "car"]
-        assert index.notes == ("search by vectors does not work: the fake embedder is set to fail",)
+        assert index.faults == ("search by vectors does not work: the fake embedder is set to fail",)
 
 
 class Poisoned(FakeEmbedder):
@@ -172,7 +177,7 @@ async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None
     async with opened(tmp_path, embedder, truth) as index:
         await index.settle()
         assert (index.vectors, index.pending) == (298, 2)
-        assert index.notes == ("vectors are not filled in: fake@1 gave vectors with NaN or infinity in them",)
+        assert index.faults == ("vectors are not filled in: fake@1 gave vectors with NaN or infinity in them",)
         await index.put([Entry("new", ANN, "another room")])
         await index.settle()
         assert (index.vectors, index.pending) == (299, 2)
@@ -181,7 +186,7 @@ async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None
         assert (index.vectors, index.pending) == (300, 1)
         embedder.cured = True
         await index.settle()
-        assert (index.vectors, index.pending, index.notes) == (301, 0, ())
+        assert (index.vectors, index.pending, index.faults) == (301, 0, ())
 
 
 @both_ways
@@ -196,7 +201,7 @@ async def test_damage_to_words_while_running_leaves_vectors(tmp_path: Path, kind
         await index.settle()
         index._files.lexical.__class__ = Broken
         assert keys(await index.search("red cat", ANN, 1)) == ["cat"]
-        assert index.notes == ("search by words does not work: cut off",)
+        assert index.faults == ("search by words does not work: cut off",)
 
 
 async def test_put_replaces_and_drop_removes(tmp_path: Path) -> None:
@@ -395,11 +400,11 @@ async def test_a_question_of_a_model_that_was_left_meanwhile_is_asked_again(tmp_
 
     async with opened(tmp_path, embedder := FakeEmbedder(), kind=Late) as index:
         await index.settle()
-        words, cosines = await index.halves("red cat", ANN, 10)
-        assert (keys(words), keys(cosines)[0], index.notes) == (["cat", "car"], "cat", ())
+        words, cosines = await index.made_of("red cat", ANN, 10, both)
+        assert (keys(words), keys(cosines)[0], index.faults) == (["cat", "car"], "cat", ())
         index.late = embedder.failing = True  # type: ignore[attr-defined]
-        assert await index.halves("red cat", ANN, 10) == (words, ())
-        assert index.notes == ("search by vectors does not work: the fake embedder is set to fail",)
+        assert await index.made_of("red cat", ANN, 10, both) == (words, ())
+        assert index.faults == ("search by vectors does not work: the fake embedder is set to fail",)
 
 
 @pytest.mark.feature(
@@ -424,7 +429,7 @@ async def test_what_is_made_of_both_halves(tmp_path: Path, kind: type[Index]) ->
             await index.made_of("red cat", ANN, 10, fail)
         embedder.failing = True
         assert await index.made_of("red cat", ANN, 10, make) == (["cat", "car"], [], False)
-        assert index.notes == ("search by vectors does not work: the fake embedder is set to fail",)
+        assert index.faults == ("search by vectors does not work: the fake embedder is set to fail",)
 
 
 @pytest.mark.row(
@@ -439,7 +444,7 @@ async def test_both_halves_and_the_cosines_of_keys(tmp_path: Path, kind: type[In
         await index.settle()
         vector = (await embedder.embed(["red cat"], keep=False))[0]
         encoded = embedder.encoded.total()
-        words, cosines = await index.halves("red cat", ANN, 10, vector)
+        words, cosines = await index.made_of("red cat", ANN, 10, both, vector)
         assert words == await index.lexical("red cat", ANN, 10)
         assert embedder.encoded.total() == encoded
         assert cosines == await index.similar("red cat", ANN, 10)

@@ -187,7 +187,7 @@ async def test_a_text_without_a_vector_holds_up_no_other(tmp_path: Path) -> None
     assert (await index.lexical("word299", ANN, 1))[0][0] == "k299"
     after.poison = ()
     await index.settle()
-    assert (index.vectors, index.pending, index.notes) == (COUNT, 0, ())
+    assert (index.vectors, index.pending, index.faults) == (COUNT, 0, ())
     await index.close()
 
 
