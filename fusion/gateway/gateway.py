@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import compare
-from fusion.contract import Backend, KeepsDailyLog, Query, Scope, Settles
+from fusion.contract import Backend, Query, Scope, Settles
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -32,10 +32,10 @@ from fusion.errors import (
 )
 from fusion.extension import Call, Operates, Route, Verb
 from fusion.gateway.bootstrap import open_shared, open_tenant
+from fusion.gateway.daily_log import append_to_log
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
-from fusion.gateway.memory_flush import local
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
@@ -57,7 +57,7 @@ from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
 from fusion.recall.filter import admit, external_ref
-from fusion.recall.gather import Answer, GuardedBackend, unable
+from fusion.recall.gather import Answer, GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.mask import shown
 from fusion.recall.recording import Recorder, Recording
@@ -322,29 +322,14 @@ class Gateway(TenantParts):
         return None if (configured := self.embedders.configured) is None else configured.identity
 
     @in_tenant
-    async def append_to_log(self, text: str, scope: Scope) -> Mapping[str, Any]:
+    async def append_to_log(self, text: str, scope: Scope) -> wire.Appended:
         """Append lines to today's log file if a backend keeps one for the scope; otherwise store them as a note.
 
         The day is the current one in the user's time zone (``[flush] zone``). Raises BadInput and StoreFull.
         """
-        note = NewMemory(text=text, scope=scope, kind="note", origin="agent")
-        prepared = self.intake.prepared(note, scope.tenant)
-        event, redacted, reason = prepared.event, prepared.redacted, prepared.changes
-        if event is None:
-            return {"path": None, "ref": None, "status": "skipped", "redacted": 0, "reason": reason}
-        day = local(event.recorded_at, self.settings.flush.zone).date()
-        asked = Query("", scope, event.recorded_at)
-        for guarded in self.guarded.values():
-            backend = guarded.backend
-            if guarded.disabled is None and isinstance(backend, KeepsDailyLog) and not unable(asked, backend.features):
-                place = await backend.append(event.text, scope, day)
-                if place is not None:
-                    lines = {"startLine": place.start, "endLine": place.end}
-                    outcome = {"status": "appended", "redacted": redacted, "reason": reason}
-                    return {"path": place.document, **lines, "ref": None, **outcome}
-        (stored,) = await self.intake.remember([note], tenant=scope.tenant)
-        outcome = {"status": stored.status, "redacted": stored.redacted, "reason": stored.reason}
-        return {"path": stored.ref, "ref": stored.ref, **outcome}
+        return await append_to_log(
+            text, scope, zone=self.settings.flush.zone, backends=self.guarded.values(), intake=self.intake
+        )
 
     @in_tenant
     async def memory(self, ref: str, scope: Scope) -> Mapping[str, Any]:
