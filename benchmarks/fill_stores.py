@@ -27,7 +27,7 @@ from fusion.errors import BadInput
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.extract import extract
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.recall.filter import external_ref
+from fusion.lib.ids import external_ref
 from fusion.settings import load as load_settings
 from fusion.sources.split import is_too_long, split
 from fusion.trust.homes import make_home

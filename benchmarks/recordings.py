@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.datasets import Corpus, DataError, Question
 from benchmarks.fill_stores import content_digest, file_name
-from fusion.contract import Event, Hit
+from fusion.contract import NEW, Event, Hit, State, Trust
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
 from fusion.recall.recording import Recording
@@ -52,12 +52,18 @@ class StoredRecord:
     forgotten: bool
     superseded_by: str | None
     said_at: datetime | None = None
+    state: State = NEW
 
     @cached_property
     def hit(self) -> Hit:
         hit = Hit.of(self.event)
         hit.stated_by = self.event.stated_by
+        hit.trust = self.trust
         return hit
+
+    @property
+    def trust(self) -> Trust:
+        return self.state.trust or self.event.trust
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,9 @@ def save(recorded: CorpusRecording, folder: Path) -> None:
         "rankings": recorded.rankings,
         "timed": recorded.timed,
         "hits": list(hits),
-        "records": [StoredRecord(r.ref, r.event, r.forgotten, r.superseded_by) for r in records.values()],
+        "records": [
+            StoredRecord(r.ref, r.event, r.forgotten, r.superseded_by, state=r.state) for r in records.values()
+        ],
         "beside": [(name, native, places) for (name, native), places in neighbours.items()],
         "texts": list(texts),
         "questions": questions,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,15 @@ Audience = Literal["private", "group"]
 Precision = Literal["second", "minute", "hour", "day", "month", "year"]
 Unit = Literal["turn", "line"]
 Dimension = Literal["user_id", "agent_id", "run_id", "session_id"]
+Lifetime = Literal["permanent", "project", "session", "ttl"]
+Ending = Literal["expired", "decayed", "retired", "archived", "lost"]
+ConflictStatus = Literal["active", "resolved"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+LIFETIMES: tuple[Lifetime, ...] = get_args(Lifetime)
+UNSTATED_CONFIDENCE = 0.7
+"""the confidence of a memory for which none was stated (seed 000)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +254,63 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """What may change about a memory. Its event stays as it is; the journal keeps the state and logs each change.
+
+    ``lifetime`` says how long it lasts (openclaw-cortex calls that its scope). ``ended_at`` is when it stopped being
+    current, and ``ended`` why: its time was up (expired), its session did not use it (decayed), its validity ended
+    (retired), somebody archived it, or it lost a conflict. ``merged_into`` is the id of a memory that says the same:
+    this one is hidden while that one is current. Members of a conflict share ``conflict_group``; ``contradicts`` is the
+    id of the opponent. ``confidence`` and ``importance`` are from 0 to 1. ``trust`` and ``project`` replace those of
+    the event; None leaves them.
+    """
+
+    lifetime: Lifetime = "permanent"
+    confidence: float = UNSTATED_CONFIDENCE
+    importance: float | None = None
+    trust: Trust | None = None
+    project: str | None = None
+    tags: tuple[str, ...] = ()
+    reinforced_count: int = 0
+    reinforced_at: datetime | None = None
+    conflict_group: str | None = None
+    conflict_status: ConflictStatus | None = None
+    contradicts: str | None = None
+    merged_into: str | None = None
+    ended_at: datetime | None = None
+    ended: Ending | None = None
+
+
+NEW = State()
+"""the state of a memory for which nothing was stated or decided"""
+
+
+class StateChange(TypedDict, total=False):
+    """The fields of a `State` to change; fields that are left out stay as they are."""
+
+    lifetime: Lifetime
+    confidence: float
+    importance: float | None
+    trust: Trust | None
+    project: str | None
+    tags: tuple[str, ...]
+    reinforced_count: int
+    reinforced_at: datetime | None
+    conflict_group: str | None
+    conflict_status: ConflictStatus | None
+    contradicts: str | None
+    merged_into: str | None
+    ended_at: datetime | None
+    ended: Ending | None
+
+
+@dataclass(frozen=True, slots=True)
 class Extracted:
-    """An event with its extraction, as backends store it."""
+    """An event with its extraction and its state, as backends store it."""
 
     event: Event
     extraction: Extraction = Extraction()
+    state: State = NEW
 
 
 Captured = Extracted  # its name in earlier versions, which adapters outside of this repository import
@@ -480,6 +538,19 @@ class Remembers(Protocol):
 
     async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
         """Store all of ``batch`` durably, or raise. Returns the native ids for each event, in the same order."""
+        ...
+
+
+@runtime_checkable
+class StoresState(Protocol):
+    """A backend that stores the states of its memories, because its own search or ranking depends on them.
+
+    The gateway hides what a state hides in the answers of every backend; a backend that does not store states only
+    spends hits of its limit on hidden memories.
+    """
+
+    async def set_states(self, states: Mapping[str, State]) -> None:
+        """Store the state of each event id durably, or raise; unknown ids are skipped. Idempotent."""
         ...
 
 

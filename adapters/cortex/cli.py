@@ -28,10 +28,10 @@ from adapters.cortex.requests import (
     stored_memory,
     without_forgotten,
 )
-from adapters.cortex.stated_fields import to_stated
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.extension import Call, Lines, Verb
+from fusion.lib.stated_fields import to_stated
 from fusion.lib.words import content_hash
 
 if TYPE_CHECKING:

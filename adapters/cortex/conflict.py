@@ -1,4 +1,4 @@
-"""Chooses the winner of a conflict, and the memory to reinstate if it is deleted; for the lifecycle and all stores."""
+"""Chooses the memory to reinstate when the winner of a conflict is deleted; for all stores of the cortex."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from adapters.cortex.port import Change, Memory
-
-TIED = 0.01
-"""confidences that differ by no more are the same: the newer memory wins"""
-
-
-def best(members: Sequence[Memory]) -> Memory:
-    """The one of the highest confidence; of those within `TIED` of it, the newest."""
-    top = max(member.state.confidence for member in members)
-    # Written as a sum, .95 - .01 is a little more than .94.
-    close = [member for member in members if member.state.confidence >= top - TIED - 1e-9]
-    return max(close, key=lambda member: (member.event.recorded_at, member.id))
+from fusion.lib.conflict import best
 
 
 def restored(gone: Sequence[Memory], left: Sequence[Memory]) -> Mapping[str, Change]:

@@ -21,8 +21,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from adapters.cortex.contradict import Claim, contradicted
 from adapters.cortex.options import Options
-from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View
-from adapters.cortex.stated_fields import from_stated
+from adapters.cortex.port import Change, Effect, Graph, Lifetime, Memory, State, View, stored_fields
 from adapters.graph.names import key
 from fusion.contract import Extracted, Fact, Kind, LanguageModel
 from fusion.lib.jaccard import guard_words
@@ -249,7 +248,5 @@ def _claim(memory: Memory) -> Claim:
 
 
 def initial(extracted: Extracted) -> State:
-    """A new memory's state: what its event states; else lifetime "project" if it has one, and capture's confidence."""
-    event = extracted.event
-    state = State("project" if event.scope.project else "permanent", extracted.extraction.confidence)
-    return replace(state, **from_stated(event))
+    """A new memory's state, as the journal has it."""
+    return State(**stored_fields(extracted.state))

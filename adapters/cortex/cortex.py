@@ -12,7 +12,7 @@ from adapters.bolt.errors import with_fix
 from adapters.cortex.consolidate import Kept, initial, keep
 from adapters.cortex.open_store import STORE_OPTIONS, open_graph, verify
 from adapters.cortex.options import Options
-from adapters.cortex.port import Graph, Memory, View
+from adapters.cortex.port import Graph, Memory, View, stored_fields
 from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
@@ -30,6 +30,7 @@ from fusion.contract import (
     Opening,
     Query,
     Scope,
+    State,
 )
 from fusion.errors import BackendError, FusionError, SettingsError
 
@@ -129,6 +130,9 @@ class Cortex:
         await self.store([Memory(c.event, c.extraction, initial(c)) for c in batch])
         self._refresh_stale({c.event.scope.session_id for c in batch} - {None})
         return [(extracted.event.event_id,) for extracted in batch]
+
+    async def set_states(self, states: Mapping[str, State]) -> None:
+        await self.graph.alter({event_id: stored_fields(state) for event_id, state in states.items()})
 
     async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
         """Store memories; return the outcome of each, in their order. See `adapters.cortex.consolidate`."""

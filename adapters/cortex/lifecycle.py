@@ -19,12 +19,13 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from adapters.cortex.conflict import best, restored
+from adapters.cortex.conflict import restored
 from adapters.cortex.consolidate import free_orphans, is_comparable_kind
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
 from fusion.contract import Embedder, Scope
 from fusion.errors import FusionError
+from fusion.lib.conflict import best
 from fusion.lib.jaccard import guard_words, jaccard
 from fusion.lib.words import words
 

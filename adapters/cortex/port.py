@@ -13,21 +13,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
-from fusion.contract import Embedder, Event, Extraction, Hit, Kind, Query, Scope
+from fusion.contract import (
+    LIFETIMES,
+    UNSTATED_CONFIDENCE,
+    ConflictStatus,
+    Embedder,
+    Event,
+    Extraction,
+    Hit,
+    Kind,
+    Lifetime,
+    Query,
+    Scope,
+)
+from fusion.contract import (
+    State as JournalState,
+)
 from fusion.lib.words import spoken
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
 
-Lifetime = Literal["permanent", "project", "session", "ttl"]
-"""how long a memory lasts (openclaw-cortex calls it scope); ``Event.scope`` says who owns it"""
+__all__ = ["LIFETIMES", "UNSTATED", "Lifetime"]
 
-LIFETIMES: tuple[Lifetime, ...] = ("permanent", "project", "session", "ttl")
-
-UNSTATED = 0.7
-"""the confidence of a memory for which none was stated (seed 000)"""
+UNSTATED = UNSTATED_CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class State:
     reinforced_count: int = 0
     reinforced_at: datetime | None = None
     conflict_group: str | None = None
-    conflict_status: Literal["active", "resolved"] | None = None
+    conflict_status: ConflictStatus | None = None
     contradicts: str | None = None
     merged_into: str | None = None
     ended_at: datetime | None = None
@@ -64,10 +75,18 @@ class Change(TypedDict, total=False):
     reinforced_count: int
     reinforced_at: datetime | None
     conflict_group: str | None
-    conflict_status: Literal["active", "resolved"] | None
+    conflict_status: ConflictStatus | None
     contradicts: str | None
     merged_into: str | None
     ended_at: datetime | None
+
+
+def stored_fields(state: JournalState) -> Change:
+    """The fields of the journal's state of a memory that a cortex stores."""
+    return cast(Change, {name: getattr(state, name) for name in _SHARED})
+
+
+_SHARED = Change.__annotations__.keys() & JournalState.__dataclass_fields__.keys()
 
 
 # Not frozen, as `fusion.contract.Hit` is not, and for the same reason: a question makes a hundred.

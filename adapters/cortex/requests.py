@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from adapters.cortex.openclaw_fields import kind_of
-from adapters.cortex.stated_fields import to_stated
 from fusion.contract import Event, Query, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.extension import Call
+from fusion.lib.stated_fields import to_stated
 
 if TYPE_CHECKING:
     from adapters.cortex.cortex import Cortex

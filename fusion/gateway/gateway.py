@@ -53,10 +53,11 @@ from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
+from fusion.lib.ids import external_ref
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
-from fusion.recall.filter import admit, external_ref
+from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.mask import shown

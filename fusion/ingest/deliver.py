@@ -25,6 +25,7 @@ from fusion.contract import (
     Hit,
     Query,
     Remembers,
+    StoresState,
 )
 from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.extract import extract
@@ -164,7 +165,20 @@ class Deliverer:
             await self.delete(name, batch)
         if due:
             await self._deliver_accepted(name, due)
-        return bool(due or deletions)
+        return await self._deliver_states(name) or bool(due or deletions)
+
+    async def _deliver_states(self, name: str) -> bool:
+        """Send one batch of changed states to a backend that stores them; whether there was anything to send."""
+        store = self._stores[name]
+        if not isinstance(store, StoresState):
+            return False
+        due = await self._outbox.due_states(name, BATCH_EVENTS)
+        if due:
+            self._idle[name].clear()
+            async with self._busy[name], asyncio.timeout(DELIVERY_TIMEOUT_S):
+                await store.set_states({one.event_id: one.state for one in due})
+                await self._outbox.mark_states_stored(name, due)
+        return bool(due)
 
     async def _deliver_accepted(self, name: str, due: Sequence[Due]) -> None:
         """Deliver the events that the backend accepts, and mark the others as declined."""
@@ -222,7 +236,9 @@ class Deliverer:
         # The extraction of a distilled memory is stored; all others are computed from the event.
         made = [d.event.event_id for d in batch if d.event.derived_from]
         distilled = await self._journal.read(distil_queue.extractions, made) if made else {}
-        extracted = [Extracted(d.event, distilled.get(d.event.event_id) or self._extraction(d.event)) for d in batch]
+        extracted = [
+            Extracted(d.event, distilled.get(d.event.event_id) or self._extraction(d.event), d.state) for d in batch
+        ]
         async with asyncio.timeout(DELIVERY_TIMEOUT_S):
             acknowledged = await store.remember(extracted)
         if len(acknowledged) != len(batch):

@@ -9,15 +9,15 @@ from typing import Literal
 
 from fusion.contract import CLAIMED_PREFIX, Event
 from fusion.errors import NotFound
-from fusion.journal import conversations, distil_queue, outbox, retire
-from fusion.journal.rows import RETIRED, count, insert_event, keys_of, row_of
+from fusion.journal import conversations, distil_queue, outbox, retire, state
+from fusion.journal.rows import RETIRED, count, insert_event, keys_of, row_of, written_state
 from fusion.journal.same_words import count_repeat, find_repeat
 from fusion.journal.tombstones import Tombstones, is_blocked, lift
 from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable
 from fusion.store.sqlite import Connection
 
-State = Literal["stored", "duplicate", "superseded", "blocked"]
+Outcome = Literal["stored", "duplicate", "superseded", "blocked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Stored:
 
     ref: str
     event: Event
-    state: State
+    state: Outcome
     retired: tuple[Event, ...] = ()
     withheld: int = 0
     said: int = 1
@@ -104,9 +104,17 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
         if not rules.apart and (row := find_repeat(db, event)) is not None:
             said = count_repeat(db, row, event.recorded_at)
             return Stored(short_ref(row["seq"]), event_of(row), "duplicate", said=said)
-    event, state = _superseding(db, event, place_key)
+    event, outcome = _superseding(db, event, place_key)
     stated = storable(json.dumps(event.stated, ensure_ascii=False))
-    seq = insert_event(db, event, natural=natural, place_key=place_key, stated=stated, file=event.file)
+    seq = insert_event(
+        db,
+        event,
+        natural=natural,
+        place_key=place_key,
+        stated=stated,
+        file=event.file,
+        state=written_state(state.initial(event), event.scope.project),
+    )
     retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, rules.distils)
     outbox.enter(db, seq, rules.stores, urgent=rules.urgent)
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
@@ -114,7 +122,7 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
     if rules.distils and event.kind == "turn" and event.trust != "quarantined":
         distil_queue.add(db, seq)
     replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
-    return Stored(short_ref(seq), event, state, tuple(retired), withheld, supersedes=replaced)
+    return Stored(short_ref(seq), event, outcome, tuple(retired), withheld, supersedes=replaced)
 
 
 def _is_last(db: Connection, event: Event, finals: Mapping[str | None, Event]) -> bool:
@@ -172,7 +180,7 @@ def _replace(db: Connection, old_id: str, new_id: str, distils: bool) -> Sequenc
     return events
 
 
-def _superseding(db: Connection, event: Event, place_key: str | None) -> tuple[Event, State]:
+def _superseding(db: Connection, event: Event, place_key: str | None) -> tuple[Event, Outcome]:
     """The event with ``supersedes`` set to the current event at its place, or to the one that its caller named."""
     if event.supersedes is not None:
         # A group memory may supersede a private one of the same owner, and nothing of another owner.

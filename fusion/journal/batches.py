@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fusion.contract import Scope
-from fusion.journal import audit, distil_queue, feedback, outbox, retire
+from fusion.journal import audit, distil_queue, feedback, outbox, retire, state
 from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
 from fusion.store.rows import event_of, storable, time_of
 from fusion.store.sqlite import Connection, Row
@@ -99,6 +99,8 @@ def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
         if event.supersedes is not None:
             _restore(db, event.supersedes, event.event_id)
     distil_queue.drop(db, event.event_id, row["seq"])
+    state.release(db, [event.event_id], f"the ingest of {record.ref} was undone", now)
+    state.drop(db, event.event_id)
     db.execute(
         "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1, natural = null, "
         "batch = null where seq = ?",

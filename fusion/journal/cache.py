@@ -139,6 +139,11 @@ class JournalCache:
         if key is not None:
             self._orders.pop(key, None)
 
+    def drop_records(self, event_ids: Iterable[str]) -> None:
+        """Drop events whose state changed; their orders stay."""
+        for event_id in event_ids:
+            self._records.pop(event_id, None)
+
     def drop_superseded(self, event_id: str) -> None:
         """Drop a superseded event, and all orders: its replacement may be in another document."""
         self._records.pop(event_id, None)

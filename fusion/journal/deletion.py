@@ -15,7 +15,7 @@ from typing import Any
 
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
-from fusion.journal import audit, distil_queue, external_refs, feedback, outbox
+from fusion.journal import audit, distil_queue, external_refs, feedback, outbox, state
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import BORN_FORGOTTEN, Record, count, insert_event, keys_of, record_of, row_of, words_key
 from fusion.journal.same_words import SameWords
@@ -135,6 +135,8 @@ def _forget_row(db: Connection, row: Any, by: str, now: datetime) -> Deletion:
     keys = {key for one in (natural, row["natural"]) if one for key in keys_under(one, words, row["file"])}
     store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     distil_queue.drop(db, record.event.event_id, row["seq"])
+    state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
+    state.drop(db, record.event.event_id)
     db.execute(
         "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1 where seq = ?",
         (row["seq"],),

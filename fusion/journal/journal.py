@@ -22,17 +22,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from fusion import wire
-from fusion.contract import Event, Extraction, Hit, Scope
+from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
     batches,
     deletion,
     distil_queue,
+    external_refs,
     idempotency,
     listing,
     outbox,
     retire,
     split_tenants,
+    state,
     watermark,
 )
 from fusion.journal.append import AppendRules, Stored, append_all
@@ -45,9 +47,11 @@ from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
+from fusion.journal.state import Change, Decision
 from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
+from fusion.lib.ids import external_ref
 from fusion.store.reachable import Reachable
 from fusion.store.rows import event_of
 from fusion.store.sqlite import WAL_BYTES, Connection, Database, Guard
@@ -73,6 +77,10 @@ class Journal:
         self._cache = JournalCache(database)
         self._tombstones = Tombstones()
         self._tombstone_lock = asyncio.Lock()  # a reload must not drop what was added since it read
+        self._last_decision = 0
+        """the number of the last decision that the caches know"""
+        self._external_states: Mapping[str, State] = {}
+        """by ref, the states of external items; few, as only their owner sets them"""
         self._unused_at_open = 0
         """event numbers that had no row when the file was opened"""
         self._has_events = False
@@ -103,8 +111,10 @@ class Journal:
         )
 
     async def load(self) -> None:
-        """Load the in-memory tombstones."""
+        """Load the in-memory tombstones, and the states of external items."""
         self._tombstones = await self._database.read(Tombstones.of)
+        self._external_states = await self.read(state.externals)
+        self._last_decision, _ = await self.read(state.changed_since, self._last_decision)
         self._has_events = bool(await self._database.rows("select 1 from owner limit 1"))
 
     async def check(self) -> None:
@@ -187,6 +197,8 @@ class Journal:
         outcome = await self._database.write(work)
         if not isinstance(outcome, str):
             self._update_caches(outcome)
+            if any(stored.retired or stored.event.supersedes for stored in outcome):
+                await self._show_decisions()
             if self._tombstones and any(keys_of(stored.event)[1] is None for stored in outcome):
                 async with self._tombstone_lock:  # an explicit memory may have lifted some
                     self._tombstones = await self._database.read(Tombstones.of)
@@ -292,9 +304,22 @@ class Journal:
 
     def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
         """The hits that may be shown, pieces of files without their forgotten statements (`Tombstones.visible`)."""
+        if self._external_states:
+            hits = [left for hit in hits if (left := self._with_state(backend, hit)) is not None]
         if not self._tombstones:
             return hits
         return [left for hit in hits if (left := self._tombstones.visible(backend, hit)) is not None]
+
+    def _with_state(self, backend: str, hit: Hit) -> Hit | None:
+        """An external item with the trust of its state; None if that has ended. Other hits have a record."""
+        if hit.event_id is not None and hit.stated_by is None:
+            return hit
+        known = self._external_states.get(external_ref(backend, hit.native_id))
+        if known is None:
+            return hit
+        if known.ended_at is not None:
+            return None
+        return hit if known.trust is None else replace(hit, trust=known.trust)
 
     def visible_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> Mapping[int, str]:
         """By number from 1, each line of a user's own file that has forgotten statements, without them."""
@@ -336,6 +361,7 @@ class Journal:
                     (one,) = self._append(db, [event])
                     if one.state == "stored":
                         distil_queue.save_extraction(db, one.event.event_id, extraction)
+                        state.set_confidence(db, one.event, extraction.confidence)
                     stored.append(one)
                 elif all_match(db, event.derived_from, "forgotten = 0"):
                     distil_queue.requeue(db, event.derived_from)
@@ -346,7 +372,44 @@ class Journal:
         outcome, earlier = await self._database.write(work)
         self._update_caches(outcome)
         self._drop_cached(earlier)
+        await self._show_decisions()
         return outcome
+
+    # States
+
+    async def decide(
+        self, changes: Mapping[str, Change], who: str, why: str, *, run: str | None = None, now: datetime | None = None
+    ) -> Decision | None:
+        """Change the states of memories of one owner, as `state.decide`; durable and visible when it returns."""
+        decision = await self.write(state.decide, changes, who, why, now or datetime.now(UTC), run=run)
+        await self._show_decisions()
+        return decision
+
+    async def decide_external(self, ref: str, scope: Scope, change: StateChange, who: str, why: str) -> Decision | None:
+        """Change the state of an external item that was shown to a question of ``scope``. Raises NotFound."""
+
+        def work(db: Connection) -> Decision | None:
+            item = external_refs.resolve(db, ref, scope)
+            owner = scope.tenant, item.scope.user_id
+            return state.decide_external(db, *owner, item.ref, change, who, why, datetime.now(UTC))
+
+        decision = await self._database.write(work)
+        await self._show_decisions()
+        return decision
+
+    async def undo_decision(self, name: str, scope: Scope, who: str) -> Decision:
+        """Take a decision back, as `state.undo`."""
+        decision = await self.write(state.undo, name, scope, who, datetime.now(UTC))
+        await self._show_decisions()
+        return decision
+
+    async def _show_decisions(self) -> None:
+        """Drop from the caches what was decided since this was called last."""
+        self._last_decision, items = await self.read(state.changed_since, self._last_decision)
+        if items:
+            self._cache.invalidate()
+            self._cache.drop_records(items)
+            self._external_states = await self.read(state.externals)
 
     # Forgetting
 
@@ -368,6 +431,7 @@ class Journal:
                         ((backend, (_, (native_id,))),) = one.due.items()
                         item = replace(item, native_id=native_id)
                     self._tombstones.add(item, backend)
+        await self._show_decisions()
         await self._database.checkpoint()  # the text must not be left in the write-ahead log either
         return forgotten
 
@@ -394,6 +458,7 @@ class Journal:
             self._cache.drop(record.event)
             if record.event.supersedes is not None:
                 self._cache.drop_superseded(record.event.supersedes)
+        await self._show_decisions()
         await self._database.checkpoint()  # as in `forget`
         return undone
 
@@ -410,6 +475,7 @@ class Journal:
             gone = await self.write(_retire_missing, scope, files)
             self._cache.invalidate()
             self._drop_cached(map(event_of, gone))
+            await self._show_decisions()
         return Counter(row["source"] for row in gone)
 
 

@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from fusion.contract import Event, Forgotten, Scope
-from fusion.journal.rows import BORN_FORGOTTEN, LIVE, delivered_event, row_of
+from fusion.contract import NEW, Event, Forgotten, Scope, State
+from fusion.journal.rows import BORN_FORGOTTEN, LIVE, delivered_event, row_of, state_of
 from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import microseconds, time_of
 from fusion.store.sqlite import Connection, Database, read_only
@@ -33,6 +33,17 @@ class Due:
     event: Event
     attempts: int
     native_ids: tuple[str, ...] = ()
+    state: State = NEW
+
+
+@dataclass(frozen=True, slots=True)
+class DueState:
+    """A state that one backend has to store. ``decision`` is the last one that changed it."""
+
+    seq: int
+    event_id: str
+    state: State
+    decision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +153,26 @@ class Outbox:
             f"where d.backend = ? and d.state = ? and d.next_at <= ? {narrowed} order by d.seq limit ?",
             (backend, state, microseconds(now), limit),
         )
-        return [Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"]))) for r in rows]
+        return [
+            Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"])), state_of(r))
+            for r in rows
+        ]
+
+    async def due_states(self, backend: str, limit: int) -> Sequence[DueState]:
+        """The states that ``backend`` has to store of memories that were delivered to it."""
+        rows = await self._database.rows(
+            "select e.seq, e.event_id, e.state, e.project, d.state_due from delivery d join event e using(seq) "
+            "where d.backend = ? and d.state_due > 0 and d.state = 'done' order by d.seq limit ?",
+            (backend, limit),
+        )
+        return [DueState(r["seq"], r["event_id"], state_of(r), r["state_due"]) for r in rows]
+
+    async def mark_states_stored(self, backend: str, stored: Sequence[DueState]) -> None:
+        """Mark states as stored, except those that were changed again meanwhile."""
+        await self._database.execute_many(
+            "update delivery set state_due = 0 where backend = ? and seq = ? and state_due = ?",
+            [(backend, one.seq, one.decision) for one in stored],
+        )
 
     async def mark_delivered(self, backend: str, acknowledged: Iterable[tuple[int, Sequence[str]]]) -> None:
         """Mark (seq, native ids) as delivered. Events that were deleted meanwhile become due for deletion."""
@@ -271,6 +301,11 @@ def enter(db: Connection, seq: int, stores: Sequence[str], *, urgent: bool = Fal
     """Add the deliveries of an event to ``stores``; with ``sent`` they may hold it already."""
     rows = [(seq, name, urgent, sent) for name in stores]
     db.executemany("insert into delivery(seq, backend, urgent, sent) values(?, ?, ?, ?)", rows)
+
+
+def enter_state(db: Connection, seqs: Sequence[int], decision: int) -> None:
+    """Make the states of events due in every backend; those that store none never ask for them."""
+    db.execute(f"update delivery set state_due = ? where {_OF_EVENTS}", (decision, json.dumps(list(seqs))))
 
 
 def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fusion.contract import DIMENSIONS, Event, Scope
-from fusion.journal import outbox
+from fusion.journal import outbox, state
 from fusion.journal.rows import RETIRED, count
 from fusion.store.rows import event_of, storable
 from fusion.store.sqlite import Connection
@@ -77,6 +78,8 @@ def retire(db: Connection, rows: Sequence[Any]) -> None:
         count(db, event_of(row), -1)
         db.execute("update event set superseded_by = ? where seq = ?", (RETIRED, row["seq"]))
     outbox.withdraw(db, [row["seq"] for row in rows])
+    gone = [row["event_id"] for row in rows]
+    state.release(db, gone, "the memory that it depended on is no longer in its source", datetime.now(UTC))
 
 
 def made_of(db: Connection, event_id: str) -> list[Any]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
-from fusion.contract import Event, Hit, Scope
+from pydantic import TypeAdapter
+
+from fusion.contract import NEW, Event, Hit, Scope, State, Trust
 from fusion.errors import NotFound
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
@@ -43,13 +45,22 @@ class Record:
     superseded_by: str | None = None
     said_at: datetime | None = None
     """when it was last repeated, if ever"""
+    state: State = NEW
 
     @cached_property
     def hit(self) -> Hit:
-        """The event as a hit; cached, since a neighbour is part of many answers."""
+        """The event as a hit, with the trust and project of its state; cached, since a neighbour is in many answers."""
         hit = Hit.of(self.event)
         hit.stated_by = self.event.stated_by
+        hit.trust = self.trust
+        if self.state.project is not None:
+            hit.scope = replace(hit.scope, project=self.state.project)
         return hit
+
+    @property
+    def trust(self) -> Trust:
+        """The trust that its state gives it, else that of the event."""
+        return self.state.trust or self.event.trust
 
     @property
     def live(self) -> bool:
@@ -60,7 +71,34 @@ class Record:
 def record_of(row: Any) -> Record:
     """The record of a row."""
     said_at = None if row["said_at"] is None else time_of(row["said_at"])
-    return Record(short_ref(row["seq"]), event_of(row), bool(row["forgotten"]), row["superseded_by"], said_at)
+    event = event_of(row)
+    return Record(short_ref(row["seq"]), event, bool(row["forgotten"]), row["superseded_by"], said_at, state_of(row))
+
+
+_STATE: TypeAdapter[State] = TypeAdapter(State)
+
+
+@lru_cache(64)
+def default_state(project: str | None) -> State:
+    """The state of a memory for which nothing was stated or decided."""
+    return NEW if project is None else State("project")
+
+
+def state_of(row: Row | Mapping[str, Any]) -> State:
+    """The state of a memory's row."""
+    written = row["state"]
+    return default_state(row["project"]) if written is None else read_state(written)
+
+
+@lru_cache(4096)
+def read_state(written: str) -> State:
+    """A state from its JSON; absent fields have their defaults."""
+    return _STATE.validate_json(written)
+
+
+def written_state(state: State, project: str | None) -> str | None:
+    """The column of a state; None for that of a new memory."""
+    return None if state == default_state(project) else _STATE.dump_json(state, exclude_defaults=True).decode()
 
 
 def delivered_event(row: Row) -> Event:

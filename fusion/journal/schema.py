@@ -12,6 +12,7 @@ from fusion.journal import (
     outbox,
     retire,
     same_words,
+    state,
     tombstones,
     watermark,
 )
@@ -76,5 +77,6 @@ STEPS = (
     same_words.SAID_AT,
     _FILE,
     conversations.SCHEMA,
+    state.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

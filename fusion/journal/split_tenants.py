@@ -27,12 +27,16 @@ _COPY = (
     f"delete from tombstone where event_id not in {_LEFT}",
     "delete from hidden where tenant <> :tenant",
     "delete from term where owner not in (select owner from owner where tenant = :tenant)",
-    *(f"delete from {name} where tenant <> :tenant" for name in ("owner", "idempotency", "shown", "label", "audit")),
+    "delete from state_change where decision in (select id from decision where tenant <> :tenant)",
+    *(
+        f"delete from {name} where tenant <> :tenant"
+        for name in ("owner", "idempotency", "shown", "label", "audit", "external_state", "decision")
+    ),
     "update mark set id = lower(hex(randomblob(8)))",
     # New numbers continue the tenant's own, so that they do not reveal how much others wrote.
     *(
         f"update sqlite_sequence set seq = coalesce((select max({column}) from {name}), 0) where name = '{name}'"
-        for name, column in (("event", "seq"), ("audit", "id"), ("label", "id"))
+        for name, column in (("event", "seq"), ("audit", "id"), ("label", "id"), ("decision", "id"))
     ),
 )
 """the statements that reduce a copy of a shared journal to one tenant"""
@@ -44,8 +48,16 @@ _MOVED = (
         for name in ("derived", "learnt", "tombstone")
     ),
     "delete from term where owner in (select owner from owner where tenant = :tenant)",
-    *(f"delete from {name} where tenant = :tenant" for name in ("owner", "hidden", "idempotency", "shown", "label")),
-    "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1 where tenant = :tenant",
+    *(
+        f"delete from {name} where tenant = :tenant"
+        for name in ("owner", "hidden", "idempotency", "shown", "label", "external_state")
+    ),
+    "delete from state_change where decision in (select id from decision where tenant = :tenant)",
+    "delete from decision where tenant = :tenant",
+    (
+        "update event set text = '', speaker = null, stated = '[]', state = null, merged_into = null, "
+        "conflict_group = null, file = null, forgotten = 1 where tenant = :tenant"
+    ),
 )
 """the statements that empty a tenant in a shared journal, except for its deletions"""
 

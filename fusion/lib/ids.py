@@ -5,6 +5,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from base64 import b32encode
+from functools import lru_cache
+from hashlib import blake2b
 from uuid import UUID
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -78,3 +81,14 @@ def parse_short_ref(ref: str) -> int | None:
             return None
         seq = seq * 32 + value
     return seq if seq < 1 << 63 else None
+
+
+@lru_cache(maxsize=65_536)
+def external_ref(backend: str, native_id: str) -> str:
+    """The ref of a memory that the journal does not have: ``x`` and ten characters.
+
+    It is a hash of (backend, native id), since native ids can be long paths; 50 bits keep a million memories apart. The
+    receipt has the backend and the native id.
+    """
+    digest = blake2b(f"{backend}\0{native_id}".encode("utf-8", "replace"), digest_size=7).digest()
+    return "x" + b32encode(digest).decode().lower()[:10]

@@ -5,15 +5,13 @@ Backends were asked for this scope only; hits are checked again, so that a leaki
 
 from __future__ import annotations
 
-from base64 import b32encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from fusion.contract import Event, Hit, Query, Scope
+from fusion.contract import Event, Hit, Query, Scope, State, Trust
+from fusion.lib.ids import external_ref
 
 TEXT_CHARS = 4_000
 """maximum characters of one hit; limits the work of later stages"""
@@ -38,6 +36,13 @@ class Record(Protocol):
     @property
     def said_at(self) -> datetime | None:
         """The time when it was last remembered, if more than once."""
+        ...
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def trust(self) -> Trust:
+        """The trust that its state gives it, else that of the event."""
         ...
 
 
@@ -107,17 +112,6 @@ def _as_journalled(found: Hit, record: Record, query: Query) -> Hit:
     return hit
 
 
-@lru_cache(maxsize=65_536)
-def external_ref(backend: str, native_id: str) -> str:
-    """The ref of a memory that the journal does not have: ``x`` and ten characters.
-
-    It is a hash of (backend, native id), since native ids can be long paths; 50 bits keep a million memories apart. The
-    receipt has the backend and the native id.
-    """
-    digest = blake2b(f"{backend}\0{native_id}".encode("utf-8", "replace"), digest_size=7).digest()
-    return "x" + b32encode(digest).decode().lower()[:10]
-
-
 def _unsupported(hit: Hit, query: Query, records: Mapping[str, Record]) -> str | None:
     """The reason why this query may see no source of a fact, or None. A source that the journal lacks supports it."""
     if hit.event_id is not None or not hit.derived_from:
@@ -136,6 +130,22 @@ def _hidden(record: Record, query: Query, admitted: Scope | None = None) -> str 
         return "superseded"
     if query.known_at is not None and record.event.recorded_at > query.known_at:
         return "not yet recorded then"
+    return hidden_by_state(record.state, query)
+
+
+_ENDED = {"lost": "lost a conflict"}
+
+
+def hidden_by_state(state: State, query: Query) -> str | None:
+    """The reason why a memory's state hides it from a question, or None.
+
+    A question about an earlier time sees what had not ended then, and both of two memories that say the same: the
+    other one may be later.
+    """
+    if state.merged_into is not None and query.as_of is None and query.known_at is None:
+        return "merged"
+    if state.ended_at is not None and state.ended_at <= (query.as_of or query.now):
+        return _ENDED.get(state.ended or "", state.ended) or "no longer current"
     return None
 
 
@@ -148,7 +158,7 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
     if record is not None:
         if reason := _hidden(record, query, hit.scope):
             return reason
-        if record.event.trust == "quarantined":
+        if record.trust == "quarantined":
             return "quarantined"
     if query.as_of is None and query.known_at is None:  # most questions ask about now, and most memories have no end
         ends = hit.valid_to is not None or (record is not None and record.event.valid_to is not None)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from benchmarks.tuning import Case
 from fusion.contract import Hit, Scope
+from fusion.lib.ids import external_ref
 from fusion.recall.engine import FuseRequest, Outcome
-from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
 from fusion.recall.recording import Recording, Replay
 from fusion.recipe import ExpandSettings, FuseSettings, PackSettings, Recipe, RerankSettings

@@ -22,8 +22,8 @@ from fusion.extension import Call, Route, Verb
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.journal.retire import CompleteFile
+from fusion.lib.ids import external_ref
 from fusion.recall.engine import Fused, FuseRequest
-from fusion.recall.filter import external_ref
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Excerpt, Member
 from fusion.settings import Settings

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 
 import pytest
 
-from fusion.contract import Extraction
+from fusion.contract import Extraction, State
 from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import BATCH_EVENTS, FIRST_BACKOFF_S, MAX_ATTEMPTS, MAX_BACKOFF_S, Deliverer
 from fusion.ingest.intake import Intake, NewMemory
@@ -297,3 +298,28 @@ async def test_an_event_forgotten_before_its_delivery_is_not_delivered(journal):
     assert store.texts == ["two"]
     assert await journal.backlog() == {}
     assert (await journal.find(two.ref, ME)).event.text == "two"
+
+
+class StatefulStore(FakeStore):
+    """A store that keeps states as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: dict[str, State] = {}
+
+    async def set_states(self, states: Mapping[str, State]) -> None:
+        self.states |= states
+
+
+async def test_a_decision_is_sent_to_backends_that_store_states(journal):
+    """With the event if it was not delivered yet, else afterwards; and again after a change."""
+    stateful, plain = StatefulStore(), FakeStore()
+    (stored,) = await append(journal, "the launch is in May")
+    known = stored.event.event_id
+    async with delivering(journal, stateful=stateful, plain=plain) as deliverer:
+        await deliverer.settle()
+        for confidence in (0.8, 0.9):
+            await journal.decide({known: {"confidence": confidence}}, "test", "to see it")
+            deliverer.wake()
+            await deliverer.settle()
+            assert stateful.states == {known: State(confidence=confidence)}

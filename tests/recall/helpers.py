@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fusion.contract import Event, Hit, Moment, Place, Query, Scope
+from fusion.contract import NEW, Event, Hit, Moment, Place, Query, Scope, State, Trust
 from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Admitted
@@ -63,17 +63,23 @@ class StoredRecord:
     forgotten: bool = False
     superseded_by: str | None = None
     said_at: datetime | None = None
+    state: State = NEW
 
     @property
     def hit(self) -> Hit:
         hit = Hit.of(self.event)
         hit.stated_by = self.event.stated_by
+        hit.trust = self.trust
         return hit
+
+    @property
+    def trust(self) -> Trust:
+        return self.state.trust or self.event.trust
 
 
 def record(event_id: str, text: str = "", scope: Scope | None = None, **more: object) -> StoredRecord:
     """A record; other fields are those of its event."""
-    of_record = {name: more.pop(name) for name in ("forgotten", "superseded_by", "said_at") if name in more}
+    of_record = {name: more.pop(name) for name in ("forgotten", "superseded_by", "said_at", "state") if name in more}
     event = Event(event_id=event_id, text=text, recorded_at=NOW, scope=scope or Scope(), **more)  # type: ignore[arg-type]
     return StoredRecord(ref=f"m{event_id}", event=event, **of_record)  # type: ignore[arg-type]
 

@@ -13,9 +13,9 @@ from adapters.inmemory import InMemory
 from fusion.contract import Event, Extracted, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
+from fusion.lib.ids import external_ref
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
-from fusion.recall.filter import external_ref
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.recording import Recorder, Replay

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Hit, Place, Scope
-from fusion.recall.filter import TEXT_CHARS, admit, external_ref
+from fusion.lib.ids import external_ref
+from fusion.recall.filter import TEXT_CHARS, admit
 from tests.recall.helpers import NOW, at, by_id, query, record, standalone
 
 DAY = timedelta(days=1)

@@ -16,6 +16,7 @@ from adapters.cortex.options import Options
 from adapters.cortex.port import LIFETIMES, Effect, Lifetime, Memory, State
 from adapters.cortex.sqlite import SqliteGraph
 from fusion.contract import KINDS, Entity, Extracted, Extraction, Fact, Opening, Place, Scope
+from fusion.contract import State as JournalState
 from tests.backend_contract import NOW, event_id, make_event, make_extracted, make_query
 from tests.fakes import FakeEmbedder, FakeModel
 
@@ -307,14 +308,14 @@ async def test_without_a_working_embedder_all_is_kept(tmp_path: Path) -> None:
 
 
 async def test_remember_merges_what_capture_extracted(cortex: Cortex) -> None:
-    """Through the backend's own port: as sure as capture was; native ids are the events' own, merged or not."""
+    """Through the backend's own port: with the journal's state; native ids are the events' own, merged or not."""
     events = [make_event(n, DARK, ADA, kind="note") for n in (1, 2)]
-    batch = [Extracted(event, Extraction("preference", confidence=0.6)) for event in events]
+    batch = [Extracted(event, Extraction("preference"), JournalState(confidence=0.6)) for event in events]
     assert await cortex.remember(batch) == [(event_id(1),), (event_id(2),)]
     assert (await state(cortex, 1)).confidence == 0.6
     assert await recalled(cortex, DARK) == [DARK]
     of_project = make_extracted(make_event(3, "the gateway must never sleep", replace(ADA, project="gate")))
-    await cortex.remember([of_project])
+    await cortex.remember([replace(of_project, state=JournalState("project"))])
     assert (await state(cortex, 3)).lifetime == "project"
 
 

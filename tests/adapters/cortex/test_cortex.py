@@ -69,7 +69,7 @@ async def found(cortex: Cortex, text: str, scope: Scope = Scope(), **when: datet
 
 # Fusion and ranking
 
-REST = 0.08 * 0.1 + 0.10 / 1.5 + 0.08 / 1.5 + 0.07
+REST = 0.08 * 0.1 + 0.10 / 1.5 + 0.08 / 1.5 + 0.07 * 0.7
 """what a permanent note that was said and never used scores besides similarity and graph"""
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from adapters.cortex.conflict import best
 from adapters.cortex.lifecycle import Report, Rules, ending, pages, settled, tend
 from adapters.cortex.port import Change, Graph, Memory, State, View
 from adapters.cortex.sqlite import SqliteGraph
 from adapters.graph.options import WalkOptions
 from fusion.contract import Opening, Place, Scope
 from fusion.errors import BackendUnreachable
+from fusion.lib.conflict import best
 from tests.adapters.cortex import store_contract
 from tests.adapters.cortex.store_contract import ADA, BEN, numbers
 from tests.backend_contract import NOW, event_id, make_event

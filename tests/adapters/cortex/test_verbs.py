@@ -19,7 +19,6 @@ from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
 from adapters.cortex.sqlite import SqliteGraph
-from adapters.cortex.stated_fields import from_stated, to_stated
 from adapters.cortex.transfer import Imported, export_lines, imported, migrate_all
 from adapters.graph.options import WalkOptions
 from fusion.client import AsyncClient
@@ -30,6 +29,7 @@ from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.journal import rows
+from fusion.lib.stated_fields import from_stated, to_stated
 from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
 from tests.backend_contract import NOW, event_id
@@ -354,13 +354,13 @@ async def test_history_shows_duplicates_contradictions_and_decay(home: Path) -> 
         short = await tell("store", content="The demo is at noon.", type="fact", lifetime="session")
         old, new = first["id"][-8:], other["id"][-8:]
         assert read(History(""), await tell("history", id=again["id"])) == [
-            f"Mara lives in Bergen.  (fact, permanent, 1.00, contradicts {new})",
-            f"Mara lives in Bergen.  (fact, permanent, 1.00, says the same as {old})",
-            f"Mara lives in Oslo.  (fact, permanent, 1.00, contradicts {old})",
+            f"Mara lives in Bergen.  (fact, permanent, 0.70, contradicts {new})",
+            f"Mara lives in Bergen.  (fact, permanent, 0.70, says the same as {old})",
+            f"Mara lives in Oslo.  (fact, permanent, 0.70, contradicts {old})",
         ]
         assert read(History(""), await tell("history", id=first["id"])) == [
-            f"Mara lives in Bergen.  (fact, permanent, 1.00, contradicts {new})",
-            f"Mara lives in Oslo.  (fact, permanent, 1.00, contradicts {old})",
+            f"Mara lives in Bergen.  (fact, permanent, 0.70, contradicts {new})",
+            f"Mara lives in Oslo.  (fact, permanent, 0.70, contradicts {old})",
         ]
         before = (await tell("recall", message="where does Mara live?"))["context"]
         assert f"Mara lives in Bergen. [conflicts with: {new}]" in before
@@ -370,13 +370,13 @@ async def test_history_shows_duplicates_contradictions_and_decay(home: Path) -> 
         now = await tell("history", id=first["id"])
         end = now["versions"][0]["valid_to"][:16].replace("T", " ")
         assert read(History(""), now) == [
-            f"Mara lives in Bergen.  (fact, permanent, 1.00, until {end}, lost a conflict)",
-            "Mara lives in Oslo.  (fact, permanent, 1.00)",
+            f"Mara lives in Bergen.  (fact, permanent, 0.70, until {end}, lost a conflict)",
+            "Mara lives in Oslo.  (fact, permanent, 0.70)",
         ]
         after = (await tell("recall", message="where does Mara live?"))["context"]
         assert after == "--- Relevant Memories ---\n[fact] Mara lives in Oslo."
         (gone,) = read(History(""), await tell("history", id=short["id"]))
-        assert gone.startswith("The demo is at noon.  (fact, session, 1.00, until ")
+        assert gone.startswith("The demo is at noon.  (fact, session, 0.70, until ")
 
 
 @pytest.mark.row(
@@ -437,7 +437,7 @@ async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path
         assert (first["stored"], first["known"]) == (2, 0)
         assert (again["stored"], again["known"], again["ids"]) == (0, 2, [])
         assert read(await tell("history", id=first["ids"][0])) == [
-            f"user: {exchange['user_message']}  (turn, permanent, 1.00)"
+            f"user: {exchange['user_message']}  (turn, permanent, 0.70)"
         ]
         old = await tell("store", content=fifteen, type="decision")
         same = await tell("store", content=fifteen, type="decision")
@@ -445,20 +445,20 @@ async def test_a_conversation_of_the_sample_reads_as_a_person_expects(home: Path
         short = await tell("store", content=cake, lifetime="session")
         a, b = old["id"][-8:], new["id"][-8:]
         assert read(await tell("history", id=same["id"])) == [
-            f"{fifteen}  (decision, permanent, 1.00, contradicts {b})",
-            f"{fifteen}  (decision, permanent, 1.00, says the same as {a})",
-            f"{ten}  (decision, permanent, 1.00, contradicts {a})",
+            f"{fifteen}  (decision, permanent, 0.70, contradicts {b})",
+            f"{fifteen}  (decision, permanent, 0.70, says the same as {a})",
+            f"{ten}  (decision, permanent, 0.70, contradicts {a})",
         ]
         report = await tell("lifecycle", idle_hours=1e-9)
         assert (report["decayed"], report["conflicts_resolved"]) == (1, 1)
         now = await tell("history", id=old["id"])
         end = now["versions"][0]["valid_to"][:16].replace("T", " ")
         assert read(now) == [
-            f"{fifteen}  (decision, permanent, 1.00, until {end}, lost a conflict)",
-            f"{ten}  (decision, permanent, 1.00)",
+            f"{fifteen}  (decision, permanent, 0.70, until {end}, lost a conflict)",
+            f"{ten}  (decision, permanent, 0.70)",
         ]
         (gone,) = read(await tell("history", id=short["id"]))
-        assert gone.startswith(f"{cake}  (fact, session, 1.00, until ")
+        assert gone.startswith(f"{cake}  (fact, session, 0.70, until ")
         context = (await tell("recall", message="How long is a slot held?"))["context"]
         assert ten in context
         assert fifteen not in context

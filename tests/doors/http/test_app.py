@@ -27,7 +27,7 @@ from fusion.errors import (
 from fusion.ingest.intake import Acknowledged, Replayed
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import CompleteFile
-from fusion.recall.filter import external_ref
+from fusion.lib.ids import external_ref
 from fusion.recall.gather import Answer
 from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
 from tests.doors.contract import Checked

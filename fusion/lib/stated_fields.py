@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from adapters.cortex.port import LIFETIMES, Change
-from fusion.contract import Event
+from fusion.contract import LIFETIMES, Event, StateChange
 from fusion.errors import BadInput
 
 MAX_TAGS = 64
@@ -38,9 +37,9 @@ def to_stated(
     return tuple(pairs)
 
 
-def from_stated(event: Event) -> Change:
+def from_stated(event: Event) -> StateChange:
     """The `State` fields that an event states; invalid values count as not stated."""
-    change: Change = {}
+    change: StateChange = {}
     tags = tuple(value for name, value in event.stated if name == "tag")
     if tags:
         change["tags"] = tags

@@ -1,0 +1,361 @@
+"""The state of each memory, and the log of its changes.
+
+A state is a column beside the event that it belongs to; external items have theirs by ref. Changes that belong together
+(a merge and the reinforcement that it brings, both sides of a conflict) are one decision: one transaction, one entry of
+the log with who made it and why, and one undo. Backends with the capability `fusion.contract.StoresState` are sent the
+new states by the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, cast
+
+import orjson
+
+from fusion.contract import Event, Scope, State, StateChange
+from fusion.errors import BadInput, NotFound
+from fusion.journal import outbox
+from fusion.journal.external_refs import is_external
+from fusion.journal.rows import default_state, read_state, row_of, state_of, written_state
+from fusion.lib.conflict import ConflictMember, without_opponents
+from fusion.lib.ids import short_ref
+from fusion.lib.stated_fields import from_stated
+from fusion.store.rows import event_of, microseconds, storable, time_of
+from fusion.store.sqlite import VALUES, Connection, Row, listed
+
+SCHEMA = """
+alter table event add column state text;
+alter table event add column merged_into text;
+alter table event add column conflict_group text;
+create index event_merged on event(merged_into) where merged_into is not null;
+create index event_conflict on event(conflict_group) where conflict_group is not null;
+create table external_state(
+    tenant text not null, ref text not null, state text not null, primary key(tenant, ref)
+) without rowid;
+create table decision(
+    id integer primary key autoincrement, at integer not null, tenant text not null, user_id text, who text not null,
+    why text not null, run text, undoes integer, undone_by integer
+);
+create index decision_run on decision(run, id) where run is not null;
+create table state_change(
+    decision integer not null references decision(id), item text not null, before text not null, after text not null,
+    primary key(decision, item)
+) without rowid;
+create index state_change_item on state_change(item, decision);
+alter table delivery add column state_due integer not null default 0;
+create index delivery_state_due on delivery(backend, seq) where state_due > 0;
+"""
+"""``state`` is JSON with the fields that differ from a new memory's, null if none does. Two fields are columns as well,
+since SQLite refuses JSON functions in an index of a schema that is not trusted. ``state_due`` is the last decision on
+the memory that the backend has not stored yet."""
+
+Change = StateChange | Callable[[State], StateChange]
+"""the fields to change, or a function that returns them for the current state"""
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """One memory that a decision changed: its ref, and the changed fields before and after."""
+
+    ref: str
+    item: str
+    before: StateChange
+    after: StateChange
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One entry of the log: who changed what, when and why. ``undone_by`` is the decision that took it back."""
+
+    id: int
+    at: datetime
+    who: str
+    why: str
+    changes: tuple[Altered, ...]
+    run: str | None = None
+    undoes: int | None = None
+    undone_by: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name for users: ``d`` and its number."""
+        return f"d{self.id}"
+
+
+def parse_name(name: str) -> int | None:
+    """The number of a decision by its name; None for another text."""
+    return int(name[1:]) if name[:1] == "d" and name[1:].isdecimal() and len(name) < 20 else None
+
+
+def initial(event: Event) -> State:
+    """The state of a new memory: what its event states; else lifetime "project" if it has a project."""
+    return replace(default_state(event.scope.project), **from_stated(event))
+
+
+def set_confidence(db: Connection, event: Event, confidence: float) -> None:
+    """Set the first confidence of a new memory that a model distilled."""
+    written = written_state(replace(initial(event), confidence=confidence), event.scope.project)
+    db.execute("update event set state = ? where event_id = ?", (written, event.event_id))
+
+
+def decide(
+    db: Connection,
+    changes: Mapping[str, Change],
+    who: str,
+    why: str,
+    now: datetime,
+    *,
+    run: str | None = None,
+    undoes: int | None = None,
+) -> Decision | None:
+    """Change the states of memories of one owner by event id, as one decision; None if nothing differs.
+
+    Events that are unknown or forgotten are skipped. Raises ValueError for memories of several owners.
+    """
+    rows = db.execute(f"select * from event where forgotten = 0 and event_id in {VALUES}", listed(changes)).fetchall()
+    if len({(row["tenant"], row["user_id"]) for row in rows}) > 1:
+        raise ValueError("one decision changes memories of one owner")
+    altered = []
+    for row in rows:
+        state = state_of(row)
+        asked = changes[row["event_id"]]
+        change = asked(state) if callable(asked) else asked
+        before, after = _difference(state, change)
+        if not after:
+            continue
+        altered.append((row, before, after, replace(state, **after)))
+    if not altered:
+        return None
+    number = _enter(db, altered[0][0], who, why, now, run, undoes)
+    for row, before, after, state in altered:
+        _put(db, number, row["event_id"], before, after)
+        db.execute(
+            "update event set state = ?, merged_into = ?, conflict_group = ? where seq = ?",
+            (written_state(state, row["project"]), state.merged_into, state.conflict_group, row["seq"]),
+        )
+    outbox.enter_state(db, [row["seq"] for row, *_ in altered], number)
+    found = tuple(Altered(short_ref(row["seq"]), row["event_id"], before, after) for row, before, after, _ in altered)
+    return Decision(number, now, who, why, found, run, undoes)
+
+
+def decide_external(
+    db: Connection, tenant: str, user_id: str | None, ref: str, change: StateChange, who: str, why: str, now: datetime
+) -> Decision | None:
+    """Change the state of an external item by its ref; None if nothing differs."""
+    state = externals(db).get(ref, State())
+    before, after = _difference(state, change)
+    if not after:
+        return None
+    number = _enter(db, {"tenant": tenant, "user_id": user_id}, who, why, now, None, None)
+    _put(db, number, ref, before, after)
+    _store_external(db, tenant, ref, replace(state, **after))
+    return Decision(number, now, who, why, (Altered(ref, ref, before, after),))
+
+
+def externals(db: Connection) -> dict[str, State]:
+    """By ref, the states of external items that differ from a new memory's."""
+    rows = db.execute("select * from external_state")
+    return {row["ref"]: state_of({"state": row["state"], "project": None}) for row in rows}
+
+
+def undo(db: Connection, name: str, scope: Scope, who: str, now: datetime) -> Decision:
+    """Take a decision back by its name, as a new decision: each field that it changed has its earlier value again.
+
+    Raises NotFound for an unknown decision or another owner's, and BadInput for one that was undone already or whose
+    memories were changed since; the error names the later decision, which is to be undone first.
+    """
+    row = _visible_row(db, name, scope)
+    if row["undone_by"] is not None:
+        raise BadInput(f"{name} was undone by d{row['undone_by']}. To have it again: undo d{row['undone_by']}")
+    changes: dict[str, Change] = {}
+    external: list[tuple[str, StateChange]] = []
+    for one in db.execute("select * from state_change where decision = ?", (row["id"],)).fetchall():
+        before, after = _read_change(one["before"]), _read_change(one["after"])
+        there = db.execute("select * from event where event_id = ?", (one["item"],)).fetchone()
+        if there is None:
+            state = externals(db).get(one["item"], State())
+            external.append((one["item"], before))
+        elif there["forgotten"]:
+            continue
+        else:
+            state = state_of(there)
+            changes[one["item"]] = before
+        if any(getattr(state, field) != value for field, value in after.items()):
+            later = db.execute(
+                "select max(decision) from state_change where item = ? and decision > ?", (one["item"], row["id"])
+            ).fetchone()[0]
+            ref = one["item"] if there is None else short_ref(there["seq"])
+            raise BadInput(f"{name} cannot be undone: d{later} changed {ref} since. Undo d{later} first")
+    undone = decide(db, changes, who, f"undo of {name}", now, undoes=row["id"])
+    for ref, before in external:
+        undone = decide_external(db, row["tenant"], row["user_id"], ref, before, who, f"undo of {name}", now) or undone
+    if undone is None:
+        raise BadInput(f"{name} cannot be undone: its memories were forgotten since")
+    db.execute("update decision set undoes = ? where id = ?", (row["id"], undone.id))
+    db.execute("update decision set undone_by = ? where id = ?", (undone.id, row["id"]))
+    if row["undoes"] is not None:  # what this had taken back holds again, and may be undone again
+        db.execute("update decision set undone_by = null where id = ?", (row["undoes"],))
+    return replace(undone, undoes=row["id"])
+
+
+def log(
+    db: Connection, scope: Scope, limit: int, *, ref: str | None = None, before: int | None = None
+) -> list[Decision]:
+    """The latest decisions on a scope's memories, newest first, those before the number ``before``.
+
+    ``ref`` names one memory. Raises NotFound for an unknown one.
+    """
+    terms, values = ["tenant = ?"], [scope.tenant]
+    if scope.user_id is not None:
+        terms.append("user_id = ?")
+        values.append(storable(scope.user_id))
+    if ref is not None:
+        item = ref if is_external(ref) else row_of(db, ref, scope)["event_id"]
+        terms.append("id in (select decision from state_change where item = ?)")
+        values.append(storable(item))
+    rows = db.execute(
+        f"select * from decision where {' and '.join(terms)} and id < ? order by id desc limit ?",
+        (*values, before if before is not None else 1 << 62, limit),
+    ).fetchall()
+    return [_decision(db, row) for row in rows]
+
+
+def of_run(db: Connection, run: str, scope: Scope) -> list[str]:
+    """The names of the decisions of one run of a job that were not undone, the latest first."""
+    rows = db.execute(
+        "select id from decision where run = ? and tenant = ? and undone_by is null and undoes is null "
+        "order by id desc",
+        (run, scope.tenant),
+    )
+    return [f"d{row['id']}" for row in rows]
+
+
+def kept_apart(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """The pairs (memory, memory that it was merged into) whose merge was undone: no job may merge them again."""
+    rows = db.execute(
+        "select c.item, json_extract(c.after, '$.merged_into') as other from state_change c "
+        f"join decision d on d.id = c.decision where c.item in {VALUES} and d.undone_by is not null "
+        "and other is not null",
+        listed(event_ids),
+    )
+    return {(row["item"], row["other"]) for row in rows}
+
+
+def release(db: Connection, event_ids: Sequence[str], why: str, now: datetime) -> list[str]:
+    """Free what depended on memories that are gone: merged ones, and opponents in a conflict. Returns their ids.
+
+    Memories that were merged into them can be found again. A conflict with one member left is over; where only losers
+    are left, the best of them is current again.
+    """
+    gone = set(event_ids)
+    merged = db.execute(f"select event_id from event where merged_into in {VALUES} and forgotten = 0", listed(gone))
+    freed: list[dict[str, Change]] = [{row["event_id"]: {"merged_into": None}} for row in merged.fetchall()]
+    groups = db.execute(
+        f"select distinct conflict_group, tenant, user_id from event where event_id in {VALUES} "
+        "and conflict_group is not null",
+        listed(gone),
+    ).fetchall()
+    for group in groups:
+        rows = db.execute(
+            "select * from event where conflict_group = ? and tenant = ? and user_id is ? and forgotten = 0",
+            tuple(group),
+        ).fetchall()
+        left = [ConflictMember(event_of(row), state_of(row)) for row in rows if row["event_id"] not in gone]
+        if over := without_opponents(left):
+            freed.append(dict(over))
+    for changes in freed:
+        decide(db, changes, "gateway", why, now)
+    return [event_id for changes in freed for event_id in changes]
+
+
+def changed_since(db: Connection, decision: int) -> tuple[int, list[str]]:
+    """The number of the latest decision, and what the decisions after ``decision`` changed: event ids and refs."""
+    items = db.execute("select distinct item from state_change where decision > ?", (decision,)).fetchall()
+    last = db.execute("select coalesce(max(id), 0) from decision").fetchone()[0]
+    return max(last, decision), [row["item"] for row in items]
+
+
+def drop(db: Connection, event_id: str) -> None:
+    """Remove the state of a forgotten memory and its entries of the log: reasons may quote it."""
+    mine = [row["decision"] for row in db.execute("select decision from state_change where item = ?", (event_id,))]
+    db.execute("delete from state_change where item = ?", (event_id,))
+    db.execute(
+        "update event set state = null, merged_into = null, conflict_group = null where event_id = ?", (event_id,)
+    )
+    db.execute(f"update decision set why = '' where id in {VALUES}", listed(mine))
+    db.execute(
+        f"delete from decision where id in {VALUES} and id not in (select decision from state_change)", listed(mine)
+    )
+
+
+def _difference(state: State, change: StateChange) -> tuple[StateChange, StateChange]:
+    """The fields that a change alters, before and after it."""
+    after = {name: value for name, value in change.items() if getattr(state, name) != value}
+    before = {name: getattr(state, name) for name in after}
+    return cast(StateChange, before), cast(StateChange, after)
+
+
+def _enter(
+    db: Connection,
+    owner: Row | Mapping[str, Any],
+    who: str,
+    why: str,
+    now: datetime,
+    run: str | None,
+    undoes: int | None,
+) -> int:
+    entered = db.execute(
+        "insert into decision(at, tenant, user_id, who, why, run, undoes) values(?, ?, ?, ?, ?, ?, ?)",
+        (microseconds(now), owner["tenant"], owner["user_id"], storable(who), storable(why), run, undoes),
+    )
+    assert entered.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
+    return entered.lastrowid
+
+
+def _put(db: Connection, decision: int, item: str, before: StateChange, after: StateChange) -> None:
+    values = (decision, item, orjson.dumps(before).decode(), orjson.dumps(after).decode())
+    db.execute("insert into state_change values(?, ?, ?, ?)", values)
+
+
+def _read_change(written: str) -> StateChange:
+    state = read_state(written)
+    return cast(StateChange, {name: getattr(state, name) for name in orjson.loads(written)})
+
+
+def _store_external(db: Connection, tenant: str, ref: str, state: State) -> None:
+    written = written_state(state, None)
+    if written is None:
+        db.execute("delete from external_state where tenant = ? and ref = ?", (tenant, ref))
+    else:
+        db.execute("insert or replace into external_state values(?, ?, ?)", (tenant, ref, written))
+
+
+def _visible_row(db: Connection, name: str, scope: Scope) -> Row:
+    number = parse_name(name)
+    row = None if number is None else db.execute("select * from decision where id = ?", (number,)).fetchone()
+    if row is None or row["tenant"] != scope.tenant or scope.user_id not in (None, row["user_id"]):
+        raise NotFound(f"there is no decision {name!r} here")
+    found: Row = row
+    return found
+
+
+def _decision(db: Connection, row: Row) -> Decision:
+    changes = db.execute(
+        "select c.*, e.seq from state_change c left join event e on e.event_id = c.item where c.decision = ?",
+        (row["id"],),
+    )
+    altered = tuple(
+        Altered(
+            one["item"] if one["seq"] is None else short_ref(one["seq"]),
+            one["item"],
+            _read_change(one["before"]),
+            _read_change(one["after"]),
+        )
+        for one in changes
+    )
+    return Decision(
+        row["id"], time_of(row["at"]), row["who"], row["why"], altered, row["run"], row["undoes"], row["undone_by"]
+    )
