@@ -182,7 +182,7 @@ OUTLIVED = """
 select m.text from derived d join event m using(event_id) join event s on s.event_id = d.source
 where m.superseded_by is null and s.superseded_by is not null
 union all
-select m.text from event m join delivery using(seq) where m.superseded_by = 'retired' and state <> 'forget'
+select m.text from event m join delivery using(seq) where m.superseded_by = 'retired' and delivery.state <> 'forget'
 """
 """memories of a text that was edited which are current, or which a store is not to forget"""
 

@@ -146,7 +146,7 @@ class TestMoving:
         for file in home.glob("journal.sqlite*"):
             assert b"acmemark" not in file.read_bytes()
         with closing(sqlite3.connect(home / "journal.sqlite")) as db:
-            states = "select distinct state from delivery join event using(seq) where tenant <> 'default'"
+            states = "select distinct delivery.state from delivery join event using(seq) where tenant <> 'default'"
             assert {state for (state,) in db.execute(states)} <= {"absent", "deleted", "declined", "hidden"}
 
     async def test_split_journal_has_its_rows_of_every_table(self, home: Path) -> None:
