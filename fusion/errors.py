@@ -68,6 +68,14 @@ class Overloaded(RetryLater):
     """Too many requests at once."""
 
 
+class JobRunning(RetryLater):
+    """A run of this job is under way; two runs of one job never overlap."""
+
+
+class LeaseLost(FusionError):
+    """A run of a job has lost its lease to another run, so nothing that it writes counts."""
+
+
 class NobodyAnswered(FusionError):
     """Every backend failed; ``details`` has ``coverage`` and ``backends`` as in an answer."""
 

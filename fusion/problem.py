@@ -31,6 +31,8 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.KeyInUse: 409,
     errors.NotFound: 404,
     errors.Overloaded: 503,
+    errors.JobRunning: 409,
+    errors.LeaseLost: 409,
     errors.NobodyAnswered: 503,
     errors.StoreFull: 507,
     errors.StoreBusy: 503,

@@ -43,7 +43,7 @@ PARTS: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "gateway": (
         "The gateway and its homes",
-        ("tests/gateway", "tests/trust", "tests/test_home.py"),
+        ("tests/gateway", "tests/trust", "tests/upkeep", "tests/test_home.py"),
     ),
     "ingest": ("The write path", ("tests/ingest", "tests/journal", "tests/sources", "tests/store")),
     "backends": ("Backends", ("tests/adapters", "tests/bolt", "tests/cognee", "tests/backend_contract.py")),

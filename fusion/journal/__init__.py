@@ -19,6 +19,7 @@ Every other module owns one table or one step:
 - `audit` has the log of deletions.
 - `retire` takes out memories that are no longer in their file.
 - `batches` has the ingest runs, and undoes one.
+- `jobs` has the jobs with their leases, and the log of their runs.
 - `cache` keeps in memory what every question needs.
 - `schema` has the tables and their migrations.
 - `watermark` identifies a journal and its age; `store_watermarks` copies that next to each store, to detect a loss.

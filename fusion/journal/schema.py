@@ -9,6 +9,7 @@ from fusion.journal import (
     distil_queue,
     external_refs,
     feedback,
+    jobs,
     outbox,
     retire,
     same_words,
@@ -78,5 +79,6 @@ STEPS = (
     _FILE,
     conversations.SCHEMA,
     state.SCHEMA,
+    jobs.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""
