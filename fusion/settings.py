@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,17 +31,41 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from fusion.contract import NoteFolders, Scope
-from fusion.errors import SettingsError
+from fusion.errors import BadInput, SettingsError
 from fusion.home import find_home
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import matcher
 from fusion.settings_errors import explain
+from fusion.upkeep.schedule import parse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _known_zone(zone: str) -> str:
+    if zone not in ("", "UTC"):
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("there is no such time zone; write an IANA name such as Europe/Berlin") from None
+    return zone
+
+
+def _schedule(text: str) -> str:
+    try:
+        parse(text)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+Zone = Annotated[str, AfterValidator(_known_zone)]
+"""an IANA time zone; empty: this machine's"""
+ScheduleText = Annotated[str, AfterValidator(_schedule)]
+"""a schedule as `fusion.upkeep.schedule.parse` reads it"""
 
 
 class KeySettings(_Part):
@@ -143,19 +168,9 @@ class FlushSettings(_Part):
     reserve_floor_tokens: int = Field(default=20_000, ge=0)
     soft_threshold_tokens: int = Field(default=4_000, ge=0)
     force_transcript_bytes: int = Field(default=0, ge=0)
-    zone: str = ""
+    zone: Zone = ""
     prompt: str = ""
     system_prompt: str = ""
-
-    @field_validator("zone")
-    @classmethod
-    def _known(cls, zone: str) -> str:
-        if zone not in ("", "UTC"):
-            try:
-                ZoneInfo(zone)
-            except (ZoneInfoNotFoundError, ValueError, OSError):
-                raise ValueError("there is no such time zone; write an IANA name such as Europe/Berlin") from None
-        return zone
 
 
 class IngestSettings(_Part):
@@ -207,6 +222,38 @@ class HookSettings(_Part):
 class ChecksSettings(_Part):
     every_hours: float = Field(default=6.0, ge=0)
     compare_s: float = Field(default=60.0, ge=0)
+
+
+class JobSettings(_Part):
+    """When one job runs, and how long."""
+
+    schedule: ScheduleText = "off"
+    budget_s: float = Field(default=600.0, gt=0)
+    budget_tokens: int = Field(default=0, ge=0)
+    catch_up: bool = True
+    dry_run: bool = False
+
+
+class ChecksJobSettings(JobSettings):
+    schedule: Annotated[str, AfterValidator(lambda text: text and _schedule(text))] = ""
+
+
+class ReceiptsJobSettings(JobSettings):
+    schedule: ScheduleText = "30 3 * * *"
+
+
+class VectorsJobSettings(JobSettings):
+    schedule: ScheduleText = "0 4 * * *"
+
+
+class JobsSettings(_Part):
+    zone: Zone = ""
+    start_after_s: float = Field(default=60.0, ge=0)
+    lease_s: float = Field(default=60.0, ge=1)
+    checks: ChecksJobSettings = ChecksJobSettings()
+    lifecycle: JobSettings = JobSettings()
+    receipts: ReceiptsJobSettings = ReceiptsJobSettings()
+    vectors: VectorsJobSettings = VectorsJobSettings()
 
 
 class BackendSettings(BaseModel):
@@ -268,6 +315,7 @@ class Settings(BaseSettings):
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
+    jobs: JobsSettings = JobsSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

@@ -36,6 +36,7 @@ from fusion.gateway.daily_log import append_to_log
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
+from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
@@ -65,6 +66,7 @@ from fusion.recall.recording import Recorder, Recording
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
 from fusion.trust import require
+from fusion.upkeep.runner import Runner
 from fusion.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -123,6 +125,8 @@ class Gateway(TenantParts):
 
     tenants: Tenants[Gateway] | None = None
     """the other tenants of the home; None in the gateway of such a tenant"""
+    runner: Runner | None = None
+    """the jobs of the home; None in the gateway of another tenant"""
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
@@ -149,7 +153,12 @@ class Gateway(TenantParts):
             stack.push_async_callback(tenants.close)
             tenants.refusal = gateway.health.damaged.get("journal", "")
             stack.push_async_callback(_cancel, asyncio.create_task(tenants.deliver()))
-            yield gateway
+            runner = jobs_of(gateway, tenants.names)
+            stack.push_async_callback(runner.close)
+            if not (opened.reason or gateway.health.damaged):
+                regularly = runner.run_regularly(settings.jobs.start_after_s)
+                stack.push_async_callback(_cancel, asyncio.create_task(regularly))
+            yield replace(gateway, runner=runner)
 
     @classmethod
     @asynccontextmanager
@@ -160,7 +169,6 @@ class Gateway(TenantParts):
         async with open_tenant(cls, shared, tenant) as parts, AsyncExitStack() as stack:
             gateway = replace(parts, tenants=tenants)
             stack.push_async_callback(gateway._finish_background)
-            stack.push_async_callback(_cancel, asyncio.create_task(gateway._check_regularly()))
             stack.push_async_callback(_cancel, asyncio.create_task(gateway._compare_regularly()))
             if gateway.session_watcher is not None:
                 every_s = gateway.settings.sessions.every_s
@@ -621,7 +629,19 @@ class Gateway(TenantParts):
         notes = self.note_watcher.faults if self.note_watcher is not None else ()
         return (*self.notes, *self.health.broken, *waiting, *notes)
 
-    async def check(self) -> Mapping[str, str]:
+    def jobs(self, tenant: str = DEFAULT) -> Runner:
+        """The jobs of the home, which work on all tenants. Raises BadInput for a tenant that is not the owner."""
+        if tenant != DEFAULT or self.runner is None:
+            raise BadInput("Jobs work on the whole home: they need a key of the tenant default.")
+        return self.runner
+
+    @in_tenant
+    async def prune_receipts(self, tenant: str = DEFAULT, *, dry_run: bool = False) -> int:
+        """Delete the receipts of a tenant that are too old, and return their number."""
+        return await self.receipts.prune(dry_run=dry_run)
+
+    @in_tenant
+    async def check(self, tenant: str = DEFAULT) -> Mapping[str, str]:
         """Look for damage in the journal and in every backend that can check itself; returns the faults by store.
 
         Derived data is repaired; other damage is listed in the notes, and answers are degraded.
@@ -633,11 +653,6 @@ class Gateway(TenantParts):
         while (pause_s := self.settings.checks.compare_s) > 0:
             await self.health.compare()
             await asyncio.sleep(pause_s)
-
-    async def _check_regularly(self) -> None:
-        while (pause_s := self.settings.checks.every_hours * 3600) > 0:
-            await asyncio.sleep(pause_s)
-            await self.check()
 
     def _recipe(self, request: FuseRequest) -> Recipe:
         name = request.recipe or self.settings.recipe

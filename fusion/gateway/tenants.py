@@ -132,9 +132,15 @@ class Tenants(Generic[T]):
                 ) from error
         return await stack.enter_async_context(self.open(tenant))
 
+    def names(self) -> list[str]:
+        """Every tenant that has a folder, open or not."""
+        return [json.loads(file.read_text(encoding="utf-8")) for file in self._files()]
+
+    def _files(self) -> list[Path]:
+        return sorted((self.home / TENANTS).glob(f"*/{NAME}"))
+
     def _with_open_deliveries(self) -> list[str]:
-        files = sorted((self.home / TENANTS).glob(f"*/{NAME}"))
-        waiting = [file for file in files if has_open_deliveries(file.with_name("journal.sqlite"))]
+        waiting = [file for file in self._files() if has_open_deliveries(file.with_name("journal.sqlite"))]
         return [json.loads(file.read_text(encoding="utf-8")) for file in waiting]
 
     def _close_idle(self) -> None:

@@ -164,6 +164,19 @@ class ReceiptStore:
         found = self._first(query, (tenant, time.time() - self._keep_s))
         return int(found[0]) if found else 0
 
+    async def prune(self, *, dry_run: bool = False) -> int:
+        """Delete the receipts that are too old, and return their number; with ``dry_run`` only count them."""
+        return await asyncio.to_thread(self._prune, dry_run)
+
+    def _prune(self, dry_run: bool) -> int:
+        query = "select count(*) from receipt" if dry_run else "delete from receipt"
+        with self._lock:
+            cursor = self._database.execute(f"{query} where at < ?", (time.time() - self._keep_s,))
+            if dry_run:
+                return int(cursor.fetchone()[0])
+            self._bound()
+            return cursor.rowcount
+
     def _first(self, query: str, values: Sequence[object]) -> tuple[Any, ...] | None:
         with self._lock:
             found: tuple[Any, ...] | None = self._database.execute(query, values).fetchone()

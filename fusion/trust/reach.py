@@ -27,7 +27,7 @@ EMBEDDED = frozenset({"adapters.markdown", "adapters.cortex", "adapters.mem0", "
 """modules of backends that reach nothing outside the home by default"""
 _BUILT_IN_EMBEDDER = "adapters.embedders.providers:Providers"
 _SAFE_TOP = frozenset({"recipe", "backends_only", "log_level"})
-_SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "checks"})
+_SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "checks", "jobs"})
 _SAFE_SERVER = frozenset({"host", "port", "keys", "allowed_hosts", "allowed_origins"})
 """settings of [server] that `_safe_server` checks; its other settings are numbers"""
 _SAFE_TEXTS = frozenset({"merge", "fallback_for", "ignore", "private", "paths", "bind", "weights", "user_id"})

@@ -349,8 +349,9 @@ async def test_a_damaged_source_of_truth_is_reported_and_never_replaced(home: Pa
 async def test_the_integrity_check_runs_periodically(home: Path) -> None:
     """Every so many hours by the settings; here every few milliseconds."""
     settings = settings_of(home, cortex=CORTEX)
-    settings = settings.model_copy(update={"checks": settings.checks.model_copy(update={"every_hours": 1e-6})})
-    async with door(settings) as (gateway, _):
+    checks = settings.checks.model_copy(update={"every_hours": 1e-6})
+    jobs = settings.jobs.model_copy(update={"start_after_s": 0.0})
+    async with door(settings.model_copy(update={"checks": checks, "jobs": jobs})) as (gateway, _):
         await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
         await gateway.settle()
         index = home / "backends" / "cortex" / "index"

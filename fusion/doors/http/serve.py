@@ -244,12 +244,13 @@ def url_of(door: socket.socket) -> str:
 
 
 async def _leave_when_idle(server: Server, gate: Gate, gateway: Gateway, idle_exit_s: float) -> None:
-    """Stop a server that a client started, after ``idle_exit_s`` without requests and with nothing left to deliver."""
+    """Stop a server that a client started, after ``idle_exit_s`` without requests, deliveries and jobs under way."""
     while idle_exit_s > 0:
         if gate.idle_s() < idle_exit_s:
             await asyncio.sleep(max(0.05, idle_exit_s - gate.idle_s()))
             continue
         await gateway.settle()
+        await gateway.jobs().finished()
         if gate.idle_s() >= idle_exit_s:
             log.info("no request for %g s: stopping", idle_exit_s)
             server.stop()
