@@ -388,6 +388,75 @@ class Settled(TypedDict):
     backends: list[BackendState]
 
 
+class Steps(TypedDict):
+    done: int
+    total: int
+
+
+class JobReceipt(TypedDict, total=False):
+    """What a run did; empty while it is under way, and of a run that was lost."""
+
+    took_s: float
+    steps: Steps
+    stopped: str
+    """why it stopped early: its budget was spent, or the server stopped; empty if it did not"""
+    faults: dict[str, str]
+    """by step, why it failed"""
+    result: dict[str, Any]
+    """numbers of the job's own"""
+
+
+class JobRun(TypedDict):
+    """One run of a job. ``slot`` is the time in its schedule that it was for; None for a run that was asked for."""
+
+    id: int
+    job: str
+    status: Literal["running", "done", "stopped", "failed", "lost"]
+    """stopped: between two steps, and the next run continues; lost: its process ended"""
+    began: str
+    ended: str | None
+    slot: str | None
+    dry_run: bool
+    started_by: Literal["schedule", "request"]
+    receipt: JobReceipt
+
+
+class JobProgress(TypedDict):
+    """How many steps of a run are done, of how many; ``note`` is the step that is under way."""
+
+    done: int
+    total: int | None
+    note: str
+
+
+class Job(TypedDict):
+    """A job. ``next`` is its next run; None while it is paused or off. ``last`` is its latest run."""
+
+    name: str
+    does: str
+    schedule: str
+    budget_s: float
+    paused: bool
+    next: str | None
+    progress: JobProgress | None
+    last: JobRun | None
+
+
+class Jobs(TypedDict):
+    jobs: list[Job]
+
+
+class JobRan(TypedDict):
+    """The run; None if the job was not due."""
+
+    run: JobRun | None
+
+
+class JobLog(TypedDict):
+    runs: list[JobRun]
+    next_cursor: str | None
+
+
 class Backends(TypedDict):
     backends: list[BackendState]
 

@@ -62,10 +62,10 @@ class AsyncClient(BaseClient):
                 self._address.give_up_or_retry(cause, unsent=isinstance(error, httpx.ConnectError), last=last)
         raise AssertionError("the last try returns or raises")
 
-    async def stream(self, call: Call[dict[str, Any]]) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield a verb's reply in parts: any number of ``progress`` and ``line``, then ``result``. Raises as `send`.
+    async def stream(self, call: Call[Any]) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the reply of a verb or a job in parts: any number of ``progress`` and ``line``, then ``result``.
 
-        It is sent once, because a verb that has begun must not begin again by itself.
+        It is sent once, because what has begun must not begin again by itself. Raises as `send`.
         """
         import httpx
 

@@ -265,6 +265,38 @@ def do(
     return Call("POST", path, {**(arguments or {}), **_not_none(scope)}, timeout_s=VERB_S)
 
 
+def jobs() -> Call[wire.Jobs]:
+    """The jobs of the home: their schedules, their next and last runs, and how far those under way are."""
+    return Call.get("/v1/jobs")
+
+
+def run_job(name: str, *, dry_run: bool = False, due: bool = False) -> Call[wire.JobRan]:
+    """Run a job now, with ``due`` only if its schedule says so. `AsyncClient.stream` also yields its progress.
+
+    Raises JobRunning while a run of it is under way. The run goes on if the client hangs up.
+    """
+    return Call("POST", f"{_job(name)}/run", {"dry_run": dry_run, "due": due}, timeout_s=VERB_S)
+
+
+def pause_job(name: str) -> Call[wire.Job]:
+    """Stop running a job by its schedule. It still runs on request."""
+    return Call("POST", f"{_job(name)}/pause", {})
+
+
+def resume_job(name: str) -> Call[wire.Job]:
+    """Run a paused job by its schedule again."""
+    return Call("POST", f"{_job(name)}/resume", {})
+
+
+def job_log(job: str | None = None, *, limit: int = 20, cursor: str | None = None) -> Call[wire.JobLog]:
+    """A page of the runs of one job or of all, the latest first, each with its receipt."""
+    return Call.get("/v1/jobs/log", locals())
+
+
+def _job(name: str) -> str:
+    return f"/v1/jobs/{quote(name, safe='')}"
+
+
 def backends() -> Call[wire.Backends]:
     """The state of every backend, and what it holds."""
     return Call.get("/v1/backends")

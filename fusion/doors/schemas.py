@@ -483,6 +483,25 @@ class AppendToolBody(Scoped):
     text: MemoryText = Field(max_length=MAX_TEXT_CHARS)
 
 
+class RunJobBody(_Body):
+    """How to run a job."""
+
+    dry_run: bool = Field(default=False, description="change nothing, and report what a run would do")
+    due: bool = Field(default=False, description="run it only if its schedule says so and it is not paused")
+
+
+class PauseJobBody(_Body):
+    """Nothing: the path names the job."""
+
+
+class JobLogQuery(_Body):
+    """Which runs to list, the latest first."""
+
+    job: Name | None = Field(default=None, description="only those of this job")
+    limit: PageSize = 20
+    cursor: PageCursor = None
+
+
 class SettleBody(_Body):
     """How long to wait until everything remembered is delivered and its vectors are there."""
 

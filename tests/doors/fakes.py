@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fusion.contract import Hit, Scope
 from fusion.doors.http.app import create_app
@@ -21,6 +21,7 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
+from fusion.journal import Journal
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
 from fusion.recall.engine import Fused, FuseRequest
@@ -28,7 +29,9 @@ from fusion.recall.gather import Answer
 from fusion.recall.pack import Excerpt, Member
 from fusion.settings import Settings
 from fusion.trust.token import home_token
+from fusion.upkeep.runner import Runner
 from tests.doors.verbed.cli import VERBS
+from tests.upkeep.helpers import MemoryJournal, Recorded
 
 SMALL = """
 backends_only = true
@@ -78,6 +81,8 @@ class FakeFusion:
         """the Ingest-Batch of each request that had one"""
         self.retired: list[tuple[CompleteFile, bool]] = []
         self.gone: HomeGone | None = None
+        self.tidy = Recorded(takes_s=0)
+        self.runner = Runner((self.tidy.job("0 0 29 2 *"),), cast("Journal", MemoryJournal()), "fake")
         self.text = "We move to Postgres in April."
 
     def require_home(self) -> None:
@@ -237,6 +242,11 @@ class FakeFusion:
 
     async def settle(self, tenant: str) -> None:
         await self._work()
+
+    def jobs(self, tenant: str = "default") -> Runner:
+        if tenant != "default":
+            raise BadInput("jobs need a key of the tenant default")
+        return self.runner
 
     async def ready(self, tenant: str) -> dict[str, Any]:
         return {"ready": True, "backends": {"memory": "ready"}, "notes": []}

@@ -38,8 +38,10 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
     "settle": schemas.SettleBody,
+    "run_job": schemas.RunJobBody,
+    "job_log": schemas.JobLogQuery,
 }
-WITHOUT = {"remember", "do", "backends", "status", "ready", "health"}
+WITHOUT = {"remember", "do", "backends", "status", "ready", "health", "jobs", "pause_job", "resume_job"}
 """calls that take a body of the caller's, or none"""
 TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_fuse": schemas.FuseBody,
@@ -76,7 +78,7 @@ COMMAND_NAMES = {
     "budget": "budget_chars",
     "backend": "backends",
 }
-IN_PATH = {("memory", "ref"), ("forget", "ref"), ("receipt", "receipt_id")}
+IN_PATH = {("memory", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}
 OWN = {
     *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
     ("compare", "queries"),  # a file of questions

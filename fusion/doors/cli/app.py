@@ -15,6 +15,7 @@ import typer
 import fusion as package
 from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
+from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.remember import forget, ingest, remember, undo
@@ -66,3 +67,4 @@ for group, commands in GROUPS.items():
     for command in commands:
         options = {"ignore_unknown_options": True, "allow_extra_args": True} if command is hook else None
         app.command(rich_help_panel=group, context_settings=options)(command)
+app.add_typer(jobs, name="jobs", rich_help_panel="Tend")

@@ -25,9 +25,10 @@ from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, reply, while_connected
-from fusion.doors.http.streaming import no_lines, no_progress
+from fusion.doors.http.streaming import no_lines
 from fusion.errors import BadInput, FusionError
 from fusion.extension import Route as DropIn
+from fusion.upkeep.job import no_progress
 
 if TYPE_CHECKING:
     from fusion.gateway.gateway import Gateway

@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from fusion.doors.http.encode import encode
 from fusion.errors import BadInput, FusionError
 from fusion.problem import http_problem, problem_of
+from fusion.upkeep.job import Progress
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +24,12 @@ MAX_BUFFERED_LINES = 256
 """maximum lines that wait for a slow reader; then the verb waits"""
 
 Line = Callable[[str], Awaitable[None]]
-Progress = Callable[[int, int | None], None]
 Work = Callable[[Line, Progress], Awaitable[object]]
 
 
 async def no_lines(line: str) -> None:
     """The ``line`` callback for a reply that is one JSON document. Raises BadInput."""
     raise BadInput(f"That answers line by line: ask for it with Accept: {NDJSON}.")
-
-
-def no_progress(done: int, total: int | None) -> None:
-    """The ``progress`` callback for a reply without progress."""
 
 
 async def streamed(work: Work) -> Response:
@@ -59,9 +55,9 @@ async def _parts(work: Work) -> AsyncGenerator[dict[str, object] | Exception]:
     async def line(text: str) -> None:
         await queue.put({"line": text})
 
-    def progress(done: int, total: int | None) -> None:
+    def progress(done: int, total: int | None, note: str = "") -> None:
         if not queue.full():  # a later progress replaces it
-            queue.put_nowait({"progress": {"done": done, "total": total}})
+            queue.put_nowait({"progress": {"done": done, "total": total} | ({"note": note} if note else {})})
 
     task = asyncio.ensure_future(work(line, progress))
     try:

@@ -276,6 +276,20 @@ async def plans_a_flush(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/flush/plan", {"context_window": 200_000, "message": word})
 
 
+@case(
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/jobs/log"),
+    *(("POST", f"/v1/jobs/{{name}}/{action}") for action in ("run", "pause", "resume")),
+)
+async def asks_for_jobs(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Jobs work on all tenants, so they are for the operator."""
+    replies = [await me.get(path) for path in ("/v1/jobs", "/v1/jobs/log")]
+    replies += [await me.post(f"/v1/jobs/checks/{action}", {}) for action in ("run", "pause", "resume")]
+    for reply in replies:
+        assert reply.status_code == 422
+        yield reply
+
+
 @case(("POST", "/v1/settle"))
 async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/settle", {"timeout_s": 60})

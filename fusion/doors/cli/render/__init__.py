@@ -3,6 +3,7 @@
 from fusion.doors.cli.render.answers import found, fused, receipt
 from fusion.doors.cli.render.comparisons import compared, verdict
 from fusion.doors.cli.render.home import LABELS, backends, discovered, findings, held_back, links, repairs, status
+from fusion.doors.cli.render.jobs import job_log, jobs, minute, ran
 from fusion.doors.cli.render.memories import (
     audit,
     batches,
@@ -28,9 +29,13 @@ __all__ = [
     "fused",
     "held_back",
     "ingested",
+    "job_log",
+    "jobs",
     "links",
     "memories",
     "memory",
+    "minute",
+    "ran",
     "receipt",
     "repairs",
     "said_again",

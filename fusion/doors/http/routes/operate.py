@@ -15,8 +15,9 @@ import fusion as package
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, Name, problems, reply, router, while_connected
-from fusion.doors.http.streaming import NDJSON, no_lines, no_progress, streamed
+from fusion.doors.http.streaming import NDJSON, no_lines, streamed
 from fusion.trust.token import CHALLENGE, PROOF
+from fusion.upkeep.job import no_progress
 
 
 @router.get("/v1/backends", response_model=wire.Backends)

@@ -1,0 +1,79 @@
+"""Views of jobs and of their runs. Times are those of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fusion.doors.cli.render.tables import say, table
+
+if TYPE_CHECKING:
+    from fusion import wire
+
+
+def minute(time: str) -> str:
+    """A time of a reply as people of this machine read it."""
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}"
+
+
+def jobs(found: wire.Jobs) -> None:
+    """Prints each job with its next and last run."""
+    rows = [(job["name"], job["schedule"], _next(job), _last(job["last"])) for job in found["jobs"]]
+    table(("job", "schedule", "next run", "last run"), rows, whole=(1, 2, 3))
+    for job in found["jobs"]:
+        say(f"{job['name']}: {job['does']}")
+
+
+def _next(job: wire.Job) -> str:
+    if job["progress"] is not None:
+        done, total = job["progress"]["done"], job["progress"]["total"]
+        return f"now: {done} of {total} {job['progress']['note']}".rstrip() if total else "now"
+    if job["paused"]:
+        return "paused"
+    return "-" if job["next"] is None else minute(job["next"])
+
+
+def _last(run: wire.JobRun | None) -> str:
+    return "-" if run is None else f"{minute(run['began'])} {_status(run)}"
+
+
+def _status(run: wire.JobRun) -> str:
+    return run["status"] + (" (dry run)" if run["dry_run"] else "")
+
+
+def outcome(run: wire.JobRun) -> str:
+    """How a run ended, and what it did."""
+    receipt = run["receipt"]
+    parts = [_status(run)]
+    if stopped := receipt.get("stopped"):
+        parts.append(f"{stopped} after {receipt['steps']['done']} of {receipt['steps']['total']} steps")
+    parts += [f"{step}: {fault}" for step, fault in receipt.get("faults", {}).items()]
+    parts += [line for name, value in receipt.get("result", {}).items() for line in _worded(name, value)]
+    return ", ".join(parts)
+
+
+def _worded(name: str, value: object) -> list[str]:
+    """A number of a job's result with its name; of nested values their texts."""
+    if isinstance(value, Mapping):
+        return [line for one in value.values() for line in _worded(name, one)]
+    return [f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int | float) else str(value)]
+
+
+def ran(runs: Sequence[wire.JobRun]) -> None:
+    """Prints the runs that a command began."""
+    for run in runs:
+        say(f"{run['job']}: {outcome(run)}")
+    if not runs:
+        say("Nothing is due.")
+
+
+def job_log(page: wire.JobLog) -> None:
+    """Prints a page of runs, and how to get the next page."""
+    if not page["runs"]:
+        say("No job has run here yet.")
+        return
+    rows = [(minute(run["began"]), run["job"], run["started_by"], outcome(run)) for run in page["runs"]]
+    table(("began", "job", "started by", "outcome"), rows, whole=(1, 2))
+    if page["next_cursor"]:
+        say(f"More: --cursor {page['next_cursor']}")

@@ -1,0 +1,103 @@
+"""`fusion jobs`: the list, a run with its receipt, pauses, the log."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fusion.doors.cli import app
+from fusion.doors.cli.render.jobs import _next, outcome
+from fusion.trust import allow
+from tests.doors.fakes import SMALL
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    return home
+
+
+def run(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["jobs", *arguments, "--home", str(home), "--direct"])
+
+
+def told(home: Path, *arguments: str) -> dict[str, Any]:
+    result = run(home, *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@pytest.mark.feature("`fusion jobs` lists, runs and pauses the jobs of a home, and shows the receipt of each run")
+def test_jobs_are_listed_run_and_paused(home: Path) -> None:
+    assert [job["name"] for job in told(home)["jobs"]] == ["checks", "lifecycle", "receipts", "vectors"]
+    assert [job["name"] for job in told(home, "list")["jobs"]] == [job["name"] for job in told(home)["jobs"]]
+    assert run(home, "run", "receipts").stdout == "receipts: done, deleted 0\n"
+    assert run(home, "run", "checks", "--dry-run").stdout == "checks: done (dry run), checked 0, damaged 0\n"
+    assert "It still runs on request" in run(home, "pause", "receipts").stdout
+    row = next(line for line in run(home).stdout.splitlines() if line.startswith("receipts "))
+    assert "30 3 * * *" in row
+    assert "paused" in row
+    assert row.endswith(" done")
+    assert told(home, "resume", "receipts")["paused"] is False
+    assert [one["job"] for one in told(home, "log")["runs"]] == ["checks", "receipts"]
+    assert [one["job"] for one in told(home, "log", "receipts")["runs"]] == ["receipts"]
+    assert "done (dry run), checked 0, damaged 0" in run(home, "log").stdout
+
+
+LEAP_DAYS = """
+[jobs.checks]
+schedule = "off"
+[jobs.receipts]
+schedule = "0 0 29 2 *"
+[jobs.vectors]
+schedule = "off"
+"""
+
+
+@pytest.mark.feature("… a timer runs what is due, once", of="`fusion jobs` lists, runs and pauses")
+def test_due_runs_what_the_schedules_say(home: Path) -> None:
+    """Nothing in a new home, whose schedules have just begun; then one run for what was missed."""
+    (home / "fusion.toml").write_text(SMALL + LEAP_DAYS)
+    allow(home)
+    assert told(home, "run", "--due") == {"runs": []}
+    with closing(sqlite3.connect(home / "journal.sqlite")) as db, db:
+        db.execute("update job set since = 1")
+    (run_,) = told(home, "run", "--due")["runs"]
+    assert (run_["job"], run_["started_by"], run_["slot"][4:10]) == ("receipts", "schedule", "-02-29")
+    assert run(home, "run", "receipts", "--due").stdout == "Nothing is due.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run",), "name a job, or add --due"),
+        (("run", "receipts", "--due", "--dry-run"), "do not go together"),
+        (("run", "receiptz"), "there is no job 'receiptz': there are checks, lifecycle, receipts, vectors"),
+        (("pause", "x"), "there is no job 'x'"),
+        (("log", "x"), "there is no job 'x'"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(home: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = run(home, *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_run_under_way_and_faults_are_shown() -> None:
+    receipt = {"took_s": 1.0, "steps": {"done": 1, "total": 3}, "stopped": "budget", "faults": {"acme": "no disk"}}
+    began = "2026-03-14T03:30:00Z"
+    last: Any = {"id": 1, "job": "checks", "status": "failed", "began": began, "dry_run": False, "receipt": receipt}
+    assert outcome(last) == "failed, budget after 1 of 3 steps, acme: no disk"
+    last["receipt"] = {"result": {"damaged": 1, "faults": {"acme": {"cortex": "cortex: damaged"}}}}
+    assert outcome(last) == "failed, damaged 1, cortex: damaged"
+    running: Any = {"progress": {"done": 1, "total": 3, "note": "acme"}, "paused": False, "next": None}
+    assert _next(running) == "now: 1 of 3 acme"
