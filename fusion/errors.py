@@ -52,6 +52,14 @@ class TooLarge(BadInput):
     """The request exceeds a limit."""
 
 
+class AlreadyReplaced(BadInput):
+    """The memory to update is not current any more; ``details`` has ``current``, the ref of its newest version."""
+
+    def __init__(self, message: str, current: str | None = None) -> None:
+        super().__init__(message)
+        self.details = {} if current is None else {"current": current}
+
+
 class KeyReused(BadInput):
     """An Idempotency-Key was sent again with another body."""
 

@@ -27,6 +27,7 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.HomeGone: 503,
     errors.BadInput: 422,
     errors.TooLarge: 413,
+    errors.AlreadyReplaced: 409,
     errors.KeyReused: 422,
     errors.KeyInUse: 409,
     errors.NotFound: 404,
@@ -55,9 +56,9 @@ def retry_after_s(error: errors.FusionError) -> float | None:
 
 
 def problem_of(error: errors.FusionError) -> dict[str, Any]:
-    """An error as problem details; those of `NobodyAnswered` include its coverage and backends."""
+    """An error as problem details, with its ``details`` as further members."""
     status = status_of(error)
-    details = error.details if isinstance(error, errors.NobodyAnswered) else {}
+    details: Mapping[str, Any] = getattr(error, "details", {})
     wait = retry_after_s(error)
     return {
         **details,
@@ -83,6 +84,8 @@ def error_of(problem: Mapping[str, Any], status: int) -> errors.FusionError:
     given = {"retry_after_s": float(wait)} if isinstance(wait, int | float) and math.isfinite(wait) else {}
     if issubclass(kind, errors.NobodyAnswered):
         return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **given)
+    if issubclass(kind, errors.AlreadyReplaced):
+        return kind(detail, problem.get("current"))
     if issubclass(kind, errors.HttpStatus):
         return kind(detail, status, **given)
     if issubclass(kind, errors.RetryLater | errors.RateLimited):

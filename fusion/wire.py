@@ -254,6 +254,8 @@ class Problem(TypedDict):
     retry_after_s: NotRequired[float]
     coverage: NotRequired[Coverage]
     backends: NotRequired[list[BackendAnswer]]
+    current: NotRequired[str]
+    """the ref of the newest version of a memory that was replaced"""
 
 
 class Ready(TypedDict):
@@ -546,6 +548,15 @@ class RememberReply(TypedDict):
     memories: list[RememberOutcome]
 
 
+class UpdateReply(RememberOutcome):
+    """The new version of a memory, ``ref``, and the earlier one that it ``supersedes``.
+
+    duplicate: the memory says that already. ``batch`` undoes the update; None if nothing was changed.
+    """
+
+    batch: str | None
+
+
 class StoredMemory(TypedDict):
     """One memory as it was sent; or, with ``backend``, an item of that backend's own, as it is now.
 
@@ -657,6 +668,8 @@ class Undone(TypedDict):
     found: list[FoundToForget]
     undone: int
     left: int
+    restored: list[str]
+    """refs of the memories that are current again, because what had replaced them was removed"""
 
 
 class Batch(TypedDict):

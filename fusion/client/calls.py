@@ -148,6 +148,26 @@ def remember(
     return Call("POST", "/v1/memories", memories, headers=_not_none(headers))
 
 
+def update(
+    ref: str,
+    text: str | None = None,
+    *,
+    kind: str | None = None,
+    valid_from: datetime | str | None = None,
+    valid_to: datetime | str | None = None,
+    origin: str | None = None,
+    idempotency_key: str | None = None,
+    **scope: str | None,
+) -> Call[wire.UpdateReply]:
+    """Replace a memory by a new version; what is None stays as it is. `undo` with the reply's ``batch`` takes it back.
+
+    Raises AlreadyReplaced for a memory that was replaced since.
+    """
+    said = {"text": text, "kind": kind, "valid_from": valid_from, "valid_to": valid_to, "origin": origin, **scope}
+    headers = _not_none({"idempotency-key": idempotency_key})
+    return Call("PATCH", f"/v1/memories/{quote(ref, safe='')}", _not_none(said), headers=headers)
+
+
 def undo(
     batch: str | None = None, *, limit: int = 1000, dry_run: bool = False, **scope: str | None
 ) -> Call[wire.Undone]:

@@ -61,6 +61,7 @@ class Methods:
     memory = Method(calls.memory)
     memories = Method(calls.memories)
     document = Method(calls.document)
+    update = Method(calls.update)
     forget = Method(calls.forget)
     backends = Method(calls.backends)
     status = Method(calls.status)

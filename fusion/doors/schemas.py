@@ -35,6 +35,7 @@ from fusion.extension import Verb
 from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
+from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.recall.document import MAX_LINES, PAGE_LINES
@@ -309,6 +310,25 @@ class MemoryBody(Scoped):
         if self.document is None or self.position is None:
             return None
         return Place(self.document, self.position, self.position if self.end is None else self.end, self.unit)
+
+
+class UpdateBody(Scoped):
+    """A new version of one memory: what is not set stays as it is."""
+
+    text: MemoryText | None = Field(default=None, max_length=MAX_TEXT_CHARS, description="what it says from now on")
+    kind: Kind | None = None
+    valid_from: Since | None = None
+    valid_to: Since | None = None
+    origin: Origin = "owner"
+
+    @model_validator(mode="after")
+    def _check_change(self) -> Self:
+        if not {"text", "kind", "valid_from", "valid_to"} & {n for n in self.model_fields_set if getattr(self, n)}:
+            raise ValueError("nothing is to change; give text, kind, valid_from or valid_to")
+        return self
+
+    def change(self) -> Change:
+        return self._as(Change)
 
 
 MemoriesBody = Annotated[

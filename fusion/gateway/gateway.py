@@ -45,6 +45,7 @@ from fusion.gateway.views import document, position_of, public
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
+from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
 from fusion.journal import audit, batches, external_refs, feedback, rows, tombstones
 from fusion.journal.batches import Batch
@@ -324,6 +325,23 @@ class Gateway(TenantParts):
         return await self.intake.remember(
             items, tenant=tenant, idempotency_key=idempotency_key, batch=batch, apart=apart
         )
+
+    @in_tenant
+    async def update(
+        self, ref: str, change: Change, scope: Scope, *, idempotency_key: str | None = None
+    ) -> Sequence[Acknowledged]:
+        """Store a new version of a memory, which takes its place; one acknowledgement, as of `remember`.
+
+        Raises as `fusion.ingest.update.update`, and BadInput for an external memory.
+        """
+        if is_external(ref):
+            await self.external_refs.flush()
+            item = await self.journal.read(external_refs.resolve, ref, scope)
+            raise BadInput(
+                f"{item.ref} is a memory that only {item.backend} has, and the gateway does not change it there. "
+                f"Remember what holds now, and forget {item.ref}"
+            )
+        return await update(self.journal, self.intake, ref, change, scope, idempotency_key)
 
     @property
     def embedding_model(self) -> str | None:

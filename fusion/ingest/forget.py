@@ -117,7 +117,7 @@ class Preview:
 class UndoResult:
     """The result of an undo: how many memories of a batch were taken back, and how many are ``left``.
 
-    ``found`` shows the first of them, also in a dry run.
+    ``found`` shows the first of them, also in a dry run. ``restored`` are the refs that are current again.
     """
 
     batch: str
@@ -125,6 +125,7 @@ class UndoResult:
     found: tuple[Preview, ...]
     undone: int
     left: int
+    restored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,8 @@ class Forgetter:
         undone = await self._journal.undo(scope, batch, limit)
         await self._purge_caches(events)
         self._deliverer.wake()
-        return UndoResult(batch, False, tuple(replace(one, text="") for one in found), len(undone.records), undone.left)
+        found = tuple(replace(one, text="") for one in found)
+        return UndoResult(batch, False, found, len(undone.records), undone.left, undone.restored)
 
     async def _forget_in(self, name: str, due: Sequence[Due]) -> dict[int, str]:
         """By event number, the state in one backend; pending from the moment that the backend fails as a whole."""

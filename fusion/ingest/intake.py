@@ -143,13 +143,15 @@ class Intake:
         idempotency_key: str | None = None,
         batch: str | None = None,
         apart: bool = False,
+        updates: bool = False,
     ) -> Sequence[Acknowledged]:
         """Store all ``items``, or raise and store none; what is acknowledged is on the disk.
 
         A repeated request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of
         the ingest run; a small request without a batch and without imported memories is delivered first. With
-        ``apart``, words that were remembered before become another memory. Raises BadInput that names the item,
-        KeyReused, KeyInUse, StoreFull and StoreBusy.
+        ``apart``, words that were remembered before become another memory. With ``updates``, each item replaces the
+        current memory that it supersedes, or raises AlreadyReplaced. Raises BadInput that names the item, KeyReused,
+        KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
         events = [one.event for one in prepared if one.event is not None]
@@ -169,7 +171,7 @@ class Intake:
                 and all(event.origin != "import" for event in events)
             )
             outcome = await self._journal.append(
-                events, guard=guard, reply=reply, batch=batch, urgent=urgent, apart=apart
+                events, guard=guard, reply=reply, batch=batch, urgent=urgent, apart=apart, updates=updates
             )
         self._deliverer.wake()
         if self._distiller is not None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from fusion.contract import CLAIMED_PREFIX, Event
 from fusion.errors import NotFound
-from fusion.journal import conversations, distil_queue, outbox, retire, state
+from fusion.journal import conversations, distil_queue, outbox, retire, state, versions
 from fusion.journal.rows import RETIRED, count, insert_event, keys_of, row_of, written_state
 from fusion.journal.same_words import count_repeat, find_repeat
 from fusion.journal.tombstones import Tombstones, is_blocked, lift
@@ -44,7 +44,8 @@ class AppendRules:
     """How events are stored: with deliveries to ``stores``, as far as ``tombstones`` allow.
 
     With ``distils``, turns are queued for the language model. ``urgent`` events are delivered first. With ``apart``,
-    words that were remembered explicitly before become another memory.
+    words that were remembered explicitly before become another memory. With ``updates``, each event replaces the one
+    that it names only if that one is current, and an earlier deletion of its words does not keep it out.
     """
 
     stores: Sequence[str]
@@ -52,6 +53,7 @@ class AppendRules:
     distils: bool = False
     urgent: bool = False
     apart: bool = False
+    updates: bool = False
 
 
 def append_all(db: Connection, events: Sequence[Event], rules: AppendRules) -> list[Stored]:
@@ -73,6 +75,8 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
     """
     place_key, natural, words = keys_of(event)
     withheld = 0
+    if rules.updates:
+        lift(db, words)
     if natural is not None:
         event, given = conversations.claim_if_uninvited(db, event), event
         if event is not given:
@@ -92,7 +96,8 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
             elif (
                 row["superseded_by"] is None
                 or not _is_last(db, event, finals)
-                or _current(db, place_key, event) is None
+                or (there := _current(db, place_key, event)) is None
+                or there.revision.startswith(versions.UPDATED)
             ):
                 return Stored(short_ref(row["seq"]), event_of(row), "duplicate")
         if blocked or not event.text:
@@ -104,7 +109,7 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
         if not rules.apart and (row := find_repeat(db, event)) is not None:
             said = count_repeat(db, row, event.recorded_at)
             return Stored(short_ref(row["seq"]), event_of(row), "duplicate", said=said)
-    event, outcome = _superseding(db, event, place_key)
+    event, outcome = _superseding(db, event, place_key, rules.updates)
     stated = storable(json.dumps(event.stated, ensure_ascii=False))
     seq = insert_event(
         db,
@@ -180,26 +185,33 @@ def _replace(db: Connection, old_id: str, new_id: str, distils: bool) -> Sequenc
     return events
 
 
-def _superseding(db: Connection, event: Event, place_key: str | None) -> tuple[Event, Outcome]:
-    """The event with ``supersedes`` set to the current event at its place, or to the one that its caller named."""
+def _superseding(
+    db: Connection, event: Event, place_key: str | None, current_only: bool = False
+) -> tuple[Event, Outcome]:
+    """The event with ``supersedes`` set to the current event at its place, or to the one that its caller named.
+
+    With ``current_only``, raises AlreadyReplaced if that one is not current.
+    """
     if event.supersedes is not None:
         # A group memory may supersede a private one of the same owner, and nothing of another owner.
         row = row_of(db, event.supersedes, replace(event.scope, audience="private"))
         if row["user_id"] != event.scope.user_id:
             raise NotFound(f"there is no memory {event.supersedes!r} of this user")
+        if current_only:
+            versions.require_current(db, row)
         return replace(event, supersedes=row["event_id"]), "superseded"
     # Lines of a file move when something is inserted above them, so only turns keep their place.
     if place_key is None or (event.place is not None and event.place.unit == "line"):
         return event, "stored"
     there = _current(db, place_key, event)
-    return (event, "stored") if there is None else (replace(event, supersedes=there), "superseded")
+    return (event, "stored") if there is None else (replace(event, supersedes=there.event_id), "superseded")
 
 
-def _current(db: Connection, place_key: str | None, event: Event) -> str | None:
-    """The id of the current event at a place, if it was stated by the same party as ``event``: no other may edit it."""
+def _current(db: Connection, place_key: str | None, event: Event) -> Event | None:
+    """The current event at a place, if it was stated by the same party as ``event``: no other may edit it."""
     rows = db.execute(
         "select * from event where place_key = ? and superseded_by is null and forgotten = 0 order by seq desc",
         (place_key,),
     )
-    there = (known.event_id for known in map(event_of, rows) if known.stated_by == event.stated_by)
+    there = (known for known in map(event_of, rows) if known.stated_by == event.stated_by)
     return next(there, None)

@@ -14,6 +14,7 @@ from typing import Any
 from fusion.contract import Scope
 from fusion.journal import audit, distil_queue, feedback, outbox, retire, state
 from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
+from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
@@ -39,10 +40,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """Memories that an undo took back; ``left`` is how many of the run remain."""
+    """Memories that an undo took back; ``left`` is how many of the run remain, ``restored`` what is current again."""
 
     records: tuple[Record, ...]
     left: int
+    restored: tuple[str, ...] = ()
 
 
 def enter(db: Connection, batch: str, event_ids: Sequence[str]) -> None:
@@ -73,15 +75,15 @@ def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) ->
     Deliveries that have not begun are dropped.
     """
     rows, total = _rows(db, scope, batch, limit)
-    records = []
+    records, restored = [], []
     for row in rows:
         record = record_of(row)
         records.append(record)
         made = [one for one in retire.made_of(db, record.event.event_id) if one["batch"] != row["batch"]]
         retire.retire(db, made)  # memories that a model distilled from it, alone or with others
-        _take_back(db, row, record, now)
+        restored += _take_back(db, row, record, now)
     outbox.withdraw(db, [row["seq"] for row in rows], drop_unsent=True)
-    return Undone(tuple(records), total - len(records))
+    return Undone(tuple(records), total - len(records), tuple(restored))
 
 
 def _rows(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Row], int]:
@@ -92,12 +94,13 @@ def _rows(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Ro
     return db.execute(f"select * {which} order by seq limit ?", [*wanted, limit]).fetchall(), total
 
 
-def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
-    event = record.event
+def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> list[str]:
+    """Empty one event; the ref of the memory that is current again, if there is one."""
+    event, restored = record.event, []
     if row["superseded_by"] is None:
         count(db, event, -1)
         if event.supersedes is not None:
-            _restore(db, event.supersedes, event.event_id)
+            restored = _restore(db, event.supersedes, event.event_id)
     distil_queue.drop(db, event.event_id, row["seq"])
     state.release(db, [event.event_id], f"the ingest of {record.ref} was undone", now)
     state.drop(db, event.event_id)
@@ -108,13 +111,16 @@ def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> None:
     )
     feedback.drop(db, event.scope.tenant, record.ref)
     audit.put(db, event.scope, record.ref, row["seq"], "undo", now)
+    return restored
 
 
-def _restore(db: Connection, event_id: str, by: str) -> None:
-    """Make the event current again that the run superseded."""
+def _restore(db: Connection, event_id: str, by: str) -> list[str]:
+    """Make the event current again that the run superseded; its ref."""
     old = db.execute(
         "select * from event where event_id = ? and superseded_by = ? and forgotten = 0", (event_id, by)
     ).fetchone()
-    if old is not None:
-        db.execute("update event set superseded_by = null where seq = ?", (old["seq"],))
-        count(db, event_of(old), +1)
+    if old is None:
+        return []
+    db.execute("update event set superseded_by = null where seq = ?", (old["seq"],))
+    count(db, event_of(old), +1)
+    return [short_ref(old["seq"])]

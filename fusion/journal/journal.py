@@ -35,6 +35,7 @@ from fusion.journal import (
     retire,
     split_tenants,
     state,
+    versions,
     watermark,
 )
 from fusion.journal.append import AppendRules, Stored, append_all
@@ -170,6 +171,7 @@ class Journal:
         batch: str | None = None,
         urgent: bool = False,
         apart: bool = False,
+        updates: bool = False,
     ) -> Sequence[Stored] | str:
         """Store all events or none, in one transaction; durable when it returns.
 
@@ -177,7 +179,8 @@ class Journal:
         supersedes the current one, also when that text was there before. A repeated request of a ``guard``'s key
         returns the first one's ``reply`` as JSON, or raises KeyReused when it asks for something else. ``batch`` is the
         id of the ingest run; ``urgent`` events are delivered before all others; with ``apart``, words that were
-        remembered explicitly before become another memory.
+        remembered explicitly before become another memory. With ``updates``, each event replaces a current memory, or
+        raises AlreadyReplaced, and is a run of its own (`fusion.journal.versions.batch_of`).
         """
 
         def work(db: Connection) -> Sequence[Stored] | str:
@@ -186,10 +189,13 @@ class Journal:
                 idempotency.expire(db, now - self._keys_kept_s)
                 if (known := idempotency.replayed(db, guard)) is not None:
                     return known
-            stored = self._append(db, events, urgent=urgent, apart=apart)
+            stored = self._append(db, events, urgent=urgent, apart=apart, updates=updates)
+            new = [one for one in stored if one.state in ("stored", "superseded")]
             if batch is not None:
-                new = [one.event.event_id for one in stored if one.state in ("stored", "superseded")]
-                batches.enter(db, batch, new)
+                batches.enter(db, batch, [one.event.event_id for one in new])
+            elif updates:
+                for one in new:
+                    batches.enter(db, versions.batch_of(one.ref), [one.event.event_id])
             if guard is not None and reply is not None:
                 idempotency.keep(db, guard, reply(stored), now)
             return stored
@@ -199,15 +205,21 @@ class Journal:
             self._update_caches(outcome)
             if any(stored.retired or stored.event.supersedes for stored in outcome):
                 await self._show_decisions()
-            if self._tombstones and any(keys_of(stored.event)[1] is None for stored in outcome):
+            if self._tombstones and (updates or any(keys_of(stored.event)[1] is None for stored in outcome)):
                 async with self._tombstone_lock:  # an explicit memory may have lifted some
                     self._tombstones = await self._database.read(Tombstones.of)
         return outcome
 
     def _append(
-        self, db: Connection, events: Sequence[Event], *, urgent: bool = False, apart: bool = False
+        self,
+        db: Connection,
+        events: Sequence[Event],
+        *,
+        urgent: bool = False,
+        apart: bool = False,
+        updates: bool = False,
     ) -> list[Stored]:
-        rules = AppendRules(self.outbox.stores, self._tombstones, self._distils_turns, urgent, apart)
+        rules = AppendRules(self.outbox.stores, self._tombstones, self._distils_turns, urgent, apart, updates)
         return append_all(db, events, rules)
 
     def _update_caches(self, outcome: Sequence[Stored]) -> None:

@@ -21,6 +21,8 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
+from fusion.ingest.intake import Acknowledged
+from fusion.ingest.update import Change
 from fusion.journal import Journal
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
@@ -74,6 +76,7 @@ class FakeFusion:
         self.busy: list[Exception] = []
         """raised once each, before anything is done"""
         self.refuses: str | None = None
+        self.changes: list[tuple[Change, Scope]] = []
         self.forgettings: list[ForgetRequest] = []
         self.appended: list[tuple[str, Scope]] = []
         self.kept_sources: set[str] = set()
@@ -162,6 +165,14 @@ class FakeFusion:
             self.kept.append((item, idempotency_key, tenant))
         return replies
 
+    async def update(
+        self, ref: str, change: Change, scope: Scope, *, idempotency_key: str | None
+    ) -> list[Acknowledged]:
+        if ref != "m1z":
+            raise NotFound("There is no such memory here.")
+        self.changes.append((change, scope))
+        return [Acknowledged("m20", "e20", "superseded", supersedes=ref)]
+
     async def memory(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")
@@ -202,7 +213,14 @@ class FakeFusion:
     async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> dict[str, Any]:
         if batch not in (None, "b1"):
             raise NotFound(f"there is no ingest {batch!r} to undo")
-        return {"batch": "b1", "dry_run": dry_run, "found": [], "undone": 0 if dry_run else 2, "left": 2 * dry_run}
+        return {
+            "batch": "b1",
+            "dry_run": dry_run,
+            "found": [],
+            "undone": 0 if dry_run else 2,
+            "left": 2 * dry_run,
+            "restored": [],
+        }
 
     async def batches(self, scope: Scope, limit: int) -> list[dict[str, Any]]:
         return [examples()["batches"]["reply"]["batches"][0]]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,9 @@ def refused(result: CallToolResult) -> str:
 class TestTheTools:
     """The list of tools, before any call."""
 
-    @pytest.mark.feature("MCP: six tools with titles, hints, closed argument schemas and structured results")
+    @pytest.mark.feature("MCP: seven tools with titles, hints, closed argument schemas and structured results")
     async def test_tools_have_titles_descriptions_and_hints(self, fusion: FakeFusion) -> None:
-        """Six tools with title, description and hints: three only read, two add, one destroys; none leaves home."""
+        """Three only read, two add, one replaces and one destroys; none leaves home."""
         async with connected(fusion) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert client.instructions == INSTRUCTIONS
@@ -126,6 +127,7 @@ class TestTheTools:
             "memory_search": reads,
             "memory_get": reads,
             "memory_store": (False, False, False, False),
+            "memory_update": (False, True, True, False),
             "memory_append": (False, False, False, False),
             "memory_forget": (False, True, True, False),
         }
@@ -210,6 +212,21 @@ class TestCalls:
             "agent",
             "nadia",
         )
+
+    @pytest.mark.feature("… and the tool `memory_update`", of="`fusion update` replaces a memory")
+    async def test_memory_update_sends_what_changes(self, fusion: FakeFusion) -> None:
+        """The ref as a block prints it; the result names both versions, and what undoes it."""
+        said_now = {"ref": "[m1z]", "text": "Nadia drinks coffee", "valid_from": "2026-03", "user_id": "nadia"}
+        async with connected(fusion) as client:
+            result = await client.call_tool("memory_update", said_now)
+            nothing = refused(await client.call_tool("memory_update", {"ref": "m1z"}))
+        assert done(result)["supersedes"] == "m1z"
+        assert done(result)["batch"] == "update-m20"
+        assert said(result) == "m20 superseded (replaces m1z)."
+        assert nothing.endswith("nothing is to change; give text, kind, valid_from or valid_to")
+        [(change, scope)] = fusion.changes
+        assert (change.text, change.kind, change.origin) == ("Nadia drinks coffee", None, "agent")
+        assert (change.valid_from, scope.user_id) == (datetime(2026, 3, 1, tzinfo=UTC), "nadia")
 
     async def test_memory_forget_reports_each_backend(self, fusion: FakeFusion) -> None:
         """In words and as data."""
@@ -447,7 +464,7 @@ class TestHttp:
         """Every request is complete in itself: discovery, the tools, a call."""
         async with serving(fusion) as url, Client(f"{url}/mcp") as client:
             assert client.protocol_version == TODAY
-            assert len((await client.list_tools()).tools) == 6
+            assert len((await client.list_tools()).tools) == 7
             assert done(await client.call_tool("memory_fuse", ASKED))["memories"][0]["ref"] == "m1z"
 
     @pytest.mark.feature(
@@ -681,7 +698,7 @@ class TestStdio:
         (home / "fusion.toml").write_text("nonsense = true\n")
         allow(home)
         async with piped(home) as client:
-            assert len((await client.list_tools()).tools) == 6
+            assert len((await client.list_tools()).tools) == 7
             notice = done(await client.call_tool("memory_fuse", ASKED))["notice"]
             assert "did not start" in notice
             assert "nonsense" in notice

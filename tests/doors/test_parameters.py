@@ -22,6 +22,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "feedback": schemas.FeedbackBody,
     "labels": schemas.LabelsQuery,
     "search": schemas.SearchBody,
+    "update": schemas.UpdateBody,
     "memory": schemas.Scoped,
     "memories": schemas.MemoriesQuery,
     "document": schemas.DocumentQuery,
@@ -48,6 +49,7 @@ TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_search": schemas.SearchToolBody,
     "memory_get": schemas.GetToolBody,
     "memory_store": schemas.MemoryBody,
+    "memory_update": schemas.UpdateBody,
     "memory_append": schemas.AppendToolBody,
     "memory_forget": schemas.ForgetBody,
 }
@@ -57,6 +59,7 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "compare": (measure.compare, schemas.CompareBody),
     "feedback": (measure.feedback, schemas.FeedbackBody),
     "remember": (remember.remember, schemas.MemoryBody),
+    "update": (remember.update, schemas.UpdateBody),
     "memories": (look.memories, schemas.MemoriesQuery),
     "forget": (remember.forget, schemas.ForgetBody),
     "forgotten": (look.forgotten, schemas.ForgottenQuery),
@@ -78,7 +81,7 @@ COMMAND_NAMES = {
     "budget": "budget_chars",
     "backend": "backends",
 }
-IN_PATH = {("memory", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}
+IN_PATH = {("memory", "ref"), ("update", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}
 OWN = {
     *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
     ("compare", "queries"),  # a file of questions
@@ -86,6 +89,8 @@ OWN = {
     ("feedback", "export"),  # asks for the labels instead
     ("forget", "recorded"),  # time = "recorded"
     ("undo", "last"),  # says aloud what no id says, too
+    ("update", "ref"),  # in the path of the route
+    ("memory_update", "ref"),
     ("memory_get", "ref"),  # a tool's one of two: the path of the route takes both
     ("memory_forget", "ref"),  # one of `refs`
 }
@@ -202,7 +207,7 @@ def test_the_client_takes_what_the_model_declares(name: str) -> None:
     given = {
         CLIENT_NAMES.get((name, parameter), parameter): one
         for parameter, one in of_signature(function)
-        if (name, parameter) not in IN_PATH and parameter != "reader"  # the reader's key is a header
+        if (name, parameter) not in IN_PATH and parameter not in ("reader", "idempotency_key")  # headers
     }
     assert [*differences("client", name, given, MODELS[name])] == []
     rest = [one for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]

@@ -18,13 +18,13 @@ from fusion.doors.cli.ask import fuse, receipt, search
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
-from fusion.doors.cli.remember import forget, ingest, remember, undo
+from fusion.doors.cli.remember import forget, ingest, remember, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
 from fusion.doors.cli.tend import allow, doctor, init, repair
 
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, search, receipt),
-    "Remember": (remember, ingest, forget, undo),
+    "Remember": (remember, update, ingest, forget, undo),
     "Look": (memories, get, status, backends, forgotten),
     "Tend": (init, doctor, allow, repair),
     "Measure": (compare, feedback, tune),

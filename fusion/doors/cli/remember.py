@@ -48,6 +48,38 @@ async def remember(
 
 
 @command()
+async def update(
+    *,
+    ref: Annotated[str, typer.Argument(help="The memory's ref, as a block cites it: m1z.")],
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT...", help="What it says now; quotes are not needed.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
+    ] = None,
+    valid_from: Annotated[str | None, typer.Option(help="It is true from then on: 2026-01-31.")] = None,
+    valid_to: Annotated[str | None, typer.Option(help="It is true until then: 2026-01-31.")] = None,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Replace a memory by a new version.
+
+    What you do not name stays as it is. The earlier version is kept, and `fusion undo` makes it current again.
+    """
+    said = {"kind": kind, "valid_from": valid_from, "valid_to": valid_to}
+    (name,) = refs_of([ref])
+    async with target.client() as client:
+        done = await client.update(name, " ".join(text) if text else None, **said, **owner.ids())
+    replaced = f"it replaces {done['supersedes']}" if done["supersedes"] else ""
+    remarks = "; ".join(filter(None, (replaced, done["reason"])))
+    line = f"{done['ref']}  {done['status']}{': ' if remarks else ''}{remarks}".strip()
+    if done["batch"] is not None:
+        where = f" --home {shlex.quote(str(target.home))}" if target.home is not None else ""
+        line += f"\nTo take this back: fusion undo {done['batch']}{where}"
+    target.show(done, line)
+
+
+@command()
 async def ingest(
     *,
     paths: Annotated[
@@ -189,22 +221,25 @@ async def forget(
 @command()
 async def undo(
     *,
-    batch: Annotated[str | None, typer.Argument(metavar="ID", help="The ID that `fusion ingest` printed.")] = None,
-    last: Annotated[bool, typer.Option("--last", help="The last ingest.")] = False,
+    batch: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The ID that `fusion ingest` or `fusion update` printed.")
+    ] = None,
+    last: Annotated[bool, typer.Option("--last", help="The last ingest or update.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     owner: Owner,
     target: Target,
 ) -> None:
-    """Take back what an ingest added.
+    """Take back what an ingest or an update added.
 
-    Without an ID or --last it lists the ingests.
+    Without an ID or --last it lists them. After an update, the earlier version is current again.
     """
     if batch is not None and last:
         raise typer.BadParameter("give an ID or --last, not both")
 
     from fusion.doors.cli import render
     from fusion.doors.cli.undo import undo_batch
+    from fusion.journal.versions import is_update
     from fusion.sources.bookmarks import forget_all
 
     async with target.client() as client:
@@ -213,5 +248,5 @@ async def undo(
             target.show(reply, render.batches)
             return
         await undo_batch(client, batch, owner.ids(), dry_run=dry_run, yes=yes, as_json=target.as_json)
-    if not dry_run:
+    if not dry_run and not is_update(batch or ""):
         forget_all(target.folder())  # otherwise the next ingest skips these files

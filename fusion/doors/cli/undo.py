@@ -11,6 +11,7 @@ from fusion.doors.cli.connect import print_json
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.progress import bar
 from fusion.errors import BadInput
+from fusion.journal.versions import is_update
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 PAGE = 500
 """maximum memories in one request; between two requests the bar moves"""
+SHOWN = 10
+"""maximum refs that are current again, in the line that names them"""
 LISTED = 100
 """maximum ingests, and forgotten memories, that are searched; the newest first"""
 
@@ -49,14 +52,20 @@ async def undo_batch(
         print_json(found) if as_json else print(f"Would be taken back: {name}.")
         return
     if not as_json:
-        print(f"A later ingest was taken back before. This one is {name}." if undone_since else f"Ingest {name}.")
+        what = "Update" if is_update(found["batch"]) else "Ingest"
+        print(f"A later ingest was taken back before. This one is {name}." if undone_since else f"{what} {name}.")
     if not yes:
         confirm(f"Take back {counted(found['left'], 'memory')}?")
-    undone = await _undo_pages(client, found, scope, quiet=as_json)
+    undone, restored = await _undo_pages(client, found, scope, quiet=as_json)
     if as_json:
-        print_json({**found, "dry_run": False, "undone": undone, "left": 0})
+        print_json({**found, "dry_run": False, "undone": undone, "left": 0, "restored": restored})
         return
     print(f"{counted(undone, 'memory')} of {found['batch']} taken back; the backends delete them in the background.")
+    if restored:
+        more = f" and {len(restored) - SHOWN} more" if len(restored) > SHOWN else ""
+        print(f"Current again: {', '.join(restored[:SHOWN])}{more}.")
+    if is_update(found["batch"]):
+        return
     print(
         "`fusion ingest` of the same files remembers them again. So does the next start of the server, for a "
         "folder that is in `paths` of [notes]: take it out there to keep them away."
@@ -80,11 +89,15 @@ async def _undone_since(client: AsyncClient, row: wire.Batch, scope: Mapping[str
     return any(one["by"] == "undo" and datetime.fromisoformat(one["at"]) > began for one in page["forgotten"])
 
 
-async def _undo_pages(client: AsyncClient, found: wire.Undone, scope: Mapping[str, Any], *, quiet: bool) -> int:
-    undone, left = 0, found["left"]
+async def _undo_pages(
+    client: AsyncClient, found: wire.Undone, scope: Mapping[str, Any], *, quiet: bool
+) -> tuple[int, list[str]]:
+    """How many memories were taken back, and the refs that are current again."""
+    undone, left, restored = 0, found["left"], list[str]()
     with bar("taking back", left, quiet=quiet or left <= PAGE, transient=True) as advance:
         while left:
             page = await client.undo(found["batch"], limit=PAGE, **scope)
             undone, left = undone + page["undone"], page["left"]
+            restored += page.get("restored", ())  # a server of an earlier version does not say
             advance(page["undone"])
-    return undone
+    return undone, restored

@@ -285,7 +285,7 @@ class Gate:
         return found
 
     def _check_body(self, method: str, head: Mapping[bytes, bytes]) -> None:
-        if method == "POST":
+        if method in ("POST", "PATCH"):
             kind = head.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if kind != b"application/json":
                 raise Refused(415, "Send JSON, with Content-Type: application/json.")

@@ -85,6 +85,12 @@ class StoreResult(Result):
         return f"{outcome}: {self.reason}" if self.reason else f"{outcome}."
 
 
+class UpdateResult(StoreResult):
+    """What became of the update of a memory."""
+
+    batch: str | None = Field(default=None, description="names the update for an undo; none if nothing was changed")
+
+
 class ForgottenMemory(BaseModel):
     """One memory that was forgotten, or would be."""
 

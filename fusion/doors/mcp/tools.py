@@ -27,6 +27,7 @@ from fusion.doors.mcp.results import (
     RecallResult,
     Result,
     StoreResult,
+    UpdateResult,
     fence,
 )
 from fusion.errors import BadInput, FusionError, NotFound
@@ -277,6 +278,34 @@ class MemoryStore(Arguments):
         return StoreResult.model_validate({name: value for name, value in kept if name in StoreResult.model_fields})
 
 
+class MemoryUpdate(Arguments):
+    """Correct one memory in every memory system: a new version takes its place. Name the memory by its ref, as a block
+    or a result cites it, and write all that it should say now; what you leave out stays as it is. The user can undo it.
+    If somebody replaced the memory meanwhile, the error names its newest version: read that first."""
+
+    name = "memory_update"
+    title = "Update a memory"
+    hints = DESTROYS
+    result = UpdateResult
+
+    ref: Ref = Field(description="the memory, as a block or a result cites it: m1z")
+    text: str | None = Field(
+        default=None, min_length=1, max_length=MAX_TEXT_CHARS, description="all that it says from now on"
+    )
+    kind: Kind | None = Field(default=None, description="what sort of thing it is")
+    valid_from: str | None = Field(default=None, description="since when it is true: 2026-01-31")
+    valid_to: str | None = Field(default=None, description="until when it is true: 2026-01-31")
+    user_id: User = None
+    agent_id: Agent = None
+    session_id: Session = None
+
+    async def run(self, caller: Caller) -> UpdateResult:
+        scope: dict[str, Any] = caller.scope(user_id=self.user_id, agent_id=self.agent_id, session_id=self.session_id)
+        said = self.model_dump(include={"text", "kind", "valid_from", "valid_to"}, exclude_none=True)
+        done = await caller.gateway.update(self.ref, **said, origin="agent", **scope)
+        return UpdateResult.model_validate({n: v for n, v in done.items() if n in UpdateResult.model_fields})
+
+
 class MemoryForget(Arguments):
     """Forget in every memory system, for good; it does not come back by itself. Only when the user asks for it. One
     memory by its ref; or what a query finds, up to 20 at once, which is only shown unless dry_run is false: let the
@@ -319,7 +348,8 @@ class MemoryForget(Arguments):
 
 
 TOOLS: Mapping[str, type[Arguments]] = {
-    tool.name: tool for tool in (MemoryFuse, MemorySearch, MemoryGet, MemoryStore, MemoryAppend, MemoryForget)
+    tool.name: tool
+    for tool in (MemoryFuse, MemorySearch, MemoryGet, MemoryStore, MemoryUpdate, MemoryAppend, MemoryForget)
 }
 
 

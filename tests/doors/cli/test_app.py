@@ -261,6 +261,28 @@ def test_one_memory_is_shown_whole(home: Path) -> None:
     )
 
 
+@pytest.mark.feature("… and `fusion update` says how it is undone", of="`fusion update` replaces a memory")
+def test_update_names_both_versions_and_its_undo(home: Path) -> None:
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL)
+    at = ("--home", home, "--direct")
+    fusion("remember", "Staging listens on port 5433.", *at)
+    done = fusion("update", "m1", "Staging listens", "on port 6543.", *at)
+    assert done.stdout.splitlines() == [
+        "m2  superseded: it replaces m1",
+        f"To take this back: fusion undo update-m2 --home {home}",
+    ]
+    assert fusion("get", "m2", *at).stdout.startswith("Staging listens on port 6543.\n")
+    assert "m1 was replaced by m2 since" in fusion("update", "m1", "Staging is gone.", *at).stderr
+    assert "nothing is to change; give text" in fusion("update", "m2", *at).stderr
+    assert "update-m2" in fusion("undo", *at).stdout
+    undone = fusion("undo", "update-m2", "--yes", *at).stdout
+    assert "1 memory of update-m2 taken back" in undone
+    assert undone.splitlines()[-1] == "Current again: m1."
+    ended = json.loads(fusion("update", "m1", "--kind", "fact", "--valid-to", "2030-01-01", "--json", *at).stdout)
+    assert (ended["status"], ended["supersedes"], ended["batch"]) == ("superseded", "m1", "update-m3")
+
+
 def test_stopping_where_nothing_runs(home: Path) -> None:
     """Is no error, and makes no home."""
     result = fusion("stop", "--home", home, "--json")

@@ -15,6 +15,7 @@ import pytest
 from fusion.client import AsyncClient
 from fusion.contract import Moment, Place, Scope
 from fusion.errors import (
+    AlreadyReplaced,
     FusionError,
     KeyInUse,
     KeyReused,
@@ -28,6 +29,7 @@ from fusion.ingest.intake import Acknowledged, Replayed
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
+from fusion.problem import error_of
 from fusion.recall.gather import Answer
 from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
 from tests.doors.contract import Checked
@@ -281,6 +283,32 @@ class TestMemories:
         async with http(FakeFusion()) as client:
             first = await client.post("/v1/memories", json={"text": "a"}, headers={"Idempotency-Key": "k1"})
         assert "idempotent-replayed" not in first.headers
+
+    @pytest.mark.feature("… and `PATCH /v1/memories/{ref}`", of="`fusion update` replaces a memory")
+    async def test_patch_sends_what_changes(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """The reply has both refs and the id that undoes it; what is not JSON is refused, as in a POST."""
+        reply = await client.patch("/v1/memories/m1z", json={"text": "a", "user_id": "u", "valid_to": "2026-02-01"})
+        assert (reply.status_code, reply.json()["ref"], reply.json()["supersedes"]) == (200, "m20", "m1z")
+        assert reply.json()["batch"] == "update-m20"
+        [(change, scope)] = fusion.changes
+        assert (change.text, change.valid_to, scope.user_id) == ("a", datetime(2026, 2, 1, tzinfo=UTC), "u")
+        assert is_problem(await client.patch("/v1/memories/m2z", json={"text": "a"}), 404)
+        assert is_problem(await client.patch("/v1/memories/m1z", json={"user_id": "u"}), 422)
+        assert is_problem(await client.patch("/v1/memories/m1z", content=b"text=a"), 415)
+
+    async def test_patch_of_a_replaced_memory_names_the_newest(self) -> None:
+        """For the client, the error has it as well."""
+
+        class Replaced(FakeFusion):
+            async def update(self, *given: Any, **options: Any) -> Any:
+                raise AlreadyReplaced("m1 was replaced by m2 since", "m2")
+
+        async with http(Replaced()) as client:
+            reply = await client.patch("/v1/memories/m1", json={"text": "a"})
+        assert is_problem(reply, 409)["current"] == "m2"
+        error = error_of(reply.json(), 409)
+        assert isinstance(error, AlreadyReplaced)
+        assert error.details == {"current": "m2"}
 
     @pytest.mark.feature(
         "`GET /v1/memories` and `fusion memories` list the stored memories, newest first, page by page"

@@ -190,6 +190,13 @@ async def lists(me: Tenant, other: Tenant, word: str) -> Replies:
                 me.cursors.append(reply.json()["next_cursor"])
 
 
+@case(("PATCH", "/v1/memories/{ref:path}"))
+async def updates(me: Tenant, other: Tenant, word: str) -> Replies:
+    for ref in (*other.refs[-2:], *other.event_ids[-2:], "m7zzzzzz"):
+        body = {"text": f"Now {word} matters to {me.mark}", "user_id": "ana"}
+        yield not_found(await me.http.patch(f"/v1/memories/{ref}", content=json.dumps(body), headers=JSON), ref)
+
+
 @case(("GET", "/v1/memories/{ref:path}"), ("DELETE", "/v1/memories/{ref:path}"))
 async def by_ref(me: Tenant, other: Tenant, word: str) -> Replies:
     for method in ("GET", "DELETE"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
 
@@ -14,7 +16,8 @@ from fusion.doors import schemas
 from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router
 from fusion.errors import BadInput
 from fusion.ingest.claims import as_stated_by_caller
-from fusion.ingest.intake import Replayed
+from fusion.ingest.intake import Acknowledged, Replayed
+from fusion.journal.versions import batch_of
 from fusion.trust.token import READER, READER_HEADER, is_reader
 
 
@@ -36,6 +39,16 @@ _REPLAYED = {
 }
 
 
+IdempotencyKey = Annotated[
+    schemas.IdempotencyKey | None,
+    Header(
+        alias="Idempotency-Key",
+        description="The same key with the same body gets the first reply again, with Idempotent-Replayed: true, "
+        "and stores nothing; with another body 422; while the first request runs 409.",
+    ),
+]
+
+
 @router.post(
     "/v1/memories",
     response_model=wire.RememberReply,
@@ -50,14 +63,7 @@ _REPLAYED = {
 async def remember(
     context: Context,
     body: Annotated[schemas.MemoriesBody, Body()],
-    idempotency_key: Annotated[
-        schemas.IdempotencyKey | None,
-        Header(
-            alias="Idempotency-Key",
-            description="The same key with the same body gets the first reply again, with Idempotent-Replayed: true, "
-            "and stores nothing; with another body 422; while the first request runs 409.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     ingest_batch: Annotated[
         schemas.Batch | None,
         Header(
@@ -79,14 +85,37 @@ async def remember(
         items, idempotency_key=idempotency_key, tenant=context.tenant, batch=ingest_batch
     )
     fresh = any(item.status in ("stored", "superseded") for item in kept)
-    headers = {"idempotent_replayed": "true"} if isinstance(kept, Replayed) else {}
-    return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **headers)
+    return reply({"memories": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **_replay_header(kept))
+
+
+def _replay_header(kept: Sequence[Acknowledged]) -> dict[str, str]:
+    return {"idempotent_replayed": "true"} if isinstance(kept, Replayed) else {}
 
 
 @router.get("/v1/memories/{ref:path}", response_model=wire.StoredMemory, responses=problems(404))
 async def memory(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """Read one memory"""
     return reply(await context.gateway.memory(checked_ref(ref), query.scope(context.tenant)))
+
+
+@router.patch(
+    "/v1/memories/{ref:path}",
+    response_model=wire.UpdateReply,
+    # 409: the memory was replaced since, or the key's first request still runs
+    responses={200: {"headers": _REPLAYED}, **problems(404, 409, 507)},
+)
+async def update(
+    context: Context, ref: Reference, body: schemas.UpdateBody, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Update one memory: a new version takes its place
+
+    The reply names both versions; POST /v1/undo with its batch makes the earlier one current again. A memory that was
+    replaced since is refused with 409, and `current` names its newest version.
+    """
+    scope = body.scope(context.tenant)
+    kept = await context.gateway.update(checked_ref(ref), body.change(), scope, idempotency_key=idempotency_key)
+    batch = batch_of(kept[0].ref) if kept[0].status == "superseded" else None
+    return reply({**asdict(kept[0]), "batch": batch}, HTTPStatus.OK, **_replay_header(kept))
 
 
 @router.delete("/v1/memories/{ref:path}", response_model=wire.Forgotten, responses=problems(404, 507))
