@@ -11,11 +11,12 @@ import pytest
 
 from adapters.cortex.cli import Recall
 from fusion.contract import Moment, Place, Scope
-from fusion.doors.http.streaming import no_lines, no_progress
+from fusion.doors.http.streaming import no_lines
 from fusion.errors import AlreadyReplaced, BadInput, KeyReused, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, Replayed
 from fusion.ingest.update import Change
+from fusion.upkeep.job import no_progress
 from tests.gateway.helpers import EMBEDDED, NADIA, OMAR, embedded, small
 from tests.ingest.helpers import ME, store_external
 
