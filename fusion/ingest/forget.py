@@ -234,7 +234,7 @@ class Forgetter:
         """Forget memories by ref; no receipt for a ref that names none, or one that went with an earlier ref."""
         # Purge the caches first: after a crash during the deletion the texts would be unknown.
         rows_to_delete = await self._journal.read(deletion.events_to_delete, refs, scope)
-        await self._purge_caches(rows_to_delete)
+        await self.purge_caches(rows_to_delete)
         for event in rows_to_delete:  # before the deletion is due, since the deliverer may run it first
             self._deliverer.keep_text(event)
         forgotten = {
@@ -248,7 +248,7 @@ class Forgetter:
                 due.setdefault(name, []).append(Due(seq, deleted.record.event, 0, native_ids))
         outcomes = await asyncio.gather(*(self._forget_in(name, asked) for name, asked in due.items()))
         outcome_of = dict(zip(due, outcomes, strict=True))
-        await self._purge_caches([deleted.record.event for deleted in every])
+        await self.purge_caches([deleted.record.event for deleted in every])
         if any(not {"pending", "still_there"}.isdisjoint(outcome.values()) for outcome in outcomes):
             self._deliverer.wake()
         return [_receipt(deletions, outcome_of) for deletions in forgotten.values()]
@@ -271,9 +271,9 @@ class Forgetter:
         if dry_run:
             return UndoResult(batch, True, found, 0, total)
         events = [record.event for record in records]
-        await self._purge_caches(events)
+        await self.purge_caches(events)
         undone = await self._journal.undo(scope, batch, limit)
-        await self._purge_caches(events)
+        await self.purge_caches(events)
         self._deliverer.wake()
         found = tuple(replace(one, text="") for one in found)
         return UndoResult(batch, False, found, len(undone.records), undone.left, undone.restored)
@@ -289,7 +289,8 @@ class Forgetter:
             log.warning("backend %s has not forgotten an event yet: %s", name, type(error).__name__)
         return states
 
-    async def _purge_caches(self, events: Sequence[Event]) -> None:
+    async def purge_caches(self, events: Sequence[Event]) -> None:
+        """Remove the texts of memories from the embedder's caches."""
         if self._purge is None or not events:
             return
         try:

@@ -120,7 +120,7 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
         file=event.file,
         state=written_state(state.initial(event), event.scope.project),
     )
-    retired = () if event.supersedes is None else _replace(db, event.supersedes, event.event_id, rules.distils)
+    retired = () if event.supersedes is None else supersede(db, event.supersedes, event.event_id, rules.distils)
     outbox.enter(db, seq, rules.stores, urgent=rules.urgent)
     db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
     count(db, event, +1)
@@ -166,7 +166,7 @@ def _said_lines(text: str) -> int:
     return sum(1 for line in text.split("\n") if line.strip())
 
 
-def _replace(db: Connection, old_id: str, new_id: str, distils: bool) -> Sequence[Event]:
+def supersede(db: Connection, old_id: str, new_id: str, distils: bool) -> Sequence[Event]:
     """Mark an event as superseded; retire and return the memories that were distilled from it.
 
     A memory of several turns is retired with the first that is edited. The other turns are queued again, so that the

@@ -132,6 +132,12 @@ class JournalCache:
         self._neighbours.clear()
         self._counts.clear()
 
+    def clear(self) -> None:
+        """Drop everything, after a write that changed many events."""
+        self.invalidate()
+        self._records.clear()
+        self._orders.clear()
+
     def drop(self, event: Event) -> None:
         """Drop an event that was added or changed, and the order that it is in."""
         self._records.pop(event.event_id, None)

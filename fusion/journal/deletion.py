@@ -76,18 +76,18 @@ def _forget(
         for row in rows:
             same_words.drop(row["seq"])
         if not is_external(ref):
-            return [_forget_row(db, row, by, now) for row in rows]
+            return [forget_row(db, row, by, now) for row in rows]
         there = external_refs.resolve(db, ref, scope)
         external_refs.drop(db, scope.tenant, there.ref)
         named = _forget_external(db, there.ref, there.backend, there.hit, by, now)
-        return [named, *(_forget_row(db, row, by, now) for row in rows)]
+        return [named, *(forget_row(db, row, by, now) for row in rows)]
     except NotFound:
         return []
 
 
 def _rows_to_delete(db: Connection, ref: str, scope: Scope, same_words: SameWords) -> list[Row]:
     """The event rows that go with what a ref names, its own first. Raises NotFound."""
-    return _with_dependents(db, _rows_in_same_words(db, ref, scope, same_words))
+    return with_dependents(db, _rows_in_same_words(db, ref, scope, same_words))
 
 
 def _rows_in_same_words(db: Connection, ref: str, scope: Scope, same_words: SameWords) -> list[Row]:
@@ -98,8 +98,8 @@ def _rows_in_same_words(db: Connection, ref: str, scope: Scope, same_words: Same
     return [row, *(one for one in same_words.of(Hit.of(event_of(row)), scope) if one["seq"] != row["seq"])]
 
 
-def _with_dependents(db: Connection, named: Iterable[Row]) -> list[Row]:
-    """The rows, then their earlier versions and what was derived from them alone."""
+def with_dependents(db: Connection, named: Iterable[Row]) -> list[Row]:
+    """The event rows, then their earlier versions and what was derived from them alone."""
     rows = list(named)
     gone = {row["event_id"] for row in rows}
     for one in rows:
@@ -125,15 +125,16 @@ def _not_forgotten(db: Connection, event_ids: Sequence[str]) -> list[str]:
     return [row["event_id"] for row in rows]
 
 
-def _forget_row(db: Connection, row: Any, by: str, now: datetime) -> Deletion:
-    """Forget one event in the journal."""
+def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: bool = True) -> Deletion:
+    """Forget one event in the journal; without ``tombstones`` the same words may be remembered again."""
     record = record_of(row)
     _, natural, words = keys_of(record.event)
     if row["superseded_by"] is None:
         count(db, record.event, -1)
     # A piece of a file that was stored without forgotten statements has the natural key of the whole piece.
-    keys = {key for one in (natural, row["natural"]) if one for key in keys_under(one, words, row["file"])}
-    store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
+    if tombstones:
+        keys = {key for one in (natural, row["natural"]) if one for key in keys_under(one, words, row["file"])}
+        store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     distil_queue.drop(db, record.event.event_id, row["seq"])
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)

@@ -98,13 +98,18 @@ def save_extraction(db: Connection, event_id: str, extraction: Extraction) -> No
     db.execute("insert or replace into learnt values(?, ?)", (event_id, written))
 
 
+def parse_extraction(written: str) -> Extraction:
+    """An extraction as `save_extraction` stores it. Raises pydantic's ValidationError."""
+    return _EXTRACTION.validate_json(written)
+
+
 def extractions(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
     """By event id, the stored extractions of these events."""
     rows = db.execute(
         "select event_id, extraction from learnt where event_id in (select value from json_each(?))",
         (json.dumps(list(event_ids)),),
     )
-    return {row["event_id"]: _EXTRACTION.validate_json(row["extraction"]) for row in rows}
+    return {row["event_id"]: parse_extraction(row["extraction"]) for row in rows}
 
 
 def drop(db: Connection, event_id: str, seq: int) -> None:

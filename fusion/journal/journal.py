@@ -44,6 +44,7 @@ from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import is_external
 from fusion.journal.listing import Page
+from fusion.journal.merge import Merge, MergeRules
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
@@ -159,6 +160,10 @@ class Journal:
     async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a table's function in one transaction; durable when it returns."""
         return await self._database.write(lambda db: work(db, *args, **kwargs))
+
+    async def snapshot(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `read`, in a thread of its own: a long query does not take one from the questions."""
+        return await asyncio.to_thread(self._database.look, lambda db: query(db, *args, **kwargs))
 
     # Writing events
 
@@ -459,6 +464,35 @@ class Journal:
         await self.load()
         self._unused_at_open = await self.read(watermark.unused)
         return moved
+
+    # Imports
+
+    def begin_merge(self, *, owns: bool, older: bool) -> Merge:
+        """A merge of an export into this journal, whose steps `merge` runs."""
+        return Merge(MergeRules(self.outbox.stores, owns, older, self._distils_turns), datetime.now(UTC))
+
+    async def merge(
+        self, merge: Merge, step: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[T, list[Deletion]]:
+        """Run one step of a merge in a transaction; also returns the memories that it forgot here."""
+
+        def work(db: Connection) -> T:
+            done = step(db, *args, **kwargs)
+            # Before the commit: numbers without a row would be taken for events that another program deleted.
+            self._unused_at_open, merge.gap = self._unused_at_open + merge.gap, 0
+            return done
+
+        async with self._tombstone_lock:
+            done = await self.write(work)
+            deletions, merge.deletions = merge.deletions, []
+            changed, merge.changed = merge.changed, False
+            self._cache.clear()
+            self._has_events = True
+            if deletions or changed:
+                self._tombstones = await self._database.read(Tombstones.of)
+        if deletions:
+            await self._database.checkpoint()  # as in `forget`
+        return done, deletions
 
     # Ingest runs
 

@@ -63,7 +63,7 @@ class Tombstones:
         """Read the tombstones of a journal."""
         tombstones = cls()
         for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
-            tombstones._add_line(tenant, document, line, _user(words))
+            tombstones._add_line(tenant, document, line, user_of_words(words))
         tombstones.keys.update(
             key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _EXTERNAL))
         )
@@ -183,7 +183,7 @@ def _file_key(document: str) -> str:
     return _FOLDER_HASH.sub("", "/".join(document.split("/")[-2:]))
 
 
-def _user(words: str | None) -> str:
+def user_of_words(words: str | None) -> str:
     """The user in a words key; "" if there is no key, as in tombstones of earlier versions."""
     owner = _OWNER.match(words or "")
     return owner[1] if owner else ""

@@ -1,0 +1,515 @@
+"""Exports and imports the memories of a whole home, tenant by tenant, while it is open.
+
+An export from elsewhere is hostile until it is checked: its owner alone may say that it keeps its trust and its
+sources. Otherwise every memory is checked as one that a caller sends: secrets are masked, what is trusted becomes
+unknown, and a source that only the gateway's readers may name becomes a claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import json
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import orjson
+
+from fusion.contract import Event, Trust
+from fusion.errors import BadInput, NotFound, StoreFull
+from fusion.gateway.parts import DEFAULT
+from fusion.gateway.tenants import NAME
+from fusion.home import TENANTS, tenant_folder
+from fusion.ingest.claims import as_stated_by_caller
+from fusion.ingest.intake import Intake, NewMemory, not_one_line
+from fusion.journal import Journal, split_tenants
+from fusion.journal.export import write_rows
+from fusion.journal.export_format import (
+    FORMAT,
+    SHOWN_FAULTS,
+    VERSION,
+    Checked,
+    EventLine,
+    ExportFile,
+    HiddenLine,
+    JournalPart,
+    Numbered,
+    TombstoneLine,
+)
+from fusion.journal.merge import Arrival, Merge, has_tombstones
+from fusion.journal.schema import STEPS
+from fusion.journal.tombstones import Tombstones
+from fusion.lib.redact import redact
+from fusion.store.sqlite import Connection, migrate, read_only
+from fusion.version import VERSION as PROGRAM
+
+if TYPE_CHECKING:
+    from fusion.gateway.gateway import Gateway
+
+TrustChoice = Literal["auto", "keep", "unknown", "untrusted"]
+"""the most that an import is believed: as it says itself ("keep"), or at most this; "auto" keeps an export of the same
+journal, and is "unknown" for any other"""
+
+STEP_ROWS = 500
+"""rows of an import in one transaction: others can write between two of them"""
+BLOCK_BYTES = 1 << 18
+
+Progress = Callable[[int, int | None], None]
+
+
+# Exports ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Export:
+    """An export whose rows are in a temporary file without a name, so that a slow reader holds no snapshot."""
+
+    rows: BinaryIO
+    user_id: str | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The whole export: the header, the rows, the footer."""
+        digest = hashlib.sha256()
+        for chunk in self._before_footer():
+            digest.update(chunk)
+            yield chunk
+        lines = 1 + sum(1 + sum(part["counts"].values()) for part in self.parts)
+        yield orjson.dumps({"type": "footer", "lines": lines, "sha256": digest.hexdigest()}) + b"\n"
+
+    def _before_footer(self) -> Iterator[bytes]:
+        header = {
+            "type": "header",
+            "format": FORMAT,
+            "version": VERSION,
+            "program": PROGRAM,
+            "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            **({} if self.user_id is None else {"user_id": self.user_id}),
+            "journals": self.parts,
+        }
+        yield orjson.dumps(header) + b"\n"
+        self.rows.seek(0)
+        while block := self.rows.read(BLOCK_BYTES):
+            yield block
+
+
+@asynccontextmanager
+async def exported(
+    gateway: Gateway, caller: str, *, tenant: str | None = None, user_id: str | None = None
+) -> AsyncIterator[Export]:
+    """The export of a home while it is open, each journal from one snapshot.
+
+    The owner exports every tenant, or one; the caller of another tenant its own. Raises BadInput, NotFound, StoreFull.
+    """
+    names = _exported_tenants(gateway.settings.home, caller, tenant)
+    with spool(gateway.settings.home) as rows:
+        export = Export(rows, user_id)
+        for name in names:
+            async with _opened(gateway, name) as one:
+                export.parts.append(await one.journal.snapshot(write_rows, name, user_id, rows))
+        yield export
+
+
+@contextlib.contextmanager
+def spool(folder: Path) -> Iterator[BinaryIO]:
+    """A private temporary file on the disk of a home. Raises StoreFull instead of the disk's error."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix="transfer-") as file:
+            yield file
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        raise StoreFull(f"{folder} has no room for a copy of the export ({error.strerror}): make room there") from error
+
+
+def _exported_tenants(home: Path, caller: str, tenant: str | None) -> list[str]:
+    if caller != DEFAULT:
+        if tenant not in (None, caller):
+            raise BadInput("this key opens another tenant: leave out tenant, or use the token of the home's owner")
+        return [caller]
+    names = [DEFAULT, *tenants_of(home)]
+    if tenant is None:
+        return names
+    if tenant not in names:
+        raise NotFound(f"there is no tenant {tenant!r} here: there are {', '.join(names)}")
+    return [tenant]
+
+
+def tenants_of(home: Path) -> list[str]:
+    """The tenants of a home besides its owner."""
+    files = sorted((home / TENANTS).glob(f"*/{NAME}"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files if _has_journal(file.parent)]
+
+
+def _has_journal(folder: Path) -> bool:
+    return (folder / "journal.sqlite").exists()
+
+
+@asynccontextmanager
+async def _opened(gateway: Gateway, tenant: str) -> AsyncIterator[Gateway]:
+    """The gateway of a tenant."""
+    if tenant == gateway.tenant or gateway.tenants is None:
+        yield gateway
+        return
+    async with gateway.tenants.at(tenant) as one:
+        yield one
+
+
+def export_closed_home(home: Path, file: BinaryIO) -> None:
+    """Write the export of a home that this process has not opened, which may be served, from copies of its journals.
+
+    Nothing in the home changes; the journal of an earlier version is migrated in the copy. Raises NotFound.
+    """
+    folders = [home, *(tenant_folder(home, tenant) for tenant in tenants_of(home))]
+    if not any(map(_has_journal, folders)):
+        raise NotFound(f"{home} is no home with memories: it has no journal.sqlite")
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as work, tempfile.TemporaryFile(dir=work) as rows:
+        export = Export(rows)
+        for number, folder in enumerate(filter(_has_journal, folders)):
+            name = DEFAULT if folder == home else json.loads((folder / NAME).read_text(encoding="utf-8"))
+            copy = Path(work, f"{number}.sqlite")
+            with closing(read_only(folder / "journal.sqlite")) as source, closing(sqlite3.connect(copy)) as db:
+                source.backup(db)
+                db.isolation_level, db.row_factory = None, sqlite3.Row
+                migrate(db, STEPS)
+                others = split_tenants.others(db, DEFAULT) if name == DEFAULT else []
+                export.parts += [write_rows(db, one, None, rows) for one in (name, *others)]
+            copy.unlink()
+        file.writelines(export.chunks())
+
+
+# Imports ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """How to import. ``partial`` takes an export that is cut off or has broken lines; ``refs`` reports new refs."""
+
+    dry_run: bool = False
+    trust: TrustChoice = "auto"
+    partial: bool = False
+    refs: bool = False
+    tenant: str | None = None
+
+
+@dataclass(slots=True)
+class TenantReport:
+    """What an import did to the journal of one tenant.
+
+    ``trust`` is "kept" or the most that its memories are believed. ``refused`` lines have a secret in an id, or nothing
+    that may be stored. ``new_refs`` counts memories that have another ref here; the outcomes are explained at
+    `fusion.journal.merge.Outcome`.
+    """
+
+    tenant: str
+    journal: str
+    trust: str
+    new: int = 0
+    known: int = 0
+    blocked: int = 0
+    forgotten: int = 0
+    deleted: int = 0
+    conflict: int = 0
+    refused: int = 0
+    new_refs: int = 0
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """The outcome of an import, or of its dry run. ``missing`` says what a partial export lacks."""
+
+    dry_run: bool
+    created_at: datetime
+    program: str
+    tenants: list[TenantReport] = field(default_factory=list)
+    missing: tuple[str, ...] = ()
+    broken: int = 0
+    faults: list[str] = field(default_factory=list)
+    """the first lines that were left out, each with its number and the reason"""
+
+
+async def imported(
+    gateway: Gateway,
+    caller: str,
+    file: BinaryIO,
+    options: ImportOptions,
+    moved: Callable[[str, str, str], None],
+    progress: Progress,
+) -> ImportReport:
+    """Import an export, or count what that would do. ``moved`` is called with tenant, old and new ref.
+
+    The whole file is checked before anything is written. An import that is interrupted is run again. Raises BadInput.
+    """
+    export = ExportFile(file, partial=options.partial)
+    checked = await asyncio.to_thread(export.check)
+    parts = _imported_parts(checked, caller, options)
+    header = checked.header
+    faults = list(checked.faults)
+    report = ImportReport(options.dry_run, header.created_at, header.program, [], (), checked.broken, faults)
+    report.missing = tuple(checked.missing)
+    done, total = 0, sum(checked.counts[name].total() for name in parts if name in checked.counts)
+    batches = _batches(export.rows(), parts.keys())
+    batch = await asyncio.to_thread(next, batches, None)
+    for part in parts.values():
+        async with _opened_for(gateway, part.tenant, dry_run=options.dry_run) as (journal, one):
+            work = await _TenantImport.begin(gateway, one, journal, part, caller, options, checked, report, moved)
+            hashes: Sequence[Numbered] = ()
+            if batch is not None and batch[0].tenant == part.tenant and _step_of(batch[0]) == "tombstone":
+                hashes, batch = batch, await asyncio.to_thread(next, batches, None)
+            await work.apply_tombstones(hashes, export)
+            while batch is not None and batch[0].tenant == part.tenant:
+                await work.step(batch)
+                done += len(batch)
+                progress(done, total)
+                batch = await asyncio.to_thread(next, batches, None)
+            await work.finish()
+    return report
+
+
+def _imported_parts(checked: Checked, caller: str, options: ImportOptions) -> dict[str, JournalPart]:
+    """The parts of an export to import, by tenant. Raises BadInput for those that the caller may not write."""
+    parts = {part.tenant: part for part in checked.header.journals}
+    if options.trust == "keep" and caller != DEFAULT:
+        raise BadInput("trust: keep is for the home's owner; with the key of a tenant leave it out")
+    wanted = options.tenant if options.tenant is not None or caller == DEFAULT else caller
+    if wanted is None:
+        return parts
+    if caller not in (DEFAULT, wanted):
+        raise BadInput("this key opens another tenant: leave out tenant, or use the token of the home's owner")
+    if wanted not in parts:
+        raise BadInput(
+            f"the export has no memories of the tenant {wanted!r}: it has those of {', '.join(sorted(parts))}. "
+            "An import keeps the tenant of each memory"
+        )
+    return {wanted: parts[wanted]}
+
+
+def _batches(rows: Iterator[Numbered], tenants: Any) -> Iterator[list[Numbered]]:
+    """Consecutive rows of one tenant and type; all tombstones of a tenant together, since they apply at once."""
+    batch: list[Numbered] = []
+    for one in rows:
+        if one.tenant not in tenants:
+            continue
+        if batch and (
+            one.tenant != batch[0].tenant
+            or _step_of(one) != _step_of(batch[0])
+            or (len(batch) >= STEP_ROWS and _step_of(one) != "tombstone")
+        ):
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _step_of(one: Numbered) -> str:
+    return "tombstone" if one.row.type == "hidden" else one.row.type
+
+
+@asynccontextmanager
+async def _opened_for(gateway: Gateway, tenant: str, *, dry_run: bool) -> AsyncIterator[tuple[Journal, Gateway | None]]:
+    """The journal to import into, with its gateway; for a dry run a copy, or an empty one for a new tenant."""
+    if not dry_run:
+        async with _opened(gateway, tenant) as one:
+            yield one.journal, one
+        return
+    async with AsyncExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=gateway.settings.home, prefix="transfer-")))
+        file = work / "journal.sqlite"
+        if tenant == DEFAULT or _has_journal(tenant_folder(gateway.settings.home, tenant)):
+            async with _opened(gateway, tenant) as one:
+                await one.journal.snapshot(_copy, file)
+        journal = await Journal.open(file)
+        stack.push_async_callback(journal.close)
+        yield journal, None
+
+
+def _copy(db: Connection, file: Path) -> None:
+    file.touch(mode=0o600)
+    with closing(sqlite3.connect(file)) as copy:
+        db.backup(copy)
+
+
+@dataclass(slots=True)
+class _TenantImport:
+    """The import of one tenant's rows."""
+
+    intake: Intake
+    gateway: Gateway | None
+    """None in a dry run"""
+    journal: Journal
+    merge: Merge
+    report: TenantReport
+    faults: list[str]
+    owns: bool
+    batch: str
+    """the ingest run of memories that are not the owner's own, so that `fusion undo` takes them back"""
+    moved: Callable[[str, str], None]
+
+    @classmethod
+    async def begin(
+        cls,
+        home: Gateway,
+        gateway: Gateway | None,
+        journal: Journal,
+        part: JournalPart,
+        caller: str,
+        options: ImportOptions,
+        checked: Checked,
+        report: ImportReport,
+        moved: Callable[[str, str, str], None],
+    ) -> _TenantImport:
+        mark = await journal.watermark()
+        same = mark.id == part.journal
+        owns = caller == DEFAULT and (options.trust == "keep" or (options.trust == "auto" and same))
+        most = "untrusted" if options.trust == "untrusted" else "unknown"
+        of_tenant = TenantReport(part.tenant, part.journal, "kept" if owns else most)
+        report.tenants.append(of_tenant)
+        merge = journal.begin_merge(owns=owns, older=same and part.commits <= mark.commits)
+        merge.tombstones = await journal.snapshot(Tombstones.of)
+
+        def moved_here(old: str, new: str) -> None:
+            of_tenant.new_refs += 1
+            if options.refs:
+                moved(part.tenant, old, new)
+
+        merge.moved = moved_here
+        batch = f"import-{checked.sha256[:16]}"
+        return cls(home.intake, gateway, journal, merge, of_tenant, report.faults, owns, batch, moved_here)
+
+    async def apply_tombstones(self, hashes: Sequence[Numbered], export: ExportFile) -> None:
+        """Merge what both homes forgot; first of all, since it applies to everything else."""
+        merge = self.merge
+        lines = [one.row for one in hashes if isinstance(one.row, TombstoneLine)]
+        hidden = [one.row for one in hashes if isinstance(one.row, HiddenLine)]
+        if hashes or await self.journal.snapshot(has_tombstones):
+            await asyncio.to_thread(lambda: merge.note(self._remembered(export)))
+        affected = await self.journal.snapshot(merge.find_affected, lines)
+        await self._purge(await self.journal.snapshot(merge.events_to_forget, affected[0]))
+        await self._run(merge.apply_tombstones, lines, hidden, self.report.tenant, affected)
+
+    def _remembered(self, export: ExportFile) -> Iterator[Event]:
+        """What the export remembers, as this home may store it."""
+        for one in export.rows():
+            if one.tenant == self.report.tenant and isinstance(one.row, EventLine) and not one.row.forgotten:
+                with contextlib.suppress(BadInput):
+                    yield self._arrival(one.row).event
+
+    async def step(self, batch: Sequence[Numbered]) -> None:
+        """Merge rows of one type."""
+        rows: list[Any] = [one.row for one in batch]
+        merge, tenant = self.merge, self.report.tenant
+        match _step_of(batch[0]):
+            case "event":
+                await self._merge_events(batch)
+            case "extraction":
+                await self._run(merge.merge_extractions, rows)
+            case "distil":
+                await self._run(merge.merge_distil_jobs, rows)
+            case "audit":
+                await self._run(merge.merge_audit, rows, tenant)
+            case "label":
+                await self._run(merge.merge_labels, rows, tenant)
+
+    async def _merge_events(self, batch: Sequence[Numbered]) -> None:
+        arrivals = await asyncio.to_thread(self._arrivals, batch)
+        doomed = [arrival.event.event_id for arrival in arrivals if arrival.line.forgotten]
+        if doomed:
+            await self._purge(await self.journal.snapshot(self.merge.events_to_forget, doomed))
+        outcomes = Counter(await self._run(self.merge.merge_events, arrivals))
+        del outcomes["forgotten"]  # `_run` counts them, with what goes with them
+        for outcome, count in outcomes.items():
+            setattr(self.report, outcome, getattr(self.report, outcome) + count)
+
+    def _arrivals(self, batch: Sequence[Numbered]) -> list[Arrival]:
+        """The memories of these lines as they may be stored; the others are reported."""
+        arrivals = []
+        for one in batch:
+            assert isinstance(one.row, EventLine)  # noqa: S101 — rows of one type
+            try:
+                arrivals.append(self._arrival(one.row))
+            except BadInput as error:
+                self.report.refused += 1
+                if len(self.faults) < SHOWN_FAULTS:
+                    self.faults.append(f"line {one.number}: {error}")
+        return arrivals
+
+    def _arrival(self, line: EventLine) -> Arrival:
+        event = line.event(self.report.tenant)
+        if self.owns:
+            return Arrival(line, _redacted(event), event.text, line.batch)
+        checked = event if line.forgotten else _as_sent(self.intake, event)
+        return Arrival(line, replace(checked, trust=_lowered(event.trust, self.report.trust)), event.text, self.batch)
+
+    async def _run(self, step: Callable[..., Any], *args: Any) -> Any:
+        """Run a step of the merge, and what follows from it outside the journal."""
+        done, deletions = await self.journal.merge(self.merge, step, *args)
+        self.report.forgotten += len(deletions)
+        if self.gateway is not None:
+            for deleted in deletions:
+                self.gateway.deliverer.keep_text(deleted.record.event, deleted.due)
+            await self._purge([deleted.record.event for deleted in deletions])
+            self.gateway.deliverer.wake()
+        return done
+
+    async def _purge(self, events: Sequence[Event]) -> None:
+        if self.gateway is not None:
+            await self.gateway.forgetter.purge_caches(events)
+
+    async def finish(self) -> None:
+        """End the import of this tenant."""
+        await self._run(self.merge.finish)
+        self.merge.close()
+        if self.gateway is not None and self.gateway.distiller is not None:
+            self.gateway.distiller.wake()
+
+
+def _tombstones(db: Connection) -> Any:
+    return Tombstones.of(db)
+
+
+def _redacted(event: Event) -> Event:
+    """An own memory with the secrets masked that earlier versions did not know."""
+    text, speaker, raw_kind = (value and redact(value)[0] for value in (event.text, event.speaker, event.raw_kind))
+    if (text, speaker, raw_kind) == (event.text, event.speaker, event.raw_kind):
+        return event
+    return replace(event, text=text or "", speaker=speaker, raw_kind=raw_kind)
+
+
+_RANK: Mapping[str, int] = {"quarantined": 0, "untrusted": 1, "unknown": 2, "trusted": 3}
+
+
+def _lowered(trust: Trust, most: str) -> Trust:
+    """The trust of a memory, at most ``most``."""
+    return min(trust, "untrusted" if most == "untrusted" else "unknown", key=_RANK.__getitem__)
+
+
+def _as_sent(intake: Intake, event: Event) -> Event:
+    """A memory of another home, checked as if a caller sent it. Raises BadInput."""
+    identities = (
+        *event.scope.named().items(),
+        ("project", event.scope.project),
+        ("source", event.source),
+        ("document", None if event.place is None else event.place.document),
+        ("supersedes", event.supersedes),
+        ("event_id", event.event_id),
+    )
+    for name, value in identities:
+        if value and (wrong := "has a NUL character" if "\0" in value else not_one_line(value)):
+            raise BadInput(f"{name} {wrong}")
+    shared = {name: getattr(event, name) for name in NewMemory.__dataclass_fields__}
+    prepared = intake.prepared(as_stated_by_caller(NewMemory(**shared)), event.scope.tenant)
+    if prepared.event is None:
+        raise BadInput(prepared.changes)
+    return replace(
+        prepared.event, event_id=event.event_id, recorded_at=event.recorded_at, derived_from=event.derived_from
+    )

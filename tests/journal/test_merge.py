@@ -1,0 +1,149 @@
+"""Merging two journals: the result does not depend on which of them is merged into which."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fusion.contract import Event, Place, Scope
+from fusion.journal import Journal
+from fusion.journal.export import write_rows
+from fusion.journal.export_format import ORDER, ExportFile
+from fusion.journal.merge import Arrival
+from fusion.lib.ids import UuidSource
+
+EVERYBODY = Scope(audience="private")
+NADIA, OMAR = Scope(user_id="nadia"), Scope(user_id="omar")
+
+
+async def rows_of(journal: Journal) -> bytes:
+    """The rows of an export, without header and footer."""
+    file = io.BytesIO()
+    await journal.snapshot(write_rows, "default", None, file)
+    return file.getvalue()
+
+
+async def merge_into(journal: Journal, rows: bytes) -> None:
+    """Merge the rows of another journal of the same owner."""
+    merge = journal.begin_merge(owns=True, older=False)
+    found = [one.row for one in ExportFile(io.BytesIO(b"\n" + rows)).rows()]
+    of_type = {kind: list(some) for kind, some in groupby(found, key=lambda row: row.type)}
+    events = [Arrival(row, row.event("default"), row.text, row.batch) for row in of_type.get("event", [])]
+    merge.note(arrival.event for arrival in events if not arrival.line.forgotten)
+    hashes = of_type.get("tombstone", []), of_type.get("hidden", [])
+    affected = await journal.snapshot(merge.find_affected, hashes[0])
+    await journal.merge(merge, merge.apply_tombstones, *hashes, "default", affected)
+    await journal.merge(merge, merge.merge_events, events)
+    await journal.merge(merge, merge.merge_audit, of_type.get("audit", []), "default")
+    await journal.merge(merge, merge.finish)
+    merge.close()
+
+
+@dataclass(frozen=True)
+class Said:
+    """A memory that arrives."""
+
+    text: str
+    scope: Scope = NADIA
+    place: Place | None = None
+    source: str | None = None
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class Forget:
+    """The forgetting of one of the current memories."""
+
+    which: int
+
+
+Step = Said | Forget
+
+
+async def happen(journal: Journal, step: Step, ids: UuidSource) -> None:
+    if isinstance(step, Said):
+        kind = "note" if step.place is None else "turn"
+        event = Event(ids(), step.text, datetime.now(UTC), step.scope, kind, place=step.place)
+        await journal.append([replace(event, source=step.source, revision=step.revision)])
+        return
+    if records := (await journal.page(EVERYBODY, 100)).records:
+        await journal.forget([records[step.which % len(records)].ref], EVERYBODY)
+
+
+async def current(journal: Journal) -> list[tuple[object, ...]]:
+    events = [record.event for record in (await journal.page(EVERYBODY, 1000)).records]
+    return sorted((e.text, e.scope.user_id, str(e.place), str(e.source)) for e in events)
+
+
+@asynccontextmanager
+async def journals(count: int) -> AsyncIterator[list[Journal]]:
+    with TemporaryDirectory() as folder:
+        opened = [await Journal.open(Path(folder, f"{n}.sqlite")) for n in range(count)]
+        try:
+            yield opened
+        finally:
+            for journal in opened:
+                await journal.close()
+
+
+def lines(rows: bytes) -> list[dict[str, object]]:
+    """The rows without refs, which belong to one journal."""
+    return [{k: v for k, v in json.loads(line).items() if k != "ref"} for line in rows.splitlines()]
+
+
+async def check(shared: Sequence[Step], apart: Sequence[tuple[str, Step]]) -> None:
+    """Let steps happen in one home, then in two copies of it, and merge these in both directions."""
+    ids = UuidSource()
+    async with journals(4) as (a, b, ab, ba):
+        for step in shared:
+            await happen(a, step, ids)
+        await merge_into(b, await rows_of(a))
+        for home, step in apart:
+            await happen(a if home == "a" else b, step, ids)
+        of_a, of_b = await rows_of(a), await rows_of(b)
+        await merge_into(ab, of_a)
+        assert lines(await rows_of(ab)) == lines(of_a)
+        await merge_into(ab, of_b)
+        await merge_into(ba, of_b)
+        await merge_into(ba, of_a)
+        assert await current(ab) == await current(ba)
+        once = await rows_of(ab)
+        await merge_into(ab, of_a)
+        await merge_into(ab, of_b)
+        assert await rows_of(ab) == once
+        assert await ab.deleted_externally() <= 0
+        assert (await ab.counts("default")).current == len(await current(ab))
+
+
+TEXTS = st.sampled_from(["The harbour opens at eight on weekdays", "Nadia drinks green tea without any sugar", "Yes"])
+PLACES = st.builds(lambda n, name: Place(name, n, n), st.integers(1, 2), st.sampled_from(["talk", "call"]))
+STEPS = st.one_of(
+    st.builds(Said, TEXTS, st.sampled_from([NADIA, OMAR])),
+    st.builds(Said, TEXTS, place=PLACES, source=st.sampled_from(["web:chat", None])),
+    st.builds(Said, TEXTS, source=st.sampled_from(["wiki:a", "wiki:b"]), revision=st.sampled_from(["", "1"])),
+    st.builds(Forget, st.integers(0, 3)),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(STEPS, max_size=6), st.lists(st.tuples(st.sampled_from("ab"), STEPS), max_size=8))
+@pytest.mark.row("A163", "two homes merged in either direction remember the same")
+async def test_merge_is_the_same_in_both_directions(shared, apart):
+    await check(shared, apart)
+
+
+def test_every_table_has_a_place_in_the_order():
+    from fusion.journal.export import TABLES
+
+    assert tuple(table.type for table in TABLES) == ORDER
