@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import orjson
 
-from fusion.contract import Event, Trust
+from fusion.contract import UNSTATED_CONFIDENCE, Event, State, Trust
 from fusion.errors import BadInput, NotFound, StoreFull
 from fusion.gateway.parts import DEFAULT
 from fusion.gateway.tenants import NAME
@@ -391,7 +391,8 @@ class _TenantImport:
         merge = self.merge
         lines = [one.row for one in hashes if isinstance(one.row, TombstoneLine)]
         hidden = [one.row for one in hashes if isinstance(one.row, HiddenLine)]
-        if hashes or await self.journal.snapshot(has_tombstones):
+        forgot_here = await self.journal.snapshot(has_tombstones)
+        if hashes or forgot_here:
             await asyncio.to_thread(lambda: merge.note(self._remembered(export)))
         affected = await self.journal.snapshot(merge.find_affected, lines)
         await self._purge(await self.journal.snapshot(merge.events_to_forget, affected[0]))
@@ -415,6 +416,10 @@ class _TenantImport:
                 await self._run(merge.merge_extractions, rows)
             case "distil":
                 await self._run(merge.merge_distil_jobs, rows)
+            case "external_state":
+                await self._run(merge.merge_external_states, rows, tenant)
+            case "decision":
+                await self._run(merge.merge_decisions, rows, tenant)
             case "audit":
                 await self._run(merge.merge_audit, rows, tenant)
             case "label":
@@ -446,9 +451,10 @@ class _TenantImport:
     def _arrival(self, line: EventLine) -> Arrival:
         event = line.event(self.report.tenant)
         if self.owns:
-            return Arrival(line, _redacted(event), event.text, line.batch)
+            return Arrival(line, _redacted(event), event.text, line.batch, line.state)
         checked = event if line.forgotten else _as_sent(self.intake, event)
-        return Arrival(line, replace(checked, trust=_lowered(event.trust, self.report.trust)), event.text, self.batch)
+        checked = replace(checked, trust=_lowered(event.trust, self.report.trust))
+        return Arrival(line, checked, event.text, self.batch, _lowered_state(line.state, self.report.trust))
 
     async def _run(self, step: Callable[..., Any], *args: Any) -> Any:
         """Run a step of the merge, and what follows from it outside the journal."""
@@ -491,6 +497,15 @@ _RANK: Mapping[str, int] = {"quarantined": 0, "untrusted": 1, "unknown": 2, "tru
 def _lowered(trust: Trust, most: str) -> Trust:
     """The trust of a memory, at most ``most``."""
     return min(trust, "untrusted" if most == "untrusted" else "unknown", key=_RANK.__getitem__)
+
+
+def _lowered_state(state: State | None, most: str) -> State | None:
+    """The state of another home's memory, which is not more important or trusted here than a new one."""
+    if state is None:
+        return None
+    trust = None if state.trust is None else _lowered(state.trust, most)
+    confidence = min(max(state.confidence, 0.0), UNSTATED_CONFIDENCE)
+    return replace(state, trust=trust, confidence=confidence, importance=None, reinforced_count=0, reinforced_at=None)
 
 
 def _as_sent(intake: Intake, event: Event) -> Event:

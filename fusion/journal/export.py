@@ -37,6 +37,8 @@ class Snapshot:
     """the user whose memories are exported; None for all"""
     event_id_of: Callable[[str], str | None]
     """the event id of a short ref; None for an external item's"""
+    changes_of: Callable[[int], list[Values]]
+    """what a decision changed"""
 
     def is_asked_for(self, user_id: str | None) -> bool:
         return self.user_id is None or self.user_id == user_id
@@ -61,7 +63,11 @@ def write_rows(db: Connection, tenant: str, user_id: str | None, file: BinaryIO)
         row = db.execute("select event_id from event where seq = ?", (parse_short_ref(ref),)).fetchone()
         return None if row is None else str(row["event_id"])
 
-    snapshot = Snapshot(Tombstones.of(db), dict(map(tuple, at)), user_id, event_id_of)
+    def changes_of(decision: int) -> list[Values]:
+        rows = db.execute("select * from state_change where decision = ? order by item", (decision,)).fetchall()
+        return [{"item": x["item"], "before": json.loads(x["before"]), "after": json.loads(x["after"])} for x in rows]
+
+    snapshot = Snapshot(Tombstones.of(db), dict(map(tuple, at)), user_id, event_id_of, changes_of)
     counts: Counter[str] = Counter()
     file.write(_encoded({"type": "tenant", "tenant": tenant}))
     for table in TABLES:
@@ -122,6 +128,8 @@ def _event(row: Row, snapshot: Snapshot) -> Values | None:
         line["natural"] = row["natural"] or ""
     if row["stated"] != "[]":
         line["stated"] = json.loads(row["stated"])
+    if row["state"] is not None:
+        line["state"] = json.loads(row["state"])
     if row["said"] != 1:
         line |= {"said": row["said"], "said_at": _iso(row["said_at"])}
     return _given(line)
@@ -136,6 +144,17 @@ def _extraction(row: Row, snapshot: Snapshot) -> Values | None:
 
 def _distil(row: Row, snapshot: Snapshot) -> Values | None:
     return _columns(row, "event_id") if snapshot.is_asked_for(row["user_id"]) else None
+
+
+def _external_state(row: Row, snapshot: Snapshot) -> Values | None:
+    return {"ref": row["ref"], "state": json.loads(row["state"])} if snapshot.user_id is None else None
+
+
+def _decision(row: Row, snapshot: Snapshot) -> Values | None:
+    if not snapshot.is_asked_for(row["user_id"]):
+        return None
+    columns = _columns(row, "id", "user_id", "who", "why", "run", "undoes", "undone_by")
+    return {**columns, "at": _iso(row["at"]), "changes": snapshot.changes_of(row["id"])}
 
 
 def _audit(row: Row, snapshot: Snapshot) -> Values | None:
@@ -167,6 +186,8 @@ TABLES = (
         "select e.* from lesson l join event e using(seq) where l.given_up is null and e.tenant = :tenant order by seq",
         _distil,
     ),
+    Table("external_state", "select * from external_state where tenant = :tenant order by ref", _external_state),
+    Table("decision", "select * from decision where tenant = :tenant order by id", _decision),
     Table(
         "audit",
         "select a.*, e.event_id from audit a join event e using(seq) where a.tenant = :tenant order by a.id",

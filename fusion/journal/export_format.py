@@ -10,14 +10,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Annotated, Any, BinaryIO, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.types import AwareDatetime
 
-from fusion.contract import Audience, Event, Kind, Origin, Precision, Trust, Unit
+from fusion.contract import Audience, Event, Kind, Origin, Precision, State, Trust, Unit
 from fusion.errors import BadInput
 from fusion.journal.rows import RETIRED
 from fusion.lib.ids import parse_short_ref
@@ -37,6 +37,10 @@ Tenant = Annotated[str, Field(min_length=1, max_length=4096)]
 Ref = Annotated[str, Field(pattern=r"^m[0-9a-hjkmnp-tv-z]{1,13}$")]
 Number = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 Position = Annotated[int, Field(ge=-(1 << 53), le=1 << 53)]
+
+
+STATE_FIELDS = frozenset(field.name for field in fields(State))
+_STATE: TypeAdapter[State] = TypeAdapter(State)
 
 
 class _Line(BaseModel):
@@ -137,6 +141,7 @@ class EventLine(_Line):
     said: Number = 1
     said_at: AwareDatetime | None = None
     batch: Id | None = None
+    state: State | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -193,6 +198,45 @@ class DistilLine(_Line):
     event_id: Id
 
 
+class ExternalStateLine(_Line):
+    """The state of an item of a backend alone."""
+
+    type: Literal["external_state"]
+    ref: Id
+    state: State
+
+
+class ChangeLine(_Line):
+    """What a decision changed of one memory: the fields before and after."""
+
+    item: Id
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+    @field_validator("before", "after")
+    @classmethod
+    def _check(cls, change: dict[str, Any]) -> dict[str, Any]:
+        _STATE.validate_python({**change, "tags": tuple(change.get("tags", ()))}, strict=False)
+        if unknown := change.keys() - STATE_FIELDS:
+            raise ValueError(f"a state has no {min(unknown)}")
+        return change
+
+
+class DecisionLine(_Line):
+    """An entry of the log of states; ``id``, ``undoes`` and ``undone_by`` are numbers of this export alone."""
+
+    type: Literal["decision"]
+    id: Number
+    at: AwareDatetime
+    user_id: Id | None = None
+    who: Id
+    why: Text
+    run: Id | None = None
+    undoes: Number | None = None
+    undone_by: Number | None = None
+    changes: Annotated[list[ChangeLine], Field(max_length=100_000)]
+
+
 class AuditLine(_Line):
     """An entry of the audit of deletions."""
 
@@ -225,7 +269,17 @@ class Footer(_Line):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-Row = TombstoneLine | HiddenLine | EventLine | ExtractionLine | DistilLine | AuditLine | LabelLine
+Row = (
+    TombstoneLine
+    | HiddenLine
+    | EventLine
+    | ExtractionLine
+    | DistilLine
+    | ExternalStateLine
+    | DecisionLine
+    | AuditLine
+    | LabelLine
+)
 ORDER = tuple(get_args(kind.model_fields["type"].annotation)[0] for kind in get_args(Row))
 """the types of rows, in the order in which each tenant has them: tombstones first, so that they apply to the rest"""
 _LINE: TypeAdapter[Row | TenantLine | Footer] = TypeAdapter(

@@ -490,6 +490,7 @@ class Journal:
             self._has_events = True
             if deletions or changed:
                 self._tombstones = await self._database.read(Tombstones.of)
+        await self._show_decisions()
         if deletions:
             await self._database.checkpoint()  # as in `forget`
         return done, deletions

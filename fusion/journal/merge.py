@@ -11,29 +11,45 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Literal
 
+import orjson
 from pydantic import ValidationError
 
-from fusion.contract import Event
-from fusion.journal import conversations, distil_queue, outbox, retire
+from fusion.contract import Event, State
+from fusion.journal import conversations, distil_queue, outbox, retire, state
 from fusion.journal.append import supersede
 from fusion.journal.deletion import Deletion, forget_row, with_dependents
 from fusion.journal.export_format import (
     AuditLine,
+    ChangeLine,
+    DecisionLine,
     DistilLine,
     EventLine,
+    ExternalStateLine,
     ExtractionLine,
     HiddenLine,
     LabelLine,
     TombstoneLine,
 )
-from fusion.journal.rows import BORN_FORGOTTEN, RETIRED, WORDS, count, insert_event, keys_of, record_of
+from fusion.journal.external_refs import is_external
+from fusion.journal.rows import (
+    BORN_FORGOTTEN,
+    RETIRED,
+    WORDS,
+    count,
+    insert_event,
+    keys_of,
+    read_state,
+    record_of,
+    state_of,
+    written_state,
+)
 from fusion.journal.tombstones import Tombstones, keys_under, lift
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.store.rows import event_of, microseconds, storable, time_of
@@ -55,6 +71,7 @@ class Arrival:
     event: Event
     sent_text: str
     batch: str | None
+    state: State | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,7 @@ class Merge:
             "create table theirs(key text primary key) without rowid;"
             "create table blocked(event_id text primary key) without rowid;"
             "create table later(event_id text, newer text);"
+            "create table decision(old integer primary key, new integer not null);"
             "create table present(key blob primary key) without rowid;"
             "create table explicit(event_id text, words text, at integer);"
         )
@@ -124,13 +142,14 @@ class Merge:
 
         Those were remembered explicitly after they were forgotten there.
         """
-        new = {line.key: line for line in lines if not _has_tombstone(db, line.key)}
+        every = {line.key: line for line in lines}
+        new = {key: line for key, line in every.items() if not _has_tombstone(db, key)}
         found: dict[str, list[str]] = {}
         again: set[str] = set()
         for row in db.execute("select * from event where forgotten = 0") if new else ():
             event = event_of(row)
             _, natural, words = keys_of(event)
-            if natural is None and (line := new.get(words)) and line.at is not None and event.recorded_at > line.at:
+            if natural is None and (line := every.get(words)) and line.at is not None and event.recorded_at > line.at:
                 again.add(words)
                 continue
             keys = [key for key in _blocking_keys(row["natural"], natural, words, row["file"]) if key in new]
@@ -249,6 +268,10 @@ class Merge:
         said_at = None if line.said_at is None else microseconds(line.said_at)
         stated = storable(json.dumps(event.stated, ensure_ascii=False))
         more = {"stated": stated, "file": event.file, "batch": arrival.batch, "said": line.said, "said_at": said_at}
+        if arrival.state is not None:
+            more |= state_columns(self._state_here(arrival.state), event.scope.project)
+        elif not self.rules.owns:
+            more |= state_columns(state.initial(event), event.scope.project)
         seq = self._insert_row(db, line, event, **more, **columns)
         superseded_by = columns["superseded_by"]
         if superseded_by != RETIRED:
@@ -363,6 +386,94 @@ class Merge:
         gone = [s for s in sources if self._side.execute("select 1 from blocked where event_id = ?", (s,)).fetchone()]
         return bool(gone) and not any((row := _row(db, s)) is not None and not row["forgotten"] for s in sources)
 
+    # States
+
+    def _state_here(self, sent: State) -> State:
+        """A state of the export with the ids of this home."""
+        return replace(sent, merged_into=self._here(sent.merged_into), contradicts=self._here(sent.contradicts))
+
+    def merge_external_states(self, db: Connection, lines: Iterable[ExternalStateLine], tenant: str) -> None:
+        """Store the states of external items that have none here; only those of an own export."""
+        for line in lines if self.rules.owns else ():
+            db.execute(
+                "insert or ignore into external_state values(?, ?, ?)",
+                (tenant, line.ref, written_state(line.state, None)),
+            )
+
+    def merge_decisions(self, db: Connection, lines: Iterable[DecisionLine], tenant: str) -> None:
+        """Add decisions that are not here; only those of an own export.
+
+        Of several decisions on one field of a memory the last one holds, in whichever home it was made.
+        """
+        for line in lines if self.rules.owns else ():
+            changes = {item: one for one in line.changes if (item := self._decided_item(db, one.item)) is not None}
+            if not changes:
+                continue
+            at = microseconds(line.at)
+            known = db.execute(
+                "select d.id from decision d join state_change c on c.decision = d.id "
+                "where c.item = ? and d.at = ? and d.who = ?",
+                (next(iter(changes)), at, line.who),
+            ).fetchone()
+            number = known["id"] if known is not None else self._add_decision(db, line, at, changes, tenant)
+            self._side.execute("insert or replace into decision values(?, ?)", (line.id, number))
+            for column, other in (("undoes", line.undoes), ("undone_by", line.undone_by)):
+                self._link(db, column, number, other)
+
+    def _decided_item(self, db: Connection, item: str) -> str | None:
+        """The id here of a memory that a decision changed, or an external item's ref; None for what is not here."""
+        if is_external(item):
+            return item
+        row = self._live(db, item)
+        return None if row is None else str(row["event_id"])
+
+    def _add_decision(
+        self, db: Connection, line: DecisionLine, at: int, changes: Mapping[str, ChangeLine], tenant: str
+    ) -> int:
+        entered = db.execute(
+            "insert into decision(at, tenant, user_id, who, why, run) values(?, ?, ?, ?, ?, ?)",
+            (at, tenant, line.user_id, storable(line.who), storable(line.why), line.run),
+        )
+        number = entered.lastrowid
+        assert number is not None  # noqa: S101 — an insert that did not raise has a row
+        for item, change in changes.items():
+            before, after = self._change_here(change.before), self._change_here(change.after)
+            values = (number, item, orjson.dumps(before).decode(), orjson.dumps(after).decode())
+            db.execute("insert into state_change values(?, ?, ?, ?)", values)
+            later = {
+                name
+                for row in db.execute(
+                    "select c.after from state_change c join decision d on d.id = c.decision "
+                    "where c.item = ? and (d.at, d.id) > (?, ?)",
+                    (item, at, number),
+                )
+                for name in orjson.loads(row["after"])
+            }
+            row = _row(db, item)
+            if row is None:
+                continue
+            decided = read_state(orjson.dumps(after).decode())
+            new = replace(state_of(row), **{name: getattr(decided, name) for name in after.keys() - later})
+            if new != state_of(row):
+                columns = state_columns(new, row["project"])
+                assigned = ", ".join(f"{name} = ?" for name in columns)
+                db.execute(f"update event set {assigned} where seq = ?", (*columns.values(), row["seq"]))
+                outbox.enter_state(db, [row["seq"]], number)
+        return number
+
+    def _change_here(self, change: Mapping[str, Any]) -> dict[str, Any]:
+        ids = {name: self._here(change[name]) for name in ("merged_into", "contradicts") if change.get(name)}
+        return {**change, **ids}
+
+    def _link(self, db: Connection, column: str, number: int, other: int | None) -> None:
+        """Link a decision with the one that it undoes, or that undid it; the later of the two does both."""
+        found = self._side.execute("select new from decision where old = ?", (other,)).fetchone()
+        if found is not None:
+            reverse = "undone_by" if column == "undoes" else "undoes"
+            db.execute(f"update decision set {column} = ? where id = ? and {column} is null", (found[0], number))
+            if column == "undoes":
+                db.execute(f"update decision set {reverse} = ? where id = ?", (number, found[0]))
+
     # The other tables
 
     def merge_extractions(self, db: Connection, lines: Iterable[ExtractionLine]) -> None:
@@ -441,6 +552,12 @@ class Merge:
         """The row of a memory of the export that is not forgotten here."""
         row = _row(db, self._here(event_id) or "")
         return None if row is None or row["forgotten"] else row
+
+
+def state_columns(state: State, project: str | None) -> dict[str, Any]:
+    """The columns of a row for a state."""
+    merged_into, conflict_group = state.merged_into, state.conflict_group
+    return {"state": written_state(state, project), "merged_into": merged_into, "conflict_group": conflict_group}
 
 
 def has_tombstones(db: Connection) -> bool:

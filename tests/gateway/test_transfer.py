@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from fusion.contract import Place, Scope
+from fusion.contract import UNSTATED_CONFIDENCE, Place, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.gateway import transfer
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.transfer import ImportOptions
 from fusion.ingest.intake import NewMemory
-from fusion.journal import listing, tombstones
+from fusion.journal import listing, state, tombstones
 from tests.gateway.helpers import NADIA, OMAR, remember, small
 
 OWNER = "default"
@@ -173,6 +173,20 @@ class TestRoundTrip:
         await import_into(there, export)
         assert [text for text, *_ in await current(there)] == [SAID[0]]
 
+    async def test_states_and_their_log_are_restored_and_can_be_undone(self, two):
+        here, there = two
+        await remember(here, SAID[0])
+        (record,) = (await here.journal.page(EVERYBODY, 9)).records
+        await here.journal.decide({record.event.event_id: {"importance": 0.9}}, "nadia", "it matters")
+        await import_into(there, await export_of(here), trust="keep")
+        (restored,) = (await there.journal.page(EVERYBODY, 9)).records
+        assert restored.state.importance == 0.9
+        (decision,) = await there.journal.read(state.log, EVERYBODY, 9)
+        assert (decision.who, decision.why) == ("nadia", "it matters")
+        await there.journal.undo_decision(decision.name, EVERYBODY, "nadia")
+        (undone,) = (await there.journal.page(EVERYBODY, 9)).records
+        assert undone.state.importance is None
+
 
 class TestRefs:
     async def test_refs_are_kept_in_an_empty_home(self, two):
@@ -255,7 +269,7 @@ class TestForgotten:
         await there.forget(record.ref, NADIA)
         await import_into(there, export)
         counts = await there.journal.read(listing.counts, OWNER)
-        assert (counts.current, counts.superseded) == (0, 0)
+        assert (counts["current"], counts["superseded"]) == (0, 0)
 
 
 class TestHostile:
@@ -274,6 +288,15 @@ class TestHostile:
         await import_into(there, export, trust="untrusted")
         found = await there.journal.read(lambda db: [row["trust"] for row in db.execute("select trust from event")])
         assert found == [claimed if claimed == "quarantined" else "untrusted"]
+
+    async def test_state_raises_neither_trust_nor_importance(self, two):
+        here, there = two
+        await remember(here, SAID[0])
+        raised = {"trust": "trusted", "importance": 1.0, "confidence": 1.0, "reinforced_count": 99}
+        await import_into(there, altered(await export_of(here), lambda lines: [_set(x, state=raised) for x in lines]))
+        (record,) = (await there.journal.page(EVERYBODY, 9)).records
+        assert (record.trust, record.state.importance, record.state.reinforced_count) == ("unknown", None, 0)
+        assert record.state.confidence == UNSTATED_CONFIDENCE
 
     async def test_sources_of_readers_become_claims(self, two):
         here, there = two
@@ -466,4 +489,4 @@ async def test_withheld_statements_of_both_homes_are_withheld(two):
     await here.forget(kept.ref, NADIA)
     await import_into(there, await export_of(here), trust="keep")
     held = await there.journal.read(tombstones.withheld_documents, OWNER)
-    assert [one.document for one in held] == ["a.md"]
+    assert [one["document"] for one in held] == ["a.md"]

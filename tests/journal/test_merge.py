@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fusion.contract import Event, Place, Scope
+from fusion.contract import Event, Place, Scope, StateChange
 from fusion.journal import Journal
 from fusion.journal.export import write_rows
 from fusion.journal.export_format import ORDER, ExportFile
@@ -39,12 +39,13 @@ async def merge_into(journal: Journal, rows: bytes) -> None:
     merge = journal.begin_merge(owns=True, older=False)
     found = [one.row for one in ExportFile(io.BytesIO(b"\n" + rows)).rows()]
     of_type = {kind: list(some) for kind, some in groupby(found, key=lambda row: row.type)}
-    events = [Arrival(row, row.event("default"), row.text, row.batch) for row in of_type.get("event", [])]
+    events = [Arrival(row, row.event("default"), row.text, row.batch, row.state) for row in of_type.get("event", [])]
     merge.note(arrival.event for arrival in events if not arrival.line.forgotten)
     hashes = of_type.get("tombstone", []), of_type.get("hidden", [])
     affected = await journal.snapshot(merge.find_affected, hashes[0])
     await journal.merge(merge, merge.apply_tombstones, *hashes, "default", affected)
     await journal.merge(merge, merge.merge_events, events)
+    await journal.merge(merge, merge.merge_decisions, of_type.get("decision", []), "default")
     await journal.merge(merge, merge.merge_audit, of_type.get("audit", []), "default")
     await journal.merge(merge, merge.finish)
     merge.close()
@@ -68,7 +69,15 @@ class Forget:
     which: int
 
 
-Step = Said | Forget
+@dataclass(frozen=True)
+class Decide:
+    """A decision on the state of one of the current memories."""
+
+    which: int
+    change: StateChange
+
+
+Step = Said | Forget | Decide
 
 
 async def happen(journal: Journal, step: Step, ids: UuidSource) -> None:
@@ -78,12 +87,16 @@ async def happen(journal: Journal, step: Step, ids: UuidSource) -> None:
         await journal.append([replace(event, source=step.source, revision=step.revision)])
         return
     if records := (await journal.page(EVERYBODY, 100)).records:
-        await journal.forget([records[step.which % len(records)].ref], EVERYBODY)
+        chosen = records[step.which % len(records)]
+        if isinstance(step, Decide):
+            await journal.decide({chosen.event.event_id: step.change}, "nadia", "because")
+        else:
+            await journal.forget([chosen.ref], EVERYBODY)
 
 
 async def current(journal: Journal) -> list[tuple[object, ...]]:
-    events = [record.event for record in (await journal.page(EVERYBODY, 1000)).records]
-    return sorted((e.text, e.scope.user_id, str(e.place), str(e.source)) for e in events)
+    found = [(one.event, one.state) for one in (await journal.page(EVERYBODY, 1000)).records]
+    return sorted((e.text, e.scope.user_id, str(e.place), str(e.source), str(state)) for e, state in found)
 
 
 @asynccontextmanager
@@ -98,8 +111,9 @@ async def journals(count: int) -> AsyncIterator[list[Journal]]:
 
 
 def lines(rows: bytes) -> list[dict[str, object]]:
-    """The rows without refs, which belong to one journal."""
-    return [{k: v for k, v in json.loads(line).items() if k != "ref"} for line in rows.splitlines()]
+    """The rows without refs and numbers of decisions, which belong to one journal."""
+    own = {"ref", "id", "undoes", "undone_by"}
+    return [{k: v for k, v in json.loads(line).items() if k not in own} for line in rows.splitlines()]
 
 
 async def check(shared: Sequence[Step], apart: Sequence[tuple[str, Step]]) -> None:
@@ -123,19 +137,38 @@ async def check(shared: Sequence[Step], apart: Sequence[tuple[str, Step]]) -> No
         await merge_into(ab, of_b)
         assert await rows_of(ab) == once
         assert await ab.deleted_externally() <= 0
-        assert (await ab.counts("default")).current == len(await current(ab))
+        assert (await ab.counts("default"))["current"] == len(await current(ab))
 
 
-TEXTS = st.sampled_from(["The harbour opens at eight on weekdays", "Nadia drinks green tea without any sugar", "Yes"])
+TEA, HARBOUR = "Nadia drinks green tea without any sugar", "The harbour opens at eight on weekdays"
+TEXTS = st.sampled_from([HARBOUR, TEA, "Yes"])
 PLACES = st.builds(lambda n, name: Place(name, n, n), st.integers(1, 2), st.sampled_from(["talk", "call"]))
+CHANGES = st.sampled_from([StateChange(importance=0.5), StateChange(importance=0.9, tags=("a",)), StateChange(tags=())])
 STEPS = st.one_of(
     st.builds(Said, TEXTS, st.sampled_from([NADIA, OMAR])),
     st.builds(Said, TEXTS, place=PLACES, source=st.sampled_from(["web:chat", None])),
     st.builds(Said, TEXTS, source=st.sampled_from(["wiki:a", "wiki:b"]), revision=st.sampled_from(["", "1"])),
     st.builds(Forget, st.integers(0, 3)),
+    st.builds(Decide, st.integers(0, 3), CHANGES),
 )
 
 
+@example(  # a keyed memory was forgotten, and its words were remembered again in one home
+    [Said("Yes", source="wiki:a"), Forget(0)],
+    [("b", Said("Yes"))],
+)
+@example(  # one home forgets words, the other has edited a turn to them
+    [Said(TEA, place=Place("call", 1, 1)), Said("Yes", place=Place("talk", 2, 2))],
+    [("a", Forget(1)), ("b", Said(TEA, place=Place("talk", 2, 2)))],
+)
+@example(  # the words of a forgotten earlier version stay elsewhere
+    [
+        Said(HARBOUR, place=Place("talk", 1, 1)),
+        Said(TEA, place=Place("talk", 1, 1)),
+        Said(HARBOUR, place=Place("b", 2, 2)),
+    ],
+    [("a", Forget(1))],
+)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=6), st.lists(st.tuples(st.sampled_from("ab"), STEPS), max_size=8))
 @pytest.mark.row("A163", "two homes merged in either direction remember the same")
