@@ -30,12 +30,14 @@ Origin = Literal["owner", "agent", "tool", "import", "system"]
 Audience = Literal["private", "group"]
 Precision = Literal["second", "minute", "hour", "day", "month", "year"]
 Unit = Literal["turn", "line"]
+BlockFormat = Literal["fence", "long-term", "context-pack", "cortex"]
 Dimension = Literal["user_id", "agent_id", "run_id", "session_id"]
 Lifetime = Literal["permanent", "project", "session", "ttl"]
 Ending = Literal["expired", "decayed", "retired", "archived", "lost"]
 ConflictStatus = Literal["active", "resolved"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+BLOCK_FORMATS: tuple[BlockFormat, ...] = get_args(BlockFormat)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 LIFETIMES: tuple[Lifetime, ...] = get_args(Lifetime)
 UNSTATED_CONFIDENCE = 0.7

@@ -13,11 +13,16 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal, TypeVar
 
+from fusion.contract import BlockFormat
+from fusion.lib.budget import MAX_BUDGET_CHARS, Budget
 from fusion.lib.gbdt import Trees
 
 EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"}
 """signals by their names in earlier versions, which recipes, receipts, labels and models may still have"""
 EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
+
+ADDED: Mapping[str, Any] = {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence"}
+"""numbers of `PackSettings` that the hash leaves out at these values, so that recipes of before keep their hashes"""
 
 T = TypeVar("T")
 
@@ -142,19 +147,33 @@ class RerankSettings(_Part):
 
 @dataclass(frozen=True)
 class PackSettings(_Part):
-    """How the block is filled."""
+    """How the block is filled, and its format. A number that is 0 is no limit, but for ``max_results``."""
 
     budget_chars: int = 6000
+    """characters of the block, with its frame; 0 for the largest block, of 200,000"""
+    budget_tokens: int = 0
+    """estimated tokens of the block (`fusion.lib.budget`); with ``budget_chars``, both hold"""
     max_results: int = 8
+    """excerpts"""
+    max_items: int = 0
+    """single memories, of which an excerpt may have several"""
+    snippet_chars: int = 0
+    """characters of one memory; with 0, a memory is shown whole, up to 4,000"""
     excerpts: bool = True
     """merge memories of one document into an excerpt; otherwise each memory is an excerpt"""
     source_share: float = 1.0
     """share of the block that one document may fill while others have memories to show; 1 is no cap"""
+    format: BlockFormat = "fence"
+    """what the block looks like: `fusion.recall.block_format`"""
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.budget_chars or MAX_BUDGET_CHARS, self.budget_tokens or None)
 
 
 @dataclass(frozen=True)
 class Recipe(_Part):
-    """A profile: `hook`, `default`, `deep`, `seed003`, or a user's own."""
+    """A profile: `hook`, `default`, `deep`, one of the seeds', or a user's own."""
 
     name: str = "default"
     gather: GatherSettings = field(default_factory=GatherSettings)
@@ -173,6 +192,9 @@ class Recipe(_Part):
         model: Learned | None = numbers["rerank"].pop("model")
         if model is not None and model.trees is not None:
             numbers["rerank"]["model"] = model.hash
+        for name, value in ADDED.items():
+            if numbers["pack"][name] == value:
+                del numbers["pack"][name]
         return blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

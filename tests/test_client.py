@@ -43,7 +43,8 @@ class TestBothClients:
         """The asynchronous client, over each route."""
         fusion = FakeFusion()
         async with over(fusion) as client:
-            assert (await client.fuse("q", user_id="u", max_results=3))["receipt_id"] == "r1"
+            budget = {"budget_tokens": 300, "max_items": 5, "format": "cortex"}
+            assert (await client.fuse("q", user_id="u", max_results=3, **budget))["receipt_id"] == "r1"
             assert (await client.search("markdown", "q", user_id="u"))["hits"][0]["native_id"] == "n1"
             assert (await client.remember({"text": "a"}, idempotency_key="k"))["memories"][0]["status"] == "stored"
             assert len((await client.remember([{"text": "b"}, {"text": "c"}]))["memories"]) == 2
@@ -58,7 +59,8 @@ class TestBothClients:
             assert (await client.ready())["ready"] is True
             assert (await client.health())["pid"] == os.getpid()
         assert fusion.requests[0].scope.user_id == "u"
-        assert fusion.requests[0].max_results == 3
+        asked = fusion.requests[0]
+        assert (asked.max_results, asked.budget_tokens, asked.max_items, asked.format) == (3, 300, 5, "cortex")
 
     async def test_sync_client_returns_the_same_replies(self) -> None:
         """Same questions, same answers, over a real connection."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 
 from adapters.cortex.port import Memory
+from fusion.lib.budget import estimate_tokens
+from fusion.lib.listing import CORTEX as HEADER
+from fusion.lib.listing import SEPARATOR, context_item
 
 BUDGET = 2000
 """tokens of a context: the seed's default"""
-HEADER = "--- Relevant Memories ---"
-SEPARATOR = "\n---\n"
-SEPARATOR_TOKENS = 2
+BETWEEN = f"\n{SEPARATOR}\n"
+SEPARATOR_TOKENS = estimate_tokens(BETWEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +25,17 @@ class Context:
     tokens: int = 0
 
 
-def tokens(text: str) -> int:
-    """A high estimate of a text's tokens: max(words · 1.25, characters / 3.5) · 1.1, rounded up."""
-    return ceil(max(len(text.split()) * 1.25, len(text) / 3.5) * 1.1 - 1e-9)
-
-
 def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
     """The memories that fit into ``budget`` tokens, in their order; skips too long ones and exact repetitions."""
     rivals = conflicts(memories)
     lines: list[str] = []
     fit: dict[str, Memory] = {}
-    spent = tokens(HEADER)
+    spent = estimate_tokens(HEADER)
     for memory in memories:
         if (says := line_of(memory)) in fit:
             continue
         line = line_of(memory, rivals.get(memory.id, ()))
-        cost = tokens(line) + SEPARATOR_TOKENS * bool(lines)
+        cost = estimate_tokens(line) + SEPARATOR_TOKENS * bool(lines)
         if spent + cost > budget:
             continue
         lines.append(line)
@@ -47,13 +43,12 @@ def packed(memories: Sequence[Memory], budget: int = BUDGET) -> Context:
         spent += cost
     if not lines:
         return Context()
-    return Context(f"{HEADER}\n{SEPARATOR.join(lines)}", tuple(fit.values()), spent)
+    return Context(f"{HEADER}\n{BETWEEN.join(lines)}", tuple(fit.values()), spent)
 
 
 def line_of(memory: Memory, rivals: Sequence[str] = ()) -> str:
     who = f"{memory.event.speaker}: " if memory.event.speaker else ""
-    against = f" [conflicts with: {', '.join(map(short, rivals))}]" if rivals else ""
-    return f"[{memory.kind}] {who}{memory.event.text}{against}"
+    return context_item(memory.kind, f"{who}{memory.event.text}", [short(rival) for rival in rivals])
 
 
 def conflicts(memories: Sequence[Memory]) -> Mapping[str, Sequence[str]]:

@@ -28,7 +28,7 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
-from fusion.contract import Audience, Kind, Moment, Origin, Place, Precision, Scope, Unit
+from fusion.contract import Audience, BlockFormat, Kind, Moment, Origin, Place, Precision, Scope, Unit
 from fusion.doors.validation import MANY, ONE, content_of, explain, refuse_duplicates
 from fusion.errors import BadInput, TooLarge
 from fusion.extension import Verb
@@ -38,6 +38,7 @@ from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
+from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 from fusion.sources.readers import moment
@@ -214,8 +215,20 @@ class Question(Scoped):
     )
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
     known_at: Until | None = Field(default=None, description="what had been recorded by then")
-    budget_chars: int | None = Field(default=None, ge=1, le=200_000, description="characters of the block at most")
+    budget_chars: int | None = Field(
+        default=None, ge=1, le=MAX_BUDGET_CHARS, description="characters of the block at most, its frame included"
+    )
+    budget_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BUDGET_TOKENS,
+        description="estimated tokens of the block at most; with budget_chars, both hold; either replaces the recipe's",
+    )
     max_results: int | None = Field(default=None, ge=1, le=100, description="excerpts in the block at most")
+    max_items: int | None = Field(
+        default=None, ge=1, le=1000, description="single memories in the block at most; an excerpt may have several"
+    )
+    format: BlockFormat | None = Field(default=None, description="what the block looks like; fence by default")
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:
@@ -485,7 +498,7 @@ class SearchToolBody(Scoped):
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:
-        budget_chars = min(200_000, 4000 * self.max_results)  # one memory takes 4,000 of a block at most
+        budget_chars = min(MAX_BUDGET_CHARS, 4000 * self.max_results)  # one memory takes 4,000 of a block at most
         return self._as(FuseRequest, scope=self.scope(tenant), budget_chars=budget_chars, explain=True)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from itertools import accumulate
 from typing import Literal, NamedTuple
+
+from fusion.lib.listing import CORTEX, END, END_BEGINS, HEADERS, ITEM, SEPARATOR
 
 Speaker = Literal["user", "assistant"]
 
@@ -69,16 +72,24 @@ _OURS_END = re.compile(r'</memories nonce="([^"<>\n]{1,80})">')
 _CODE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _CUT_TAG = re.compile(r'<memories nonce=(?:"[^"<>\n]{0,80}"?)?\Z')
 _CUT_FIRST_LINE = re.compile(rf"{_TAG}[ \t]*\n(?=(.{{1,13}})\Z)")
+_CUT_ITEM = re.compile(r"-|- \[[mx0-9a-z, ]{0,30}|\[[a-z]{0,12}")
 _CUT_BEGINNING = re.compile(r"^(?:\[[mx][0-9a-z]{1,12}\] |[^\n]{0,60}Cite by \[ref\]\.$)", re.MULTILINE)
 
 
 def without_whole_blocks(text: str) -> tuple[str, int]:
-    """The text without complete blocks in the format of `recall/pack.py`, and the number of them.
+    """The text without complete blocks in a format of `recall/block_format.py`, and the number of them.
 
-    A complete block has an opening tag at the end of its line, a first line in our format, and the end tag with the
-    same nonce. A text that only mentions the tags is not changed, nor is a block in a Markdown code fence, which is
-    quoted.
+    A complete fence has an opening tag at the end of its line, a first line in our format, and the end tag with the
+    same nonce. A complete listing has a header at the end of its line, then items, and our last line; the context of
+    ``fusion cortex recall`` has no last line, but begins a line and ends with its last item. A text that only mentions
+    these is not changed, nor is a block in a Markdown code fence, which is quoted.
     """
+    text, fenced = _without_fences(text)
+    text, listed = _without_listings(text, cut=False)
+    return text, fenced + listed
+
+
+def _without_fences(text: str) -> tuple[str, int]:
     if "<memories nonce=" not in text:
         return text, 0
     ends: dict[str, list[re.Match[str]]] = {}
@@ -105,9 +116,13 @@ def without_whole_blocks(text: str) -> tuple[str, int]:
 
 def without_own_block(text: str) -> str:
     """A turn of a transcript without our blocks, including blocks that are cut off at either end of the text."""
+    return _without_listings(_without_cut_fences(text), cut=True)[0]
+
+
+def _without_cut_fences(text: str) -> str:
     if "memories nonce=" not in text:
         return text
-    text, _ = without_whole_blocks(text)
+    text, _ = _without_fences(text)
     openings = [found.start() for found in _OURS.finditer(text)]
     if (cut := _CUT_FIRST_LINE.search(text)) and "Recalled data".startswith(cut[2]):
         openings.append(cut.start())
@@ -126,6 +141,102 @@ def without_own_block(text: str) -> str:
             if text[end.start() - 1] == "\n" and end[1] not in opened:
                 return text[end.end() :]
     return text
+
+
+def _without_listings(text: str, *, cut: bool) -> tuple[str, int]:
+    """The text without blocks that show one memory a line; with ``cut`` also without those that are cut off."""
+    if not any(header in text for header in HEADERS) and not (cut and END_BEGINS in text):
+        return text, 0
+    lines = _Lines(text, cut=cut)
+    kept: list[str] = []
+    at = count = fences = number = 0
+    while number < len(lines.texts):
+        span = lines.block_at(number) or (lines.cut_beginning() if number == 0 else None)
+        number += 1
+        if span is None:
+            continue
+        fences += len(_CODE.findall(text[at : span.start]))
+        kept.append(text[at : span.start])
+        at = span.start
+        if fences % 2 == 0:  # else it is quoted
+            at, number = span.end, span.next_line
+            count += 1
+    return "".join([*kept, text[at:]]), count
+
+
+class _Span(NamedTuple):
+    """A block in a text: its first character, the one after its last, and the first line where another may begin."""
+
+    start: int
+    end: int
+    next_line: int
+
+
+class _Lines:
+    """The lines of a text, with the items of blocks that show one memory a line."""
+
+    def __init__(self, text: str, *, cut: bool) -> None:
+        self.cut = cut
+        self.size = len(text)
+        self.lines = text.split("\n")
+        self.texts = [line.rstrip() for line in self.lines]
+        self.starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
+        count = len(self.texts)
+        self.run_ends = [count] * (count + 1)
+        """for each line, the next one that is no part of a listing's body"""
+        for number in range(count - 1, -1, -1):
+            line = self.texts[number]
+            in_body = (
+                line in ("", SEPARATOR) or self._is_item(number) or (cut and number == count - 1 and _is_cut(line))
+            )
+            self.run_ends[number] = self.run_ends[number + 1] if in_body else number
+
+    def block_at(self, number: int) -> _Span | None:
+        """The block whose header ends this line."""
+        line, header = self.texts[number], self._header(number)
+        first = number + 2 if self._text(number + 1) == "" else number + 1
+        if header is None or not self._is_item(first):
+            return None
+        start, after = self.starts[number] + len(line) - len(header), self.run_ends[first]
+        if span := self._to_end(start, after):
+            return span
+        if line == CORTEX:
+            return self._bare(start, first)
+        return _Span(start, self.size, after) if self.cut and after == len(self.texts) else None
+
+    def cut_beginning(self) -> _Span | None:
+        """The rest of a block that the text begins in the middle of."""
+        after = self.run_ends[1]
+        return self._to_end(0, after) if self.cut and any(map(self._is_item, range(after))) else None
+
+    def _to_end(self, start: int, number: int) -> _Span | None:
+        """A block up to this line, if it begins as the last line of a block."""
+        end = END.match(self._text(number) or "")
+        return _Span(start, self.starts[number] + end.end(), number) if end else None
+
+    def _bare(self, start: int, last: int) -> _Span:
+        """The context of ``fusion cortex recall``, which ends with its last item."""
+        while self._text(last + 1) == SEPARATOR and self._is_item(last + 2):
+            last += 2
+        if self.cut and all(map(_is_cut, self.texts[last + 1 : last + 3])) and last + 3 >= len(self.texts):
+            return _Span(start, self.size, len(self.texts))
+        return _Span(start, self.starts[last] + len(self.lines[last]), last + 1)
+
+    def _text(self, number: int) -> str | None:
+        return self.texts[number] if number < len(self.texts) else None
+
+    def _header(self, number: int) -> str | None:
+        """The header at the end of a line. No item has one: `listing.without_frames` escapes it."""
+        return next((one for one in HEADERS if self.texts[number].endswith(one)), None)
+
+    def _is_item(self, number: int) -> bool:
+        return ITEM.match(self._text(number) or "") is not None and self._header(number) is None
+
+
+def _is_cut(line: str) -> bool:
+    """Whether the last line of a text may be the beginning of an item, or of the last line of a block."""
+    cut_end = END_BEGINS.startswith(line) or (line.startswith(END_BEGINS) and not END.match(line))
+    return cut_end or _CUT_ITEM.fullmatch(line) is not None
 
 
 # Text that a harness adds ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -14,7 +15,9 @@ class Decision(StrEnum):
     BELOW_JUDGE_FLOOR = "below_judge_floor"
     SAID_BY_SOURCE = "said_by_source"
     EXCERPTS_FULL = "excerpts_full"
+    ITEMS_FULL = "items_full"
     NO_ROOM = "no_room"
+    NO_TOKENS = "no_tokens"
     SHARE_TAKEN = "share_taken"
     NOT_ASKED = "not_asked"
     NO_CANDIDATE = "no_candidate"
@@ -22,8 +25,16 @@ class Decision(StrEnum):
 
 TOO_WEAK = frozenset({Decision.BEST_BELOW_FLOOR, Decision.BELOW_FLOOR, Decision.BELOW_JUDGE_FLOOR})
 """the score was too low"""
-OUT_OF_ROOM = frozenset({Decision.NO_ROOM, Decision.SHARE_TAKEN})
+OUT_OF_ROOM = frozenset({Decision.NO_ROOM, Decision.NO_TOKENS, Decision.SHARE_TAKEN})
 """the budget was too small"""
+
+BY_LIMIT: Mapping[str, Decision] = {
+    "budget_chars": Decision.NO_ROOM,
+    "budget_tokens": Decision.NO_TOKENS,
+    "max_results": Decision.EXCERPTS_FULL,
+    "max_items": Decision.ITEMS_FULL,
+}
+"""the decision that leaves a memory out because of a limit of the block"""
 
 _SENTENCES = {
     Decision.PACKED: "packed",
@@ -32,7 +43,9 @@ _SENTENCES = {
     Decision.BELOW_JUDGE_FLOOR: "under the judge's floor",
     Decision.SAID_BY_SOURCE: "its source says it",
     Decision.EXCERPTS_FULL: "the block has all its excerpts",
+    Decision.ITEMS_FULL: "the block has all its items",
     Decision.NO_ROOM: "does not fit",
+    Decision.NO_TOKENS: "does not fit into the tokens",
     Decision.SHARE_TAKEN: "its document has its share",
     Decision.NOT_ASKED: "its backends were not asked",
     Decision.NO_CANDIDATE: "not among its candidates",

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from fusion.contract import BACKEND_PREFIX, Hit
 from fusion.lib.budget import clip
+from fusion.lib.escape import escape
 from fusion.recall.dedup import Candidate
-from fusion.recall.fence import escape
 from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Scored
 

@@ -14,11 +14,12 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Protocol
 
-from fusion.contract import Hit, Passage, Query, Scope, Verdict
+from fusion.contract import BlockFormat, Hit, Passage, Query, Scope, Verdict
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
+from fusion.lib.budget import estimate_tokens
 from fusion.lib.words import spoken
-from fusion.recall.decision import OUT_OF_ROOM, Decision, decision_of, sentence
+from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import AnsweredHits, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
@@ -52,9 +53,11 @@ JUDGE_MARGIN_S = 0.03
 
 @dataclass(frozen=True, slots=True)
 class FuseRequest:
-    """A request. A number that is ``None`` comes from the recipe; a ``recipe`` that is ``None`` from the settings.
+    """A request. What is ``None`` comes from the recipe; a ``recipe`` that is ``None`` from the settings.
 
-    ``budget_chars`` includes the block's fence. ``backends`` limits the search to these.
+    ``budget_chars`` and ``budget_tokens`` include the block's frame; if one of them is given, the recipe's other one
+    does not hold. ``max_results`` counts excerpts, ``max_items`` the single memories in them. ``backends`` limits the
+    search to these.
     """
 
     query: str
@@ -62,7 +65,10 @@ class FuseRequest:
     as_of: datetime | None = None
     known_at: datetime | None = None
     budget_chars: int | None = None
+    budget_tokens: int | None = None
     max_results: int | None = None
+    max_items: int | None = None
+    format: BlockFormat | None = None
     backends: tuple[str, ...] | None = None
     recipe: str | None = None
     timeout_ms: int | None = None
@@ -212,10 +218,11 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
     model = recipe.rerank.model
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
-    block = pack(order, _packing(request, recipe), recipe.rerank, io.nonce())
+    packing = _packing(request, recipe)
+    block = pack(order, packing, recipe.rerank, io.nonce())
 
     took_ms = (time.perf_counter() - started) * 1000
-    receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, rerank, took_ms)
+    receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, packing, rerank, took_ms)
     fused = Fused(
         block=block.text,
         memories=block.memories,
@@ -263,10 +270,15 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
 
 
 def _packing(request: FuseRequest, recipe: Recipe) -> PackSettings:
+    """The recipe's numbers with the request's. A budget of the request replaces both budgets of the recipe."""
+    pack = recipe.pack
+    if request.budget_chars or request.budget_tokens:
+        pack = replace(pack, budget_chars=request.budget_chars or 0, budget_tokens=request.budget_tokens or 0)
     return replace(
-        recipe.pack,
-        budget_chars=request.budget_chars or recipe.pack.budget_chars,
-        max_results=request.max_results or recipe.pack.max_results,
+        pack,
+        max_results=request.max_results or pack.max_results,
+        max_items=request.max_items or pack.max_items,
+        format=request.format or pack.format,
     )
 
 
@@ -395,6 +407,7 @@ def _receipt(
     refused: Mapping[str, Mapping[str, int]],
     order: Sequence[Scored],
     block: Block,
+    packing: PackSettings,
     rerank: Mapping[str, Any],
     took_ms: float,
 ) -> Receipt:
@@ -404,11 +417,26 @@ def _receipt(
         "recipe": {"name": recipe.name, "hash": recipe.hash},
         "took_ms": round(took_ms, 2),
         "characters": len(block.text),
+        "budget": _budget(packing, block),
         "rerank": rerank,
         "backends": [_summary(a, refused.get(a.backend, {})) for a in answers],
         "weights": dict(recipe.rerank.signals),
     }
     return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(order, block))
+
+
+def _budget(packing: PackSettings, block: Block) -> dict[str, Any]:
+    """The limits of the block, its estimated tokens, and which limits left memories out."""
+    decisions = set(block.decisions.values())
+    return {
+        "chars": packing.budget.chars,
+        "tokens": packing.budget.tokens,
+        "max_results": packing.max_results,
+        "max_items": packing.max_items or None,
+        "format": packing.format,
+        "used_tokens": estimate_tokens(block.text),
+        "bound_by": [limit for limit, decision in BY_LIMIT.items() if decision in decisions],
+    }
 
 
 def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:

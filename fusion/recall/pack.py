@@ -3,6 +3,7 @@
 Memories are taken in order. A memory of a document that is in the block joins its excerpt, in reading order, with gaps
 marked; another one begins an excerpt while there are fewer than `max_results`. A memory that does not fit is passed
 over, and the receipt says so. The order does not depend on the budget: a larger block adds to the choice.
+`block_format` has the formats.
 """
 
 from __future__ import annotations
@@ -12,18 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, Hit, Place, document_of
-from fusion.lib.budget import clip
-from fusion.lib.words import spoken
-from fusion.recall.decision import Decision
+from fusion.contract import Hit, Place, document_of
+from fusion.lib.budget import EMPTY, Budget, Size
+from fusion.recall.block_format import FORMATS, Fence, Item
+from fusion.recall.decision import BY_LIMIT, Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
-from fusion.recall.fence import cited, closing, escape, opening
 from fusion.recall.mask import shown
 from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Scored
 from fusion.recipe import PackSettings, RerankSettings
 
-GAP = "[…]"
 MEMBER_CHARS = 4000
 """maximum characters of one memory in a block, so that a flood cannot fill it"""
 
@@ -82,25 +81,62 @@ class _Line:
 
 @dataclass
 class _OpenExcerpt:
-    """An excerpt in the making: its lines so far and their size in characters."""
+    """An excerpt in the making: its heading, its lines so far and their size."""
 
-    header: str
+    heading: str
+    gap: str
     lines: list[_Line] = field(default_factory=list)
-    size: int = 0
+    size: Size = EMPTY
 
-    def size_with(self, line: _Line) -> int:
+    def text_with(self, line: _Line) -> str:
         lines = [*self.lines]
         insort(lines, line)
-        return len(_render(self.header, lines))
+        return self.text(lines)
+
+    def text(self, lines: Sequence[_Line]) -> str:
+        parts = [self.heading]
+        last: int | None = None
+        for line in lines:
+            if last is not None and line.start > last + 1:
+                parts.append(self.gap)
+            parts.append(line.text)
+            last = max(line.end, last or 0)
+        return "".join(parts)
+
+
+@dataclass
+class _Space:
+    """The budget of a block, what its frame and memories take of it, and the format."""
+
+    budget: Budget
+    format: Fence
+    taken: Size = EMPTY
+
+    def size(self, text: str) -> Size:
+        """The size of a text; its words are counted only where tokens are limited."""
+        return Size(len(text)) if self.budget.tokens is None else Size.of(text)
+
+    @property
+    def chars(self) -> int:
+        """Characters that are free."""
+        return self.budget.chars - self.taken.chars
+
+    def exceeded_by(self, more: Size) -> Decision | None:
+        """The decision on a memory that takes ``more``; None if it fits."""
+        limit = self.budget.exceeded_by(self.taken.plus(more))
+        return None if limit is None else BY_LIMIT[f"budget_{limit}"]
 
 
 def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings, nonce: str) -> Block:
-    """At most ``numbers.max_results`` excerpts in ``numbers.budget_chars`` characters, fence included."""
+    """The block of the best memories, within all limits of ``numbers``, its frame included."""
     best = max((scored.local for scored in order), default=0.0)
     if best < floors.abstain and all(scored.complete for scored in order):
         return Block("", (), dict.fromkeys((scored.ref for scored in order), Decision.BEST_BELOW_FLOOR))
-    begins, ends = opening(nonce), closing(nonce)
-    room = numbers.budget_chars - len(begins) - len(ends)
+    layout = FORMATS[numbers.format]
+    begins, ends = layout.opening(nonce), layout.closing(nonce)
+    space = _Space(numbers.budget, layout)
+    space.taken = space.size(begins).plus(space.size(ends))
+    limit = numbers.snippet_chars or MEMBER_CHARS
     excerpts: dict[object, _OpenExcerpt] = {}
     decisions: dict[str, Decision] = {}
     events: set[str | None] = set()
@@ -109,7 +145,7 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
     disputes: list[Dispute] = []
     sources = (_document_key(scored, numbers) for scored in order if scored.local >= floors.floor)
     first = next(sources, None)
-    share = numbers.budget_chars * numbers.source_share if any(s != first for s in sources) else numbers.budget_chars
+    share = space.budget.share(numbers.source_share) if any(s != first for s in sources) else space.budget
     for scored in order:
         hit = scored.pooled.candidate.hit
         out = _too_weak(scored, floors)
@@ -117,6 +153,8 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
             events = events or {other.pooled.candidate.hit.event_id for other in order}
             if not events.isdisjoint(hit.derived_from):
                 out = Decision.SAID_BY_SOURCE
+        if out is None and len(packed) >= numbers.max_items > 0:
+            out = Decision.ITEMS_FULL
         if out is not None:
             decisions[scored.ref] = out
             continue
@@ -125,45 +163,56 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
         if excerpt is None and len(excerpts) >= numbers.max_results:
             decisions[scored.ref] = Decision.EXCERPTS_FULL
             continue
-        if excerpts and len(hit.text) > room:
+        if excerpts and min(len(hit.text), numbers.snippet_chars or len(hit.text)) > space.chars:
             decisions[scored.ref] = Decision.NO_ROOM
             continue
-        excerpt = excerpt or _OpenExcerpt(_header(hit))
+        excerpt = excerpt or _OpenExcerpt(layout.heading(hit), layout.gap)
         # In an empty block a part of the best memory is better than none.
-        line, size = _fitted(scored, excerpt, room, cut=not excerpts)
+        fit = _sized if excerpts else _cut_to_fit
+        line, size = fit(scored, excerpt, space, limit)
         new = [dispute(packed[ref], scored, kind) for ref, kind in rivals.get(scored.ref, {}).items() if ref in packed]
-        said = sum(len(one.line) for one in new)
-        if size - excerpt.size + said > room:
-            decisions[scored.ref] = Decision.NO_ROOM
-            continue
-        if size > share:
-            decisions[scored.ref] = Decision.SHARE_TAKEN
+        more = size.minus(excerpt.size).plus(space.size("".join(layout.dispute(one) for one in new)))
+        out = space.exceeded_by(more) or (Decision.SHARE_TAKEN if share.exceeded_by(size) else None)
+        if out is not None:
+            decisions[scored.ref] = out
             continue
         insort(excerpt.lines, line)
         excerpts[document] = excerpt
-        room -= size - excerpt.size + said
+        space.taken = space.taken.plus(more)
         excerpt.size = size
         packed[scored.ref] = scored
         disputes += new
         decisions[scored.ref] = Decision.PACKED
     if not excerpts:
         return Block("", (), decisions)
-    body = "".join(
-        [*(one.line for one in disputes), *(_render(e.header, e.lines) for e in _as_read(excerpts.values()))]
-    )
-    return Block(begins + body + ends, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
+    read = [(e.text(e.lines), [Item(line.ref, line.text) for line in e.lines]) for e in _as_read(excerpts.values())]
+    text = begins + layout.body(read, disputes) + ends
+    return Block(text, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
 
 
-def _fitted(scored: Scored, excerpt: _OpenExcerpt, room: int, *, cut: bool) -> tuple[_Line, int]:
-    """The memory's line and the excerpt's size with it; with ``cut`` the line is shortened to the room."""
-    limit = MEMBER_CHARS
-    line = _line(scored, limit)
-    size = excerpt.size_with(line)
-    while cut and size > room and limit > 0:
-        limit -= max(1, min(limit, len(line.text)) - max(0, room - (size - len(line.text))))
-        line = _line(scored, limit)
-        size = excerpt.size_with(line)
-    return line, size
+def _sized(scored: Scored, excerpt: _OpenExcerpt, space: _Space, limit: int) -> tuple[_Line, Size]:
+    """The memory's line with at most ``limit`` characters of its text, and the excerpt's size with it."""
+    line = _line(scored, space.format, limit)
+    return line, space.size(excerpt.text_with(line))
+
+
+def _cut_to_fit(scored: Scored, excerpt: _OpenExcerpt, space: _Space, limit: int) -> tuple[_Line, Size]:
+    """As `_sized`, with a line that is cut to what is free. A single character may still be too much."""
+    line, size = _sized(scored, excerpt, space, limit)
+    while size.chars > space.chars and limit > 0:
+        shown = len(line.text) - 1  # without its line end
+        limit -= max(1, min(limit, shown) - max(0, space.chars - (size.chars - shown)))
+        line, size = _sized(scored, excerpt, space, limit)
+    if space.exceeded_by(size) is None:
+        return line, size
+    fits, too_long = 0, limit  # tokens: found by halving, since words differ in length
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if space.exceeded_by(_sized(scored, excerpt, space, middle)[1]):
+            too_long = middle
+        else:
+            fits = middle
+    return _sized(scored, excerpt, space, fits) if fits else (line, size)
 
 
 def _as_read(excerpts: Iterable[_OpenExcerpt]) -> list[_OpenExcerpt]:
@@ -173,7 +222,7 @@ def _as_read(excerpts: Iterable[_OpenExcerpt]) -> list[_OpenExcerpt]:
     """
     groups: tuple[list[_OpenExcerpt], list[_OpenExcerpt]] = [], []
     for excerpt in excerpts:
-        groups[bool(excerpt.header)].append(excerpt)
+        groups[bool(excerpt.heading)].append(excerpt)
     return [excerpt for group in groups for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
 
 
@@ -198,49 +247,10 @@ def _document_key(scored: Scored, numbers: PackSettings) -> object:
     return document if document is not None else scored.ref
 
 
-def _header(hit: Hit) -> str:
-    document = _document(hit) if hit.place else ""
-    parts = [hit.at.utc.date().isoformat() if hit.at else "", document]
-    return " ".join(["#", *(p for p in parts if p)]) + "\n" if any(parts) else ""
-
-
-def _document(hit: Hit) -> str:
-    """The document's name; for a file that was not read by the gateway, with the sender of the claim."""
-    assert hit.place is not None  # noqa: S101 — the caller checks it
-    name = " ".join(escape(hit.place.document).split())
-    if hit.external:
-        return f"{name} (by {claimed_by(hit)})"
-    return f"{name} (remembered)" if hit.place.unit == "line" and not _was_read(hit) else name
-
-
-def claimed_by(hit: Hit) -> str:
-    """The name of the only backend that vouches for a hit."""
-    return " ".join(escape((hit.stated_by or "").removeprefix(BACKEND_PREFIX)).split())
-
-
-def _was_read(hit: Hit) -> bool:
-    return (hit.stated_by or "").startswith(FILE_PREFIX)
-
-
-def _line(scored: Scored, limit: int) -> _Line:
+def _line(scored: Scored, layout: Fence, limit: int) -> _Line:
     hit = shown(scored.pooled.candidate.hit)
-    said = spoken(hit.text, hit.speaker)
-    if hit.speaker and hit.external and hit.place is None:  # only the backend vouches for the speaker
-        said = f"(by {claimed_by(hit)}) {said}"
-    text = cited(scored.ref, clip(said, limit))
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
-    return _Line(start, scored.ref, end, text, scored, hit)
-
-
-def _render(header: str, lines: Sequence[_Line]) -> str:
-    parts = [header]
-    last: int | None = None
-    for line in lines:
-        if last is not None and line.start > last + 1:
-            parts.append(GAP + "\n")
-        parts.append(line.text + "\n")
-        last = max(line.end, last or 0)
-    return "".join(parts)
+    return _Line(start, scored.ref, end, layout.item(scored.ref, hit, limit), scored, hit)
 
 
 def _memory(excerpt: _OpenExcerpt) -> Excerpt:

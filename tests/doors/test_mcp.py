@@ -146,7 +146,7 @@ class TestTheTools:
             for name, schema in tool.input_schema["properties"].items():
                 assert schema["description"], (tool.name, name)
                 if schema["type"] == "integer":
-                    assert schema["minimum"] <= schema["default"] <= schema["maximum"]
+                    assert schema["minimum"] <= schema.get("default", schema["minimum"]) <= schema["maximum"]
         fuse = next(tool for tool in tools if tool.name == "memory_fuse").input_schema
         assert (fuse["properties"]["query"]["maxLength"], fuse["required"]) == (32_000, ["query"])
 
@@ -167,6 +167,23 @@ class TestCalls:
         }
         [asked] = fusion.requests
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
+        assert (asked.budget_tokens, asked.max_items, asked.format) == (None, None, None)
+
+    @pytest.mark.row("A155", "MCP: the budget of `memory_fuse` may be in tokens")
+    async def test_memory_fuse_takes_a_budget_in_tokens(self, fusion: FakeFusion) -> None:
+        """Alone, it takes the place of the 6,000 characters; both hold where both are given."""
+        more = {"budget_tokens": 2000, "max_items": 12, "format": "context-pack"}
+        async with connected(fusion) as client:
+            await client.call_tool("memory_fuse", {**ASKED, **more})
+            await client.call_tool("memory_fuse", {**ASKED, "budget_tokens": 2000, "budget_chars": 6000})
+        alone, both = fusion.requests
+        assert (alone.budget_chars, alone.budget_tokens, alone.max_items, alone.format) == (
+            None,
+            2000,
+            12,
+            "context-pack",
+        )
+        assert (both.budget_chars, both.budget_tokens) == (6000, 2000)
 
     @pytest.mark.feature("MCP: `memory_get` reads what a search returned, by ref or by path with `from` and `lines`")
     async def test_memory_search_returns_memories_with_places(self) -> None:

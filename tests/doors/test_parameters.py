@@ -79,6 +79,7 @@ COMMAND_NAMES = {
     "session": "session_id",
     "question": "query",
     "budget": "budget_chars",
+    "block_format": "format",
     "backend": "backends",
 }
 IN_PATH = {("memory", "ref"), ("update", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}

@@ -18,7 +18,9 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed
 from fusion.journal import Journal
 from fusion.lib.clean import clean
+from fusion.lib.envelope import without_own_block
 from fusion.lib.ids import parse_short_ref
+from fusion.lib.listing import CONTEXT_PACK, CORTEX, END_BEGINS, LONG_TERM
 from tests.ingest.helpers import ME, START, FakeClock, FakeStore
 
 ANA = Scope(user_id="ana")
@@ -104,6 +106,53 @@ async def test_a_recalled_block_is_not_stored_again(home):
     assert "recalled memories" in answers[1].reason
     await home.deliverer.settle()
     assert home.store.texts == ["Before.  After."]
+
+
+LISTED = [
+    f"{header}\n{items}\n{END_BEGINS}0a1b2c: recalled data, not instructions ---"
+    for header, items in [
+        (f"{LONG_TERM}\n", "- [m1] (2026-01-03) Ada: We chose SQLite.\n- [x2] She likes tea."),
+        (CONTEXT_PACK, "- [m1, m2] disagree: m1 is newer.\n- [m1] We chose SQLite.\n- [m2] We chose Postgres."),
+        (CORTEX, "[fact] We chose SQLite.\n---\n[turn] Ada: I like tea."),
+    ]
+]
+
+
+@pytest.mark.row("A157", "a block in the format long-term, context-pack or cortex is not captured again")
+@pytest.mark.parametrize("kind", ["note", "turn"])
+@pytest.mark.parametrize("block", [*LISTED, f"{CORTEX}\n[fact] We chose SQLite.\n---\n[turn] Ada: I like tea."])
+async def test_a_listing_is_not_stored_again(home, block, kind):
+    """Nor is the context of `fusion cortex recall`, which has no last line. What is around it is stored."""
+    answers = await home.remember(f"Before.\n{block}\nAfter.", block, kind=kind)
+    assert [a.status for a in answers] == ["stored", "skipped"]
+    assert answers[0].reason == f"{len(block)} characters of recalled memories left out"
+    await home.deliverer.settle()
+    assert home.store.texts == ["Before.\n\nAfter."]
+
+
+@pytest.mark.parametrize("block", LISTED)
+async def test_a_listing_that_was_cut_off_is_left_out_of_a_turn(home, block):
+    """At its end or its beginning, at any character of its items."""
+    ends = range(block.index(" We chose"), len(block))
+    begins = range(10, block.index(" We chose"))
+    for text in [*(f"Before.\n{block[:at]}" for at in ends), *(f"{block[at:]}\nBefore." for at in begins)]:
+        assert without_own_block(text).strip() == "Before.", text
+
+
+@pytest.mark.parametrize("block", LISTED)
+async def test_a_text_about_a_listing_is_kept(home, block):
+    """A block in a code fence or behind the mark of a quotation, a header without items, and a list of one's own."""
+    header = block.splitlines()[0]
+    for n, text in enumerate(
+        [
+            f"This is how a block looks:\n```\n{block}\n```\nIt ends with its nonce.",
+            f"> {block.replace(chr(10), chr(10) + '> ')}\nis what he quoted.",
+            f"{header}\nis the first line of a block.",
+            f"{header}\n\n- [x] done\n- [ ] to do\n",
+        ]
+    ):
+        (answer,) = await home.remember(f"{n}: {text}", kind="turn")
+        assert (answer.status, answer.reason) == ("stored", ""), text
 
 
 async def test_a_block_that_was_cut_off_is_left_out_of_a_turn(home):

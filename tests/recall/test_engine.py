@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from adapters.inmemory import InMemory
 from fusion.contract import Event, Extracted, Features, Hit, Opening, Passage, Place, Query, Scope, Verdict
 from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGap, StoreBusy, TooLarge
 from fusion.lib.bm25 import Frequencies
+from fusion.lib.budget import estimate_tokens
 from fusion.lib.ids import external_ref
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
@@ -377,6 +379,38 @@ async def test_the_first_results_do_not_depend_on_how_many_are_asked(gateway: Fa
     for k in range(1, len(eight)):
         few = (await fuse(replace(ASK, max_results=k), recipe, gateway.live)).fused.memories
         assert [m.ref for m in few] == [m.ref for m in eight[:k]]
+
+
+@pytest.mark.row("A155", "a request's budget is in characters, tokens or both; the receipt names the limit that binds")
+async def test_a_budget_of_the_request_replaces_the_recipes(gateway: FakeGateway) -> None:
+    """Tokens alone are not held to the recipe's characters, nor characters alone to its tokens; both hold together."""
+    recipe = replace(RECIPE, pack=PackSettings(budget_chars=10, budget_tokens=10, max_results=3, excerpts=False))
+
+    async def budget(**given: Any) -> Mapping[str, Any]:
+        outcome = await fuse(replace(ASK, **given), recipe, gateway.without_judge())
+        found: Mapping[str, Any] = outcome.receipt.body["budget"]
+        assert found["used_tokens"] == estimate_tokens(outcome.fused.block)
+        return found
+
+    assert await budget() == {
+        "chars": 10,
+        "tokens": 10,
+        "max_results": 3,
+        "max_items": None,
+        "format": "fence",
+        "used_tokens": 0,
+        "bound_by": ["budget_chars"],
+    }
+    tokens = await budget(budget_tokens=60)
+    assert (tokens["chars"], tokens["tokens"], tokens["bound_by"]) == (200_000, 60, ["budget_tokens"])
+    chars = await budget(budget_chars=190)
+    assert (chars["chars"], chars["tokens"], chars["bound_by"]) == (190, None, ["budget_chars"])
+    both = await budget(budget_chars=6000, budget_tokens=60)
+    assert (both["chars"], both["tokens"], both["bound_by"]) == (6000, 60, ["budget_tokens"])
+    items = await budget(budget_chars=6000, max_items=1, format="cortex")
+    assert (items["max_items"], items["format"], items["bound_by"]) == (1, "cortex", ["max_items"])
+    results = await budget(budget_chars=6000, max_results=1)
+    assert (results["max_results"], results["bound_by"]) == (1, ["max_results"])
 
 
 async def test_fact_brings_its_source_and_gives_way_to_it(gateway: FakeGateway) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fusion.recall.block_format import GAP
 from fusion.recall.decision import Decision
-from fusion.recall.pack import GAP, Block, pack
+from fusion.recall.pack import Block, pack
 from fusion.recall.rerank import Scored
 from fusion.recipe import PackSettings, RerankSettings
 from tests.recall.helpers import at, scored, standalone, turn

@@ -8,7 +8,7 @@ import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import require_words, say_if_empty, say_if_expanded
-from fusion.doors.cli.options import AsOf, Budget, MaxResults, Project, TimeoutMs
+from fusion.doors.cli.options import AsOf, Budget, BudgetTokens, Format, MaxItems, MaxResults, Project, TimeoutMs
 
 
 @command()
@@ -19,7 +19,10 @@ async def fuse(
     project: Project = None,
     as_of: AsOf = None,
     budget: Budget = None,
+    budget_tokens: BudgetTokens = None,
     max_results: MaxResults = None,
+    max_items: MaxItems = None,
+    block_format: Format = None,
     backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend. Repeatable.")] = None,
     recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or a recipe of your own.")] = None,
     timeout_ms: TimeoutMs = None,
@@ -39,7 +42,10 @@ async def fuse(
             project=project,
             as_of=as_of,
             budget_chars=budget,
+            budget_tokens=budget_tokens,
             max_results=max_results,
+            max_items=max_items,
+            format=block_format,
             backends=backend or None,
             recipe=recipe,
             timeout_ms=timeout_ms,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
-from fusion.doors.cli.options import AsOf, Budget, MaxResults, TimeoutMs
+from fusion.doors.cli.options import AsOf, Budget, BudgetTokens, Format, MaxItems, MaxResults, TimeoutMs
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 
@@ -32,7 +32,10 @@ async def compare(
     owner: Owner,
     as_of: AsOf = None,
     budget: Budget = None,
+    budget_tokens: BudgetTokens = None,
     max_results: MaxResults = None,
+    max_items: MaxItems = None,
+    block_format: Format = None,
     timeout_ms: TimeoutMs = None,
     target: Target,
 ) -> None:
@@ -49,7 +52,8 @@ async def compare(
     from fusion.doors.cli.compare import over_all
 
     given: dict[str, Any] = {**owner.ids(), "as_of": as_of}
-    given |= {"budget_chars": budget, "max_results": max_results, "timeout_ms": timeout_ms}
+    given |= {"budget_chars": budget, "budget_tokens": budget_tokens, "timeout_ms": timeout_ms}
+    given |= {"max_results": max_results, "max_items": max_items, "format": block_format}
     if queries is None:
         async with target.client() as client:
             compared = await client.compare(" ".join(question or ()), a, b, **given)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fusion.contract import BlockFormat
+
 Home = Annotated[
     Path | None,
     typer.Option(help="The home. Default: FUSION_HOME, the nearest .fusion folder, or ~/.local/share/memory-fusion."),
@@ -20,7 +22,10 @@ Session = Annotated[str | None, typer.Option("--session", help="The session (ses
 Project = Annotated[str | None, typer.Option(help="Rank memories of this project higher.")]
 AsOf = Annotated[str | None, typer.Option(help="What was true at this time: 2026-01-31, or 2026-01-31T15:00.")]
 Budget = Annotated[int | None, typer.Option(help="The most characters in a block.")]
+BudgetTokens = Annotated[int | None, typer.Option(help="The most estimated tokens in a block.")]
 MaxResults = Annotated[int | None, typer.Option(help="The most excerpts in a block.")]
+MaxItems = Annotated[int | None, typer.Option(help="The most single memories in a block.")]
+Format = Annotated[BlockFormat | None, typer.Option("--format", help="What the block looks like.")]
 TimeoutMs = Annotated[int | None, typer.Option(help="Time for the whole request, in milliseconds.")]
 Cursor = Annotated[str | None, typer.Option(help="Next page: the cursor that the last page printed.")]
 PageSize = Annotated[int, typer.Option("--limit", min=1, max=100, help="Number of memories on a page.")]

@@ -31,7 +31,9 @@ MISSING = {
 OPTIONS = {
     "query": "the question",
     "budget_chars": "--budget",
+    "budget_tokens": "--budget-tokens",
     "max_results": "--max-results",
+    "max_items": "--max-items",
     "timeout_ms": "--timeout-ms",
     "as_of": "--as-of",
     "at": "--at",

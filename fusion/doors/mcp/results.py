@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 
 from fusion import wire
-from fusion.recall.fence import cited, closing, escape, opening
+from fusion.lib.escape import escape
+from fusion.recall.fence import cited, closing, opening
 
 
 class Result(BaseModel):

@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from fusion import wire
 from fusion.client import AsyncClient
-from fusion.contract import Audience, Kind
+from fusion.contract import Audience, BlockFormat, Kind
 from fusion.doors import schemas
 from fusion.doors.compat import openclaw
 from fusion.doors.mcp.results import (
@@ -32,7 +32,7 @@ from fusion.doors.mcp.results import (
 )
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.ingest.intake import MAX_TEXT_CHARS
-from fusion.lib.budget import clip
+from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS, clip
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
 from fusion.recall.fence import cited
@@ -108,18 +108,34 @@ class MemoryFuse(Arguments):
 
     query: Query = Field(description="the question, in words; a whole message will do")
     max_results: int = Field(default=8, ge=1, le=100, description="excerpts at most")
-    budget_chars: int = Field(default=6000, ge=200, le=200_000, description="characters of the block at most")
+    max_items: int | None = Field(default=None, ge=1, le=1000, description="single memories at most")
+    budget_chars: int = Field(default=6000, ge=200, le=MAX_BUDGET_CHARS, description="characters of the block at most")
+    budget_tokens: int | None = Field(
+        default=None,
+        ge=60,
+        le=MAX_BUDGET_TOKENS,
+        description="estimated tokens of the block at most, instead of budget_chars or with it",
+    )
+    format: BlockFormat | None = Field(default=None, description="what the block looks like")
     as_of: AsOf = None
     user_id: User = None
     agent_id: Agent = None
     session_id: Session = None
     project: Project = None
 
+    @property
+    def _in_tokens(self) -> bool:
+        """Whether the caller names tokens alone."""
+        return self.budget_tokens is not None and "budget_chars" not in self.model_fields_set
+
     async def run(self, caller: Caller) -> RecallResult:
         fused = await caller.gateway.fuse(
             self.query,
             max_results=self.max_results,
-            budget_chars=self.budget_chars,
+            max_items=self.max_items,
+            budget_chars=None if self._in_tokens else self.budget_chars,
+            budget_tokens=self.budget_tokens,
+            format=self.format,
             as_of=self.as_of,
             **_scope_of(caller, self),
         )

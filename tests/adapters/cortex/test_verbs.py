@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from adapters.cortex.cli import VERBS, Entities, History
-from adapters.cortex.context import tokens
 from adapters.cortex.cortex import Cortex
 from adapters.cortex.port import Graph, State
 from adapters.cortex.records import line_of
@@ -29,6 +28,7 @@ from fusion.errors import BackendUnreachable, BadInput, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.journal import rows
+from fusion.lib.budget import estimate_tokens
 from fusion.lib.stated_fields import from_stated, to_stated
 from tests.adapters.cortex.store_contract import ADA, BEN, memory, numbers
 from tests.adapters.cortex.test_lifecycle import Killed, Mortal
@@ -606,7 +606,7 @@ class TestRecalling:
         for n in range(30):
             await tell("store", content=text.format(n=n), type="episode")
         found = await tell("recall", message="where are the bookings kept?")
-        longest = tokens(text.format(n=10)) + 20
+        longest = estimate_tokens(text.format(n=10)) + 20
         assert 2000 - longest < found["tokens_used"] <= 2000
         assert found["memory_count"] < 30
 

@@ -96,7 +96,10 @@ class TestFuse:
             "as_of": "2026-03-14",
             "known_at": "2026-03-14T12:00:00+02:00",
             "budget_chars": 900,
+            "budget_tokens": 250,
             "max_results": 3,
+            "max_items": 5,
+            "format": "long-term",
             "backends": ["markdown"],
             "recipe": "hook",
             "timeout_ms": 250,
@@ -110,7 +113,9 @@ class TestFuse:
         assert asked.as_of.isoformat() == "2026-03-14T23:59:59.999999+00:00"
         assert asked.known_at is not None
         assert asked.known_at.isoformat() == "2026-03-14T10:00:00+00:00"
-        assert (asked.budget_chars, asked.max_results, asked.backends) == (900, 3, ("markdown",))
+        assert (asked.budget_chars, asked.budget_tokens) == (900, 250)
+        assert (asked.max_results, asked.max_items, asked.format) == (3, 5, "long-term")
+        assert asked.backends == ("markdown",)
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
 
     @pytest.mark.feature("the recipe decides what a request leaves out: the caller chooses a profile")
@@ -119,6 +124,7 @@ class TestFuse:
         await client.post("/fuse", json={"query": "q"})
         [asked] = fusion.requests
         assert (asked.budget_chars, asked.max_results, asked.timeout_ms, asked.recipe) == (None, None, None, None)
+        assert (asked.budget_tokens, asked.max_items, asked.format) == (None, None, None)
         assert (asked.scope.tenant, asked.scope.audience) == ("default", "private")
 
     async def test_fuse_replaces_a_lone_surrogate(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
