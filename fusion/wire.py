@@ -585,6 +585,46 @@ class StoredMemory(TypedDict):
     """how often a user or agent remembered it"""
     said_at: NotRequired[str | None]
     """the last of these times, if more than one; ``recorded_at`` is the first"""
+    state: NotRequired[dict[str, Any]]
+    """the fields of its state that differ from a new memory's: confidence, ended_at, ended, merged_into, trust, …"""
+
+
+class StateChanged(TypedDict):
+    """One memory that a decision changed, with the changed fields before and after."""
+
+    ref: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+class Decision(TypedDict):
+    """One change of the states of memories: when, by whom and why.
+
+    ``run`` is the job run that it belongs to; ``undoes`` is the decision that it took back, and ``undone_by`` the one
+    that took this one back.
+    """
+
+    id: str
+    at: str
+    who: str
+    why: str
+    changes: list[StateChanged]
+    run: str | None
+    undoes: str | None
+    undone_by: str | None
+
+
+class StateReply(TypedDict):
+    """The decision that a request made; null if the state was so already."""
+
+    decision: Decision | None
+
+
+class Decisions(TypedDict):
+    """A page of the log of decisions, newest first."""
+
+    decisions: list[Decision]
+    next_cursor: str | None
 
 
 class Memories(TypedDict):

@@ -181,6 +181,35 @@ def undo(
     return Call.post("/v1/undo", locals(), timeout_s=FORGET_S)
 
 
+def set_state(
+    ref: str,
+    *,
+    archived: bool | None = None,
+    trust: str | None = None,
+    lifetime: str | None = None,
+    confidence: float | None = None,
+    importance: float | None = None,
+    for_project: str | None = None,
+    tags: Sequence[str] | None = None,
+    why: str = "",
+    **scope: str | None,
+) -> Call[wire.StateReply]:
+    """Archive or restore a memory, or change its trust, lifetime and so on; what is None stays."""
+    return Call.post("/v1/state", locals())
+
+
+def decisions(
+    *, ref: str | None = None, limit: int = 20, cursor: str | None = None, **scope: str | None
+) -> Call[wire.Decisions]:
+    """A page of the decisions on memories, or on the memory ``ref``, newest first."""
+    return Call.get("/v1/decisions", locals())
+
+
+def undo_decision(decision: str, **scope: str | None) -> Call[wire.StateReply]:
+    """Take one decision back by its id."""
+    return Call.post("/v1/decisions/undo", locals())
+
+
 def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
     """The ingests that can be undone, latest first."""
     return Call.get("/v1/batches", locals())

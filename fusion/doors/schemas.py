@@ -28,10 +28,23 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
-from fusion.contract import Audience, BlockFormat, Kind, Moment, Origin, Place, Precision, Scope, Unit
+from fusion.contract import (
+    Audience,
+    BlockFormat,
+    Kind,
+    Lifetime,
+    Moment,
+    Origin,
+    Place,
+    Precision,
+    Scope,
+    Trust,
+    Unit,
+)
 from fusion.doors.validation import MANY, ONE, content_of, explain, refuse_duplicates
 from fusion.errors import BadInput, TooLarge
 from fusion.extension import Verb
+from fusion.gateway.decisions import StateRequest
 from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
@@ -39,6 +52,7 @@ from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
+from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 from fusion.sources.readers import moment
@@ -415,6 +429,44 @@ class UndoBody(Scoped):
     batch: Reference | None = Field(default=None, description="its id, as `fusion ingest` printed it; else the last")
     limit: int = Field(default=1000, ge=1, le=1000, description="send the same again to go on")
     dry_run: bool = Field(default=False, description="only show what would be removed")
+
+
+class StateBody(Scoped):
+    """The memory, and what to change about it; fields that are left out stay as they are."""
+
+    ref: Reference
+    archived: bool | None = Field(default=None, description="true hides it from now on; false makes it current again")
+    trust: Trust | None = Field(default=None, description="quarantined memories are never answered")
+    lifetime: Lifetime | None = Field(default=None, description="ttl ends after 720 hours, session after 24 unused")
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    importance: Annotated[float, Field(ge=0, le=1)] | None = None
+    for_project: Id | None = Field(default=None, description="the project that the memory belongs to")
+    tags: Annotated[list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)]], Field(max_length=MAX_TAGS)] | (
+        None
+    ) = None
+    why: Annotated[str, Field(max_length=500), AfterValidator(_printable)] = Field(
+        default="", description="the reason, for the log"
+    )
+
+    def request(self, tenant: str) -> StateRequest:
+        tags = None if self.tags is None else tuple(self.tags)
+        return self._as(StateRequest, scope=self.scope(tenant), tags=tags, project=self.for_project)
+
+
+class DecisionsQuery(Scoped):
+    """Which page of the log of decisions, newest first."""
+
+    ref: Reference | None = Field(default=None, description="only decisions on this memory")
+    limit: PageSize = 20
+    cursor: Annotated[str, Field(max_length=32)] | None = Field(
+        default=None, description="next_cursor of the page before"
+    )
+
+
+class UndoDecisionBody(Scoped):
+    """The decision to take back."""
+
+    decision: Annotated[str, Field(min_length=1, max_length=32), AfterValidator(_one_line)] = Field(examples=["d12"])
 
 
 class BatchesQuery(Scoped):

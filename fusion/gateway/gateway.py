@@ -31,8 +31,10 @@ from fusion.errors import (
     NotFound,
 )
 from fusion.extension import Call, Operates, Route, Verb
+from fusion.gateway import decisions
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log
+from fusion.gateway.decisions import StateRequest
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
@@ -47,7 +49,7 @@ from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Pre
 from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
-from fusion.journal import audit, batches, external_refs, feedback, rows, tombstones
+from fusion.journal import audit, batches, external_refs, feedback, rows, state, tombstones
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
@@ -369,7 +371,12 @@ class Gateway(TenantParts):
             record = await self.journal.find(ref, scope)
             held = await self.journal.outbox.holders([record.ref])
             current = record.superseded_by is None
-            more = {"backends": held[record.ref], "supersedes": record.event.supersedes, "current": current}
+            more = {
+                "backends": held[record.ref],
+                "supersedes": record.event.supersedes,
+                "current": current,
+                "state": decisions.shown_state(record.state, rows.default_state(record.event.scope.project)),
+            }
             times = await self.journal.read(rows.times_remembered, ref, scope)
             return {"ref": record.ref, **public(record.event), **more, "said": times, "said_at": record.said_at}
         await self.external_refs.flush()
@@ -403,6 +410,29 @@ class Gateway(TenantParts):
             "memories": [{"ref": record.ref, **public(record.event)} for record in page.records],
             "next_cursor": None if page.next is None else cursor_of(page.next),
         }
+
+    @in_tenant
+    async def set_state(self, request: StateRequest) -> wire.StateReply:
+        """Change the state of one memory, as a decision that can be undone. Raises BadInput and NotFound."""
+        await self.external_refs.flush()
+        return await decisions.set_state(request, self.journal, self.deliverer)
+
+    @in_tenant
+    async def decisions(
+        self, scope: Scope, limit: int = 20, *, ref: str | None = None, cursor: str | None = None
+    ) -> wire.Decisions:
+        """A page of the decisions on a scope's memories, or on one of them, newest first. Raises NotFound, BadInput."""
+        before = decisions.position(cursor)
+        found = await self.journal.read(state.log, scope, limit + 1, ref=ref, before=before)
+        return {
+            "decisions": [decisions.shown(one) for one in found[:limit]],
+            "next_cursor": found[limit - 1].name if len(found) > limit else None,
+        }
+
+    @in_tenant
+    async def undo_decision(self, name: str, scope: Scope) -> wire.StateReply:
+        """Take a decision back. Raises NotFound, and BadInput if it was undone or its memories were changed since."""
+        return await decisions.undo(name, scope, self.journal, self.deliverer)
 
     @in_tenant
     async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES) -> Mapping[str, Any]:

@@ -16,16 +16,16 @@ import fusion as package
 from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
 from fusion.doors.cli.jobs import app as jobs
-from fusion.doors.cli.look import backends, forgotten, get, memories, status
+from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
-from fusion.doors.cli.remember import forget, ingest, remember, undo, update
+from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
 from fusion.doors.cli.tend import allow, doctor, init, repair
 
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, search, receipt),
-    "Remember": (remember, update, ingest, forget, undo),
-    "Look": (memories, get, status, backends, forgotten),
+    "Remember": (remember, update, ingest, forget, undo, state),
+    "Look": (memories, get, status, backends, decisions, forgotten),
     "Tend": (init, doctor, allow, repair),
     "Measure": (compare, feedback, tune),
     "Serve": (serve, stop, token, mcp, hook),

@@ -48,6 +48,27 @@ async def get(
 
 
 @command()
+async def decisions(
+    *,
+    ref: Annotated[str | None, typer.Argument(help="Only decisions on this memory: m1z.")] = None,
+    owner: Owner,
+    limit: PageSize = 20,
+    cursor: Cursor = None,
+    target: Target,
+) -> None:
+    """List what was decided about memories, and why.
+
+    What was merged, ended, archived or changed by hand. `fusion undo ID` takes a decision back.
+    """
+    one = None if ref is None else "".join(refs_of([ref]))
+    async with target.client() as client:
+        page = await client.decisions(ref=one, limit=limit, cursor=cursor, **owner.ids())
+    from fusion.doors.cli import render
+
+    target.show(page, render.decisions)
+
+
+@command()
 async def forgotten(*, limit: PageSize = 20, cursor: Cursor = None, user: User = None, target: Target) -> None:
     """List what was forgotten, and whether each backend deleted it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -219,10 +219,41 @@ async def forget(
 
 
 @command()
+async def state(
+    *,
+    ref: Annotated[str, typer.Argument(help="The ref of a memory, as a block cites it: m1z.")],
+    archive: Annotated[
+        bool | None, typer.Option("--archive/--restore", help="Hide it from now on, or make it current again.")
+    ] = None,
+    trust: Annotated[str | None, typer.Option(help="trusted, unknown, untrusted, quarantined.")] = None,
+    lifetime: Annotated[str | None, typer.Option(help="permanent, project, session, ttl.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    importance: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Its tags, instead of the present ones. Repeatable.")] = None,
+    why: Annotated[str, typer.Option(help="The reason, for the log.")] = "",
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Archive a memory, or change its trust, lifetime and so on.
+
+    It holds for the answers of every backend. `fusion undo ID` takes it back.
+    """
+    from fusion.doors.cli import render
+
+    change: dict[str, Any] = {"archived": archive, "trust": trust, "lifetime": lifetime, "confidence": confidence}
+    change |= {"importance": importance, "for_project": project, "tags": tag or None, "why": why}
+    async with target.client() as client:
+        reply = await client.set_state("".join(refs_of([ref])), **{**change, **owner.ids()})
+    target.show(reply, render.decision)
+
+
+@command()
 async def undo(
     *,
     batch: Annotated[
-        str | None, typer.Argument(metavar="ID", help="The ID that `fusion ingest` or `fusion update` printed.")
+        str | None,
+        typer.Argument(metavar="ID", help="What `fusion ingest` or `fusion update` printed, or a decision: d12."),
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="The last ingest or update.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
@@ -230,14 +261,23 @@ async def undo(
     owner: Owner,
     target: Target,
 ) -> None:
-    """Take back what an ingest or an update added.
+    """Take back what an ingest or an update added, or a decision.
 
-    Without an ID or --last it lists them. After an update, the earlier version is current again.
+    Without an ID or --last it lists ingests and updates; `fusion decisions` lists decisions. After an update, the
+    earlier version is current again.
     """
     if batch is not None and last:
         raise typer.BadParameter("give an ID or --last, not both")
 
     from fusion.doors.cli import render
+
+    if batch is not None and batch[:1] == "d" and batch[1:].isdecimal():
+        if dry_run:
+            raise typer.BadParameter("--dry-run is for ingests; `fusion decisions` shows what a decision changed")
+        async with target.client() as client:
+            target.show(await client.undo_decision(batch, **owner.ids()), render.decision)
+        return
+
     from fusion.doors.cli.undo import undo_batch
     from fusion.journal.versions import is_update
     from fusion.sources.bookmarks import forget_all

@@ -7,6 +7,8 @@ from fusion.doors.cli.render.jobs import job_log, jobs, minute, ran
 from fusion.doors.cli.render.memories import (
     audit,
     batches,
+    decision,
+    decisions,
     forgettings,
     ingested,
     memories,
@@ -22,6 +24,8 @@ __all__ = [
     "backends",
     "batches",
     "compared",
+    "decision",
+    "decisions",
     "discovered",
     "findings",
     "forgettings",

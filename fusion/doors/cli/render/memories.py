@@ -56,6 +56,7 @@ def memory(found: wire.StoredMemory) -> None:
         "kept by": ", ".join(found.get("backends", ())) or ("no backend yet" if found.get("current", True) else None),
         "replaces": found.get("supersedes"),
         "said": said_again(found),
+        "state": ", ".join(f"{name} {value}" for name, value in found.get("state", {}).items()),
     }
     for name, value in facts.items():
         if value:
@@ -109,6 +110,46 @@ def batches(reply: wire.Batches) -> None:
     )
     table(("ingest", "began (UTC)", "memories", "first"), rows, right=(2,))
     say("To take one back: fusion undo ID")
+
+
+def decision(reply: wire.StateReply) -> None:
+    """Prints one decision that was made just now."""
+    made = reply["decision"]
+    if made is None:
+        say("Nothing changed: it is so already.")
+        return
+    say(f"{made['id']}  {_changes(made)}")
+    say(f"To take it back: fusion undo {made['id']}")
+
+
+def decisions(page: wire.Decisions) -> None:
+    """Prints a page of the log of decisions, one a line, and how to get the next page."""
+    if not page["decisions"]:
+        say("No decisions here.")
+    else:
+        rows = (
+            (one["id"], one["at"][:19].replace("T", " "), one["who"], one_line(_changes(one)), one_line(_why(one)))
+            for one in page["decisions"]
+        )
+        table(("decision", "at (UTC)", "by", "changed", "why"), rows)
+        say("To take one back: fusion undo ID")
+    if page["next_cursor"]:
+        say(f"More: --cursor {page['next_cursor']}")
+
+
+def _changes(made: wire.Decision) -> str:
+    return "; ".join(
+        f"{one['ref']} " + ", ".join(f"{name} {_value(value)}" for name, value in one["after"].items())
+        for one in made["changes"]
+    )
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else f"{value}"
+
+
+def _why(made: wire.Decision) -> str:
+    return made["why"] + (f" (undone by {made['undone_by']})" if made["undone_by"] else "")
 
 
 def to_forget(found: Sequence[wire.FoundToForget]) -> None:

@@ -137,6 +137,28 @@ async def undo(context: Context, body: schemas.UndoBody) -> Response:
     return reply(await context.gateway.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
 
 
+@router.post("/v1/state", response_model=wire.StateReply, responses=problems(404, 507))
+async def set_state(context: Context, body: schemas.StateBody) -> Response:
+    """Archive or restore one memory, or change its trust, lifetime, confidence, importance, project or tags
+
+    It holds for the answers of every backend at once. Each change is a decision with an id, and can be undone.
+    """
+    return reply(await context.gateway.set_state(body.request(context.tenant)))
+
+
+@router.get("/v1/decisions", response_model=wire.Decisions, responses=problems(404))
+async def decisions(context: Context, query: Annotated[schemas.DecisionsQuery, InQuery]) -> Response:
+    """List the decisions on memories, newest first: who, when, why, before and after"""
+    scope = query.scope(context.tenant)
+    return reply(await context.gateway.decisions(scope, query.limit, ref=query.ref, cursor=query.cursor))
+
+
+@router.post("/v1/decisions/undo", response_model=wire.StateReply, responses=problems(404, 507))
+async def undo_decision(context: Context, body: schemas.UndoDecisionBody) -> Response:
+    """Undo one decision: each field that it changed has its earlier value again"""
+    return reply(await context.gateway.undo_decision(body.decision, body.scope(context.tenant)))
+
+
 @router.get("/v1/batches", response_model=wire.Batches)
 async def batches(context: Context, query: Annotated[schemas.BatchesQuery, InQuery]) -> Response:
     """List the ingests that can be undone, latest first"""

@@ -1,0 +1,101 @@
+"""What users decide about a memory: its state, the log of decisions, and their undo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from fusion import wire
+from fusion.contract import Lifetime, Scope, State, StateChange, Trust
+from fusion.errors import BadInput
+from fusion.ingest.deliver import Deliverer
+from fusion.journal import Journal, state
+from fusion.journal.external_refs import is_external
+from fusion.journal.state import Decision
+
+BY_HAND = "owner"
+"""who decided, for what came through a door"""
+_OF_EVENTS_ONLY = ("lifetime", "confidence", "importance", "project", "tags")
+
+
+@dataclass(frozen=True, slots=True)
+class StateRequest:
+    """What to change about the memory ``ref``; fields that are None stay. ``archived`` False makes it current again."""
+
+    ref: str
+    scope: Scope
+    archived: bool | None = None
+    trust: Trust | None = None
+    lifetime: Lifetime | None = None
+    confidence: float | None = None
+    importance: float | None = None
+    project: str | None = None
+    tags: tuple[str, ...] | None = None
+    why: str = ""
+
+    def change(self, now: datetime) -> StateChange:
+        """The fields of the state to change. Raises BadInput for none, and for those that an external item lacks."""
+        names = ("trust", *_OF_EVENTS_ONLY)
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.archived is not None:
+            given |= {"ended_at": now, "ended": "archived"} if self.archived else {"ended_at": None, "ended": None}
+        if not given:
+            raise BadInput("say what to change: archived, trust, lifetime, confidence, importance, project or tags")
+        if is_external(self.ref) and (wrong := [name for name in _OF_EVENTS_ONLY if name in given]):
+            raise BadInput(f"{wrong[0]}: {self.ref} is kept by its backend alone; set archived or trust")
+        return cast(StateChange, given)
+
+
+async def set_state(request: StateRequest, journal: Journal, deliverer: Deliverer) -> wire.StateReply:
+    """Change the state of one memory. Raises BadInput, and NotFound for an unknown ref."""
+    change = request.change(datetime.now(UTC))
+    why = request.why or "set by hand"
+    if is_external(request.ref):
+        decision = await journal.decide_external(request.ref, request.scope, change, BY_HAND, why)
+    else:
+        record = await journal.find(request.ref, request.scope)
+        if request.archived is False and record.state.ended not in (None, "archived"):
+            change = {**change, "conflict_status": None} if record.state.ended == "lost" else change
+        decision = await journal.decide({record.event.event_id: change}, BY_HAND, why)
+        deliverer.wake()
+    return {"decision": None if decision is None else shown(decision)}
+
+
+async def undo(name: str, scope: Scope, journal: Journal, deliverer: Deliverer) -> wire.StateReply:
+    """Take a decision back. Raises as `Journal.undo_decision`."""
+    decision = await journal.undo_decision(name, scope, BY_HAND)
+    deliverer.wake()
+    return {"decision": shown(decision)}
+
+
+def shown(decision: Decision) -> wire.Decision:
+    """A decision as doors show it."""
+    return {
+        "id": decision.name,
+        "at": decision.at.isoformat(),
+        "who": decision.who,
+        "why": decision.why,
+        "changes": [
+            {"ref": one.ref, "before": cast(dict[str, Any], one.before), "after": cast(dict[str, Any], one.after)}
+            for one in decision.changes
+        ],
+        "run": decision.run,
+        "undoes": None if decision.undoes is None else f"d{decision.undoes}",
+        "undone_by": None if decision.undone_by is None else f"d{decision.undone_by}",
+    }
+
+
+def shown_state(found: State, default: State) -> Mapping[str, Any]:
+    """The fields of a state that differ from a new memory's."""
+    names = State.__dataclass_fields__
+    return {name: value for name in names if (value := getattr(found, name)) != getattr(default, name)}
+
+
+def position(name: str | None) -> int | None:
+    """The number of the decision that a page of the log ends before. Raises BadInput for another text."""
+    number = None if name is None else state.parse_name(name)
+    if name is not None and number is None:
+        raise BadInput("cursor: it is invalid; send a page's next_cursor unchanged, or no cursor for the first page")
+    return number
