@@ -19,6 +19,7 @@ from fusion.doors.http.protocol import LimitedProtocol
 from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
+from fusion.gateway.decisions import StateRequest
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.ingest.intake import Acknowledged
@@ -224,6 +225,21 @@ class FakeFusion:
 
     async def batches(self, scope: Scope, limit: int) -> list[dict[str, Any]]:
         return [examples()["batches"]["reply"]["batches"][0]]
+
+    async def set_state(self, request: StateRequest) -> dict[str, Any]:
+        if request.ref != "m1z":
+            raise NotFound(f"there is no memory {request.ref!r} here")
+        return examples()["set_state"]["reply"]
+
+    async def decisions(
+        self, scope: Scope, limit: int, *, ref: str | None = None, cursor: str | None = None
+    ) -> dict[str, Any]:
+        return {"decisions": [examples()["set_state"]["reply"]["decision"]], "next_cursor": None}
+
+    async def undo_decision(self, name: str, scope: Scope) -> dict[str, Any]:
+        if name != "d12":
+            raise NotFound(f"there is no decision {name!r} here")
+        return examples()["set_state"]["reply"]
 
     async def forgotten(self, scope: Scope, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
         return {"forgotten": [examples()["forgotten"]["reply"]["forgotten"][0]], "next_cursor": None}

@@ -31,6 +31,9 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "forgotten": schemas.ForgottenQuery,
     "undo": schemas.UndoBody,
     "batches": schemas.BatchesQuery,
+    "set_state": schemas.StateBody,
+    "decisions": schemas.DecisionsQuery,
+    "undo_decision": schemas.UndoDecisionBody,
     "sources": schemas.SourcesQuery,
     "retire": schemas.RetireBody,
     "memory_search": schemas.SearchToolBody,
@@ -63,6 +66,8 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "memories": (look.memories, schemas.MemoriesQuery),
     "forget": (remember.forget, schemas.ForgetBody),
     "forgotten": (look.forgotten, schemas.ForgottenQuery),
+    "state": (remember.state, schemas.StateBody),
+    "decisions": (look.decisions, schemas.DecisionsQuery),
     "undo": (remember.undo, schemas.UndoBody),
 }
 CLIENT_NAMES = {
@@ -81,6 +86,8 @@ COMMAND_NAMES = {
     "budget": "budget_chars",
     "block_format": "format",
     "backend": "backends",
+    "archive": "archived",
+    "tag": "tags",
 }
 IN_PATH = {("memory", "ref"), ("update", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}
 OWN = {

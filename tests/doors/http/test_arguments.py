@@ -96,7 +96,7 @@ async def test_no_mcp_tool_takes_an_address_a_variable_a_file_or_a_module() -> N
 
     async with Client(tools_server(nobody)) as mcp:
         tools = (await mcp.list_tools()).tools
-    assert len(tools) == 6
+    assert len(tools) == 7
     found = {(tool.name, name) for tool in tools for name in tool.input_schema["properties"] if suspicious(name)}
     assert found <= {("memory_get", "path")}
 

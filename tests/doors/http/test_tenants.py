@@ -223,6 +223,17 @@ async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
         assert not {row["ref"] for row in reply.json()["forgotten"]}.intersection(other.refs)
 
 
+@case(("POST", "/v1/state"), ("GET", "/v1/decisions"), ("POST", "/v1/decisions/undo"))
+async def decides(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A memory of the other's has no state here, and a decision of the other's is none."""
+    for ref in (*other.refs, *other.event_ids, "m7zzzzzz"):
+        yield not_found(await me.post("/v1/state", {"ref": ref, "confidence": 0.5}), ref)
+        yield not_found(await me.get("/v1/decisions", ref=ref), ref)
+    for scope in ({}, {"user_id": "ana"}):
+        yield await me.get("/v1/decisions", **scope)
+    yield await me.post("/v1/decisions/undo", {"decision": "d1"})
+
+
 @case(("POST", "/v1/undo"), ("GET", "/v1/batches"))
 async def takes_back(me: Tenant, other: Tenant, word: str) -> Replies:
     """An ingest of the other's is none."""
