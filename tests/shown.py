@@ -27,7 +27,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/getting-started.md", "docs/forgetting.md", "docs/evaluation.md", "integrations/README.md")
+PAGES = (
+    "README.md",
+    "docs/getting-started.md",
+    "docs/forgetting.md",
+    "docs/evaluation.md",
+    "docs/jobs.md",
+    "integrations/README.md",
+)
 SHOWN = re.compile(
     r"^<!-- shown: (?P<place>\w+)(?P<vary>, numbers vary)? -->\n```console\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,

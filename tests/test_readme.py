@@ -32,6 +32,7 @@ PAGES = [
     "docs/forgetting.md",
     "docs/getting-started.md",
     "docs/glossary.md",
+    "docs/jobs.md",
     "docs/limits.md",
     "docs/security.md",
     "integrations/README.md",
@@ -103,6 +104,7 @@ def test_every_command_of_the_readme_exists() -> None:
     from fusion.gateway.extensions import has_verbs
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {str(group.name) for group in app.registered_groups}
     known |= {name for name, adapter in backends().items() if has_verbs(adapter)}
     text = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
     code = "\n".join(found for page in text for found in re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))

@@ -88,7 +88,7 @@ class Cron:
         return self.expression
 
 
-def parse(text: str, zone: tzinfo = UTC) -> Schedule | None:
+def parse(text: str, zone: tzinfo = UTC) -> Every | Cron | None:
     """The schedule that a setting names; None for "off". Raises BadInput."""
     words = " ".join(text.lower().split())
     if words == OFF:

@@ -13,6 +13,7 @@ from fusion.errors import BadInput
 
 if TYPE_CHECKING:
     from fusion.client import AsyncClient
+    from fusion.doors.cli.timers import Kind
 
 JobName = Annotated[str, typer.Argument(help="The name of a job: `fusion jobs` lists them.", metavar="JOB")]
 
@@ -123,5 +124,43 @@ async def log(
     target.show(page, render.job_log)
 
 
-for name, function in {"list": listed, "run": run, "pause": pause, "resume": resume, "log": log}.items():
+@command(without=["direct"])
+async def install(
+    *,
+    systemd: Annotated[bool, typer.Option("--systemd", help="Units for systemd, in ~/.config/systemd/user.")] = False,
+    launchd: Annotated[bool, typer.Option("--launchd", help="Agents for macOS, in ~/Library/LaunchAgents.")] = False,
+    cron: Annotated[bool, typer.Option("--cron", help="Lines in your crontab.")] = False,
+    compose: Annotated[bool, typer.Option("--compose", help="A service for compose, in a file here.")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the timers of this home.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the files; write nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace files without asking.")] = False,
+    target: Target,
+) -> None:
+    """Write timers for this user that run the jobs when no server is up at night.
+
+    They call `fusion jobs run JOB --due`, which starts the server if none runs. Nothing is written as root, and no
+    secret is in the files. Run it again after you change a schedule.
+    """
+    from fusion.doors.cli import install as installing
+
+    chosen: dict[Kind, bool] = {"systemd": systemd, "launchd": launchd, "cron": cron, "compose": compose}
+    kinds = [kind for kind, on in chosen.items() if on]
+    if len(kinds) != 1:
+        raise BadInput(f"choose one of {', '.join(f'--{kind}' for kind in chosen)}")
+    jobs = None
+    if not uninstall:
+        async with target.client() as client:
+            jobs = (await client.jobs())["jobs"]
+    plan = installing.plan(kinds[0], jobs, target)
+    installing.carry_out(plan, dry_run=dry_run, yes=yes, as_json=target.as_json)
+
+
+for name, function in {
+    "list": listed,
+    "run": run,
+    "pause": pause,
+    "resume": resume,
+    "log": log,
+    "install": install,
+}.items():
     app.command(name)(function)
