@@ -171,6 +171,7 @@ def places() -> Iterator[dict[str, Place]]:
 
 VARYING = (
     (re.compile(r'nonce=(\\?)"[0-9a-f]{12}'), r"nonce=\1NONCE"),
+    (re.compile(r"--- End of memories [0-9a-f]{12}"), "--- End of memories NONCE"),
     (re.compile(r"\br[0-9a-f]{24}\b"), "RECEIPT"),
     (re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{4}\b"), "BATCH"),
     (re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)?"), "TIME"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from fusion.errors import SettingsError
 from fusion.gateway.bootstrap import checked
 from fusion.home import config_root
+from fusion.lib.budget import MAX_BUDGET_CHARS, Budget
 from fusion.lib.gbdt import Trees, digest
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe, RerankSettings
@@ -54,13 +57,13 @@ def variants() -> Iterator[Any]:
 
 
 class TestShipped:
-    def test_four_of_them_with_signals_that_exist(self, home: Path) -> None:
-        """`hook`, `default`, `deep` and `seed003` load in any home."""
+    def test_eight_of_them_with_signals_that_exist(self, home: Path) -> None:
+        """`hook`, `default`, `deep` and one for each seed load in any home."""
         found = recipes(load(home=home))
-        assert set(found) == {"hook", "default", "deep", "seed003"}
+        assert set(found) == {"hook", "default", "deep", *(f"seed00{n}" for n in range(5))}
         assert checked(found) == found
         assert all(found[name].name == name for name in found)
-        assert len({recipe.hash for recipe in found.values()}) == 4
+        assert len({recipe.hash for recipe in found.values()}) == 8
 
     @pytest.mark.row("A116", "A117", "A118", "`seed003` has exactly the seed's numbers")
     def test_seed003_has_the_seeds_numbers(self) -> None:
@@ -85,11 +88,47 @@ class TestShipped:
         assert SHIPPED["hook"].rerank.judge == "never"
 
     @pytest.mark.parametrize("name", sorted(SHIPPED))
-    def test_k_is_60_and_the_block_is_bounded(self, name: str) -> None:
-        """RRF as published, and the seeds' 8 results in 6,000 characters, in each recipe."""
+    def test_k_is_60(self, name: str) -> None:
+        """RRF as published, and the word-set similarity of seed 003, in each recipe."""
         assert SHIPPED[name].fuse.k == 60
-        assert (SHIPPED[name].pack.budget_chars, SHIPPED[name].pack.max_results) == (6000, 8)
         assert SHIPPED[name].dedup.jaccard == 0.6
+
+    @pytest.mark.parametrize("name", ["deep", "default", "hook", "seed003"])
+    def test_the_block_has_8_results_in_6000_characters(self, name: str) -> None:
+        """The numbers of seed 003, without a limit in tokens."""
+        pack = SHIPPED[name].pack
+        assert (pack.budget_chars, pack.budget_tokens, pack.max_results, pack.max_items) == (6000, 0, 8, 0)
+        assert (pack.snippet_chars, pack.format) == (0, "fence")
+
+    @pytest.mark.row("A155", "the recipes of the seeds have the seeds' budgets")
+    @pytest.mark.parametrize(
+        ("name", "tokens", "items", "block_format"),
+        [("seed000", 2000, 0, "cortex"), ("seed002", 500, 15, "long-term"), ("seed004", 1200, 12, "context-pack")],
+    )
+    def test_three_seeds_count_tokens(self, name: str, tokens: int, items: int, block_format: str) -> None:
+        """2,000 tokens; 500 tokens and 15 facts; 1,200 tokens and 12 items: no other limit binds, and each is alone."""
+        pack = SHIPPED[name].pack
+        assert (pack.budget_tokens, pack.max_items, pack.format) == (tokens, items, block_format)
+        assert pack.budget == Budget(MAX_BUDGET_CHARS, tokens)
+        assert (pack.max_results, pack.excerpts) == (items or 100, False)
+
+    @pytest.mark.row("A155", "A076", "the recipe `seed001` shows 700 characters of each of six memories")
+    def test_seed001_shows_snippets(self) -> None:
+        pack = SHIPPED["seed001"].pack
+        assert (pack.snippet_chars, pack.max_results, pack.excerpts) == (700, 6, False)
+
+    @pytest.mark.row("A023", "A025", "the recipe `seed000` asks the judge by the seed's gate, about ten memories")
+    def test_seed000_has_the_seeds_gate(self) -> None:
+        """A spread of at most .15 among the best four; the judge decides the order of what it sees."""
+        rerank = SHIPPED["seed000"].rerank
+        assert (rerank.judge, rerank.gate_top, rerank.gate_spread) == ("gate", 4, 0.15)
+        assert (rerank.head, rerank.judge_weight, rerank.judge_floor) == (10, 1.0, 0.0)
+        assert SHIPPED["seed000"].gather.depth == 50
+
+    @pytest.mark.row("A096", "the recipe `seed002` answers within 200 ms and asks no language model")
+    def test_seed002_is_quick(self) -> None:
+        assert SHIPPED["seed002"].gather.timeout_ms == 200
+        assert SHIPPED["seed002"].rerank.judge == "never"
 
     @pytest.mark.parametrize("name", ["hook", "deep"])
     def test_signals_are_those_of_the_default(self, name: str) -> None:
@@ -115,7 +154,7 @@ class TestOnesOwn:
 
     def test_an_unknown_one_lists_what_there_is(self, home: Path) -> None:
         """`recipe = "fast"`."""
-        with pytest.raises(SettingsError, match="'fast': there are deep, default, hook, seed003"):
+        with pytest.raises(SettingsError, match="'fast': there are deep, default, hook, seed000"):
             recipes(load(home=home, recipe="fast"))
 
     @pytest.mark.parametrize(
@@ -127,6 +166,8 @@ class TestOnesOwn:
             ("[gather]\ndepth = -1", "gather.depth = -1 is negative"),
             ("[rerank]\njudge = 'maybe'", "rerank.judge: "),
             ("[rerank]\nfloor = nan", "rerank.floor: "),
+            ("[pack]\nbudget_tokens = -1", "pack.budget_tokens = -1 is negative"),
+            ("[pack]\nformat = 'xml'", "pack.format: "),
             ("[rerank.signals]\nbm25 = -0.5", "rerank.signals.bm25 = -0.5 is negative"),
             ("[rerank.signals]\nbm25 = inf", "rerank.signals.bm25: "),
             ("[fuse.weights]\nmarkdown = -1", "fuse.weights.markdown = -1.0 is negative"),
@@ -206,6 +247,15 @@ class TestHash:
     def test_each_number_changes_it(self, changed: Recipe) -> None:
         """Whatever changes a result changes the hash in its receipt."""
         assert changed.hash != Recipe().hash
+
+    def test_hashes_of_recipes_are_those_of_before(self) -> None:
+        """Receipts and results of earlier versions name them: a number that was added counts only where it is used."""
+        numbers = asdict(Recipe())
+        for added in ("budget_tokens", "max_items", "snippet_chars", "format"):
+            del numbers["pack"][added]
+        del numbers["name"], numbers["tuned_on"], numbers["rerank"]["model"]
+        before = blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()
+        assert Recipe().hash == before
 
     def test_the_name_does_not(self) -> None:
         """Two recipes with the same numbers give the same result, whatever they are called."""

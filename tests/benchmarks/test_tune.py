@@ -30,7 +30,10 @@ def tune(capsys: pytest.CaptureFixture[str]) -> Tune:
     ("arguments", "reason"),
     [
         (("--data", "nowhere.json"), "there is no such file"),
-        (("--data", ".", "--recipe", "best"), "there are deep, default, hook, seed003"),
+        (
+            ("--data", ".", "--recipe", "best"),
+            "there are deep, default, hook, seed000",
+        ),
         (("--data", ".", "--name", "a/b"), "letters, digits"),
         (("--data", ".", "--only", "luck"), "there are rerank.signals.maxsim"),
         (("--data", ".", "--format", "folder"), "needs --queries"),

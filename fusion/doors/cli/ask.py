@@ -24,7 +24,9 @@ async def fuse(
     max_items: MaxItems = None,
     block_format: Format = None,
     backend: Annotated[list[str] | None, typer.Option(help="Ask only this backend. Repeatable.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="default, hook, deep, seed003, or a recipe of your own.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="default, hook, deep, seed000 to seed004, or a recipe of your own.")
+    ] = None,
     timeout_ms: TimeoutMs = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the reasons, too.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Like -v, with what was left out and why.")] = False,

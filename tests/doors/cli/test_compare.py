@@ -172,7 +172,11 @@ async def test_nothing_is_taken_back_by_a_field_that_is_missing() -> None:
     ("a", "b", "says"),
     [
         ("all", "-mem1", "arm b: there is no backend 'mem1'; there are"),
-        ("best", "all", "arm a: there is no recipe 'best'; there are deep, default, hook, seed003"),
+        (
+            "best",
+            "all",
+            "arm a: there is no recipe 'best'; there are deep, default, hook, seed000",
+        ),
         ("", "all", "a: is empty"),
         ("all", "default", "both arms are default over one, two: name another one, such as deep or -one"),
     ],
