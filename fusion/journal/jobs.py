@@ -163,7 +163,7 @@ def take(db: Connection, request: RunRequest, now: datetime, length: timedelta) 
     """
     row = db.execute("select * from job where name = ?", (request.job,)).fetchone()
     if _holds(row, now, length):
-        raise JobRunning(f"{request.job} is under way; `fusion jobs` shows how far it is")
+        raise under_way(request.job)
     db.execute(
         "update job_run set status = 'lost', ended = ? where job = ? and status = 'running'",
         (microseconds(now), request.job),
@@ -183,6 +183,11 @@ def take(db: Connection, request: RunRequest, now: datetime, length: timedelta) 
         (request.job, slot, microseconds(now), request.dry_run, request.started_by),
     ).fetchone()["id"]
     return Lease(request.job, request.owner, token, run, None if row is None else row["resume"])
+
+
+def under_way(name: str) -> JobRunning:
+    """The refusal of a second run of a job."""
+    return JobRunning(f"{name} is under way; `fusion jobs` shows how far it is")
 
 
 def renew(db: Connection, lease: Lease, until: datetime) -> None:

@@ -222,6 +222,20 @@ def test_late_writer_is_refused_by_its_token() -> None:
     in_virtual_time(late())
 
 
+def test_process_that_stood_still_does_not_replace_its_own_run() -> None:
+    """Its lease has run out before it could renew it."""
+
+    async def still() -> None:
+        one = runner(Recorded(takes_s=100).job(), sleep=Asleep())
+        first = asyncio.create_task(one.run("tidy"))
+        await asyncio.sleep(LEASE.total_seconds() + 1)
+        with pytest.raises(JobRunning):
+            await one.run("tidy")
+        assert (await first).status == "done"
+
+    in_virtual_time(still())
+
+
 def test_run_whose_lease_was_taken_stops_at_its_next_renewal() -> None:
     async def taken() -> None:
         journal, work = MemoryJournal(), Recorded(takes_s=1000)
