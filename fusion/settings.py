@@ -30,9 +30,10 @@ from pydantic import (
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
-from fusion.contract import NoteFolders, Scope
+from fusion.contract import BlockFormat, NoteFolders, Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.home import find_home
+from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import matcher
 from fusion.settings_errors import explain
@@ -217,6 +218,11 @@ class ToolSettings(_Part):
 
 class HookSettings(_Part):
     start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
+    budget_chars: int = Field(default=0, ge=0, le=MAX_BUDGET_CHARS)
+    budget_tokens: int = Field(default=0, ge=0, le=MAX_BUDGET_TOKENS)
+    max_results: int = Field(default=0, ge=0, le=100)
+    max_items: int = Field(default=0, ge=0, le=1000)
+    format: BlockFormat | Literal[""] = ""
 
 
 class ChecksSettings(_Part):

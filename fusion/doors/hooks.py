@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from fusion import local_server
 from fusion.doors.terminal import plain
-from fusion.errors import BadInput, FusionError, HomeGone, NotFound
+from fusion.errors import BadInput, FusionError, HomeGone, NotFound, SettingsError
 from fusion.home import locate_home, missing_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
@@ -60,6 +60,8 @@ PROFILE_MS = 1500
 """milliseconds for recall at the start of a session, when the caches are cold"""
 PROFILE_CHARS = 2000
 PROFILE_MEMORIES = 4
+LIMITS = ("budget_chars", "budget_tokens", "max_results", "max_items", "format")
+"""settings of `[hooks]` that are fields of a question"""
 
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
 
@@ -85,6 +87,18 @@ class HookCall(NamedTuple):
     def project(self) -> str | None:
         """The folder in which the session began; Claude Code's variable stays the same when ``cwd`` changes."""
         return project_of(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
+
+    def limits(self) -> dict[str, Any]:
+        """The limits of a block in `[hooks]` of the home's settings or of the environment, by the names of a question.
+
+        A prompt waits for this, so it does without `fusion.settings`, by which the server checks the settings.
+        """
+        table = _hooks_table(self.home / "fusion.toml")
+        given = {name: os.environ.get(f"FUSION_HOOKS__{name.upper()}", table.get(name)) for name in LIMITS}
+        try:
+            return {name: value if name == "format" else int(value) for name, value in given.items() if value}
+        except (TypeError, ValueError):
+            raise SettingsError("a limit in [hooks] is no number; `fusion doctor` names it") from None
 
     def block_for(self, question: str, **options: object) -> str:
         """The server's block for a question.
@@ -124,6 +138,23 @@ def project_of(folder: str) -> str | None:
     return None if path == Path.home() else clean(path.name)[0].strip()[:256] or None
 
 
+def _hooks_table(file: Path) -> Mapping[str, Any]:
+    """The table `[hooks]` of a settings file; {} if there is none."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    if "hooks" not in text:
+        return {}
+    import tomllib  # slow to import, and seldom needed
+
+    try:
+        table = tomllib.loads(text).get("hooks")
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from None
+    return table if isinstance(table, dict) else {}
+
+
 # The work of each hook -----------------------------------------------------------------------------------------------
 
 
@@ -132,7 +163,7 @@ def recall(call: HookCall) -> str:
     question = question_of(call.text("prompt"))
     if not question or "agent_id" in call.payload:  # the agent that wrote a subagent's prompt has recalled already
         return ""
-    return call.block_for(question)
+    return call.block_for(question, **call.limits())
 
 
 def question_of(prompt: str) -> str:
@@ -149,12 +180,11 @@ def question_of(prompt: str) -> str:
 def profile(call: HookCall) -> str:
     """The block for the beginning of a session: a few memories of the project. It also starts the server."""
     topics = "decisions, preferences, rules and plans"
-    return call.block_for(
-        f"{call.project}: {topics}" if call.project else f"My {topics}",
-        timeout_ms=PROFILE_MS,
-        budget_chars=PROFILE_CHARS,
-        max_results=PROFILE_MEMORIES,
-    )
+    limits = call.limits()
+    limits["budget_chars"] = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS))
+    limits["max_results"] = min(PROFILE_MEMORIES, limits.get("max_results", PROFILE_MEMORIES))
+    question = f"{call.project}: {topics}" if call.project else f"My {topics}"
+    return call.block_for(question, timeout_ms=PROFILE_MS, **limits)
 
 
 def capture(call: HookCall) -> None:

@@ -21,6 +21,7 @@ from fusion.client import Client, ensure_server, stop_server
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
 from fusion.home import HomeLock, owner
 from fusion.local_server import running_server
+from fusion.trust import allow
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
 
 EVENTS = {
@@ -173,6 +174,44 @@ class TestRecall:
         assert len(asked) == MAX_PROMPT_CHARS
         assert asked[:2000] == prompt[:2000]
         assert asked[-2000:] == prompt[-2000:]
+
+    @pytest.mark.row("A155", "`[hooks]` bounds the blocks of the hooks, also in tokens, and names their format")
+    async def test_hooks_take_their_limits_from_the_settings(self, memory: FakeFusion, home: Path) -> None:
+        """Of the home or of the environment; a session's start keeps its own limits where these are smaller."""
+        settings = '[hooks]\nbudget_tokens = 300\nmax_results = 6\nmax_items = 5\nformat = "cortex"\nbudget_chars = 0\n'
+        (home / "fusion.toml").write_text(settings, encoding="utf-8")
+        allow(home)
+        payload = {"prompt": "where do chains come from?"}
+        _, notice = await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
+        assert notice == ""
+        await asyncio.to_thread(hook, "session-start", payload, "--home", home)
+        named = {**os.environ, "FUSION_HOOKS__BUDGET_TOKENS": "200", "FUSION_HOOKS__BUDGET_CHARS": "900"}
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home, environment=named)
+        prompt, start, by_environment = memory.requests
+        assert (prompt.budget_chars, prompt.budget_tokens, prompt.max_results) == (None, 300, 6)
+        assert (start.budget_chars, start.budget_tokens, start.max_results) == (2000, 300, 4)
+        assert {(asked.max_items, asked.format) for asked in memory.requests} == {(5, "cortex")}
+        assert (by_environment.budget_chars, by_environment.budget_tokens) == (900, 200)
+
+    @pytest.mark.parametrize(
+        ("table", "reason"),
+        [
+            ("[hooks]\nmax_items = 'many'\n", "a limit in [hooks] is no number"),
+            ("[hooks]\nbudget_tokens = [1]\n", "a limit in [hooks] is no number"),
+            ("[hooks\n", "is not TOML"),
+        ],
+    )
+    async def test_a_wrong_limit_holds_up_no_prompt(
+        self, memory: FakeFusion, home: Path, table: str, reason: str
+    ) -> None:
+        """One line names the settings, and the agent goes on without memories."""
+        (home / "fusion.toml").write_text(table, encoding="utf-8")
+        allow(home)
+        payload = {"prompt": "where do chains come from?"}
+        printed, notice = await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
+        assert is_silent("user-prompt-submit", printed)
+        assert reason in notice
+        assert memory.requests == []
 
     @pytest.mark.feature("a session starts with a few memories of its project")
     @pytest.mark.feature(
