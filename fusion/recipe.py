@@ -21,8 +21,11 @@ EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"
 """signals by their names in earlier versions, which recipes, receipts, labels and models may still have"""
 EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 
-ADDED: Mapping[str, Any] = {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence"}
-"""numbers of `PackSettings` that the hash leaves out at these values, so that recipes of before keep their hashes"""
+ADDED: Mapping[str, Mapping[str, Any]] = {
+    "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence"},
+    "rerank": {"project_boost": 0.0, "penalties": {}},
+}
+"""numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes"""
 
 T = TypeVar("T")
 
@@ -126,6 +129,10 @@ class RerankSettings(_Part):
     """most sub-questions of a query that are ranked separately; 1 ranks the query as a whole"""
     graph_boost: float = 0.0
     """share of its distance to 1 that a score gains when a graph leads to the memory with full strength"""
+    project_boost: float = 0.0
+    """the same for a memory of the project that the question names"""
+    penalties: Mapping[str, float] = field(default_factory=dict)
+    """by signal name, the factor on the score of a memory that has it in full"""
     judge: Literal["never", "gate", "always"] = "gate"
     """gate: only when the best local scores are close together"""
     gate_top: int = 4
@@ -143,6 +150,11 @@ class RerankSettings(_Part):
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
     """made by `fusion tune --learner`; a recipe file has `model = "name.txt"` and `model_hash`"""
+
+    @cached_property
+    def weighed(self) -> frozenset[str]:
+        """The signals that have a weight or a penalty."""
+        return frozenset(name for name, weight in self.signals.items() if weight) | self.penalties.keys()
 
 
 @dataclass(frozen=True)
@@ -192,9 +204,10 @@ class Recipe(_Part):
         model: Learned | None = numbers["rerank"].pop("model")
         if model is not None and model.trees is not None:
             numbers["rerank"]["model"] = model.hash
-        for name, value in ADDED.items():
-            if numbers["pack"][name] == value:
-                del numbers["pack"][name]
+        for part, added in ADDED.items():
+            for name, value in added.items():
+                if numbers[part][name] == value:
+                    del numbers[part][name]
         return blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

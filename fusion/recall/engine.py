@@ -39,6 +39,7 @@ from fusion.recall.rerank import (
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recall.split_query import split_query
+from fusion.recall.standing import STANDING, standings_of, with_conflicts
 from fusion.recipe import PackSettings, Recipe
 
 QUERY_CHARS = 4000
@@ -195,19 +196,22 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
         finally:
             counting.cancel()
     _require_one(answers)
-    admitted, refused = await _admitted(answers, query, io)
+    admitted, refused, records = await _admitted(answers, query, io)
     answered = AnsweredHits(admitted, recipe.dedup)
     doubtful = answered.doubtful()
     reworded = await io.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
-    neighbours, neighbour_hits = await _admitted_neighbours(ranked, query, recipe, io, left_s())
-    pool = expand(ranked, neighbours, recipe.expand, recipe.dedup)
+    neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
+    standings = standings_of({**more, **records}, recipe.rerank.weighed & STANDING, {})
+    pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup), standings)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     orders = [
-        by_local_score(pool, local_signals(part, pool, best, frequencies, seen), recipe.rerank)
+        by_local_score(
+            pool, local_signals(part, pool, best, frequencies, seen, standings, recipe.rerank.weighed), recipe.rerank
+        )
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
@@ -291,7 +295,8 @@ def _require_one(answers: Sequence[Answer]) -> None:
 
 async def _admitted(
     answers: Sequence[Answer], query: Query, io: RecallIO
-) -> tuple[dict[str, tuple[Admitted, ...]], dict[str, Mapping[str, int]]]:
+) -> tuple[dict[str, tuple[Admitted, ...]], dict[str, Mapping[str, int]], Mapping[str, Record]]:
+    """What the query may see of each answer, what was refused by reason, and the journal's records of the hits."""
     hits = [hit for answer in answers for hit in answer.hits]
     ids = dict.fromkeys(hit.event_id for hit in hits if hit.event_id)
     ids.update(dict.fromkeys(i for hit in hits if hit.derived_from for i in hit.derived_from))
@@ -299,15 +304,15 @@ async def _admitted(
     admitted, refused = {}, {}
     for answer in answers:
         admitted[answer.backend], refused[answer.backend] = admit(answer.backend, answer.hits, query, records)
-    return admitted, refused
+    return admitted, refused, records
 
 
 async def _admitted_neighbours(
     ranked: Sequence[Ranked], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
-) -> tuple[dict[str, list[Admitted]], list[BackendHits]]:
-    """The neighbours that may be shown, by the ref of their best candidate; and all neighbours, by its backend."""
+) -> tuple[dict[str, list[Admitted]], list[BackendHits], Mapping[str, Record]]:
+    """The neighbours that may be shown, by the ref of their best candidate; all by its backend; and their records."""
     if not recipe.expand.span:
-        return {}, []
+        return {}, [], {}
     finds = [(r.candidate.ref, r.candidate.source_hits[0].backend, r.candidate.hit) for r in ranked]
     found = await io.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
@@ -324,7 +329,7 @@ async def _admitted_neighbours(
             item = admit_one(backend, hit, len(seen), query, records)
             if isinstance(item, Admitted):
                 admitted.setdefault(ref, []).append(item)
-    return admitted, [(backend, found[ref]) for ref, backend, _ in finds if ref in found]
+    return admitted, [(backend, found[ref]) for ref, backend, _ in finds if ref in found], records
 
 
 async def _ask_judge(

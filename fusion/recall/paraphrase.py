@@ -28,6 +28,8 @@ class Kind(StrEnum):
     NAME = "name"
     ORDER = "order"
     WORD = "word"
+    CONFLICT = "conflict"
+    """two statements that were found to contradict each other when they were stored"""
 
 
 class Difference(NamedTuple):

@@ -17,7 +17,7 @@ from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
 from fusion.recall.rank_features import in_context
-from fusion.recall.signals import Signals, SignalTable, complete, graph_boosted, scores
+from fusion.recall.signals import Signals, SignalTable, boosted, complete, penalised, scores
 from fusion.recipe import RerankSettings
 
 NEIGHBOUR_CHARS = 300
@@ -53,7 +53,9 @@ def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSe
     """The pool by local score, best first; ties go to the higher RRF score, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
-        local = graph_boosted(scores(table, numbers.signals), table, numbers.graph_boost).tolist()
+        means = boosted(scores(table, numbers.signals), table, "graph", numbers.graph_boost)
+        means = boosted(means, table, "project", numbers.project_boost)
+        local = penalised(means, table, numbers.penalties).tolist()
     else:
         table = in_context(pool, table, numbers.signals)
         trees = numbers.model.trees

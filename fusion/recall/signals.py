@@ -17,8 +17,14 @@
 | graph      | how strongly a backend's graph leads from the query to the memory, the highest of all backends; absent |
 |            | for turns among others: turns of one conversation name the same people, which links all of them |
 
-A signal that is not available (no model, no time to encode) is absent, and the others carry the weight. ``graph`` has
-no weight: what a graph leads to need not resemble the query, so it raises the mean instead of taking part in it.
+| project    | 1 for a memory of the project that the question names, else 0; absent if it names none |
+| reach      | ``graph``, but 0 where it is absent: seed 000's graph proximity; computed if a recipe weighs it |
+| cosine     | ``dense``, but ``fusion`` where it is absent: seed 000's similarity; computed if a recipe weighs it |
+
+`fusion.recall.standing` has further signals, of what a memory is regardless of the question's words.
+
+A signal that is not available (no model, no time to encode) is absent, and the others carry the weight. ``graph`` and
+``project`` have no weight: what they lead to need not resemble the query, so they raise the mean instead.
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
 from fusion.recall.query_dates import dates
+from fusion.recall.standing import STANDING_SIGNALS, Standing, standing_signals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +50,10 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.float64]
 
-SIGNALS = ("fusion", "bm25", "dense", "maxsim", "window3", "window5", "similarity", "speaker", "date", "length")
+SIGNALS = (
+    *("fusion", "bm25", "dense", "maxsim", "window3", "window5", "similarity", "speaker", "date", "length"),
+    *("reach", "cosine", *STANDING_SIGNALS),
+)
 ALTERNATIVES = frozenset({"window3", "window5", "similarity"})
 """a memory has the windows or the similarity, never all three"""
 NEIGHBOUR_OFFSETS = (-2, -1, 1, 2)
@@ -98,9 +108,17 @@ class SignalTable:
 
 
 def local_signals(
-    query: Query, pool: Sequence[Pooled], fusion_ceiling: float, frequencies: Frequencies, likeness: Likeness
+    query: Query,
+    pool: Sequence[Pooled],
+    fusion_ceiling: float,
+    frequencies: Frequencies,
+    likeness: Likeness,
+    standings: Mapping[str, Standing] | None = None,
+    wanted: Collection[str] = (),
 ) -> SignalTable:
     """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's text with its speaker.
+
+    ``wanted`` are the signals of `fusion.recall.standing` that the recipe weighs, and ``standings`` are by ref.
 
     Where ``frequencies`` count fewer documents than the pool has (external memories are not in the journal), the
     pool's own frequencies are used.
@@ -130,6 +148,13 @@ def local_signals(
     if likeness.matches:
         columns |= _late_interaction(said, adjacent, turns, frequencies, likeness)
     columns["similarity"] = np.where(turns, nan, _similarity(columns.get("maxsim"), columns["dense"], among))
+    if query.scope.project is not None:
+        columns["project"] = np.array([float(hit.scope.project == query.scope.project) for hit in hits])
+    if "reach" in wanted:
+        columns["reach"] = np.nan_to_num(np.array([_graph(entry) for entry in pool]))
+    if "cosine" in wanted:
+        columns["cosine"] = np.where(np.isnan(columns["dense"]), columns["fusion"], columns["dense"])
+    columns |= standing_signals(query, pool, standings or {}, wanted)
     return SignalTable(len(pool), columns)
 
 
@@ -197,16 +222,26 @@ def scores(table: SignalTable, weights: Mapping[str, float]) -> Column:
     return np.divide(total, best, out=np.zeros(table.size), where=best > 0)
 
 
-def graph_boosted(means: Column, table: SignalTable, graph_boost: float) -> Column:
-    """Means raised by the graph signal, 0 to 1: 1 - (1 - mean)(1 - boost · graph).
+def boosted(means: Column, table: SignalTable, name: str, boost: float) -> Column:
+    """Means raised by a signal, 0 to 1: 1 - (1 - mean)(1 - boost · signal).
 
     That is the noisy-or of two independent reasons to show a memory (J. Pearl, "Probabilistic Reasoning in Intelligent
     Systems", 1988). It never lowers a score.
     """
     import numpy as np
 
-    graph = np.nan_to_num(table.column("graph"))
-    return 1 - (1 - means) * (1 - graph_boost * graph)
+    if name not in table.columns:
+        return means
+    return 1 - (1 - means) * (1 - boost * np.nan_to_num(table.column(name)))
+
+
+def penalised(means: Column, table: SignalTable, penalties: Mapping[str, float]) -> Column:
+    """Means times each penalty to the extent of its signal: mean · (1 - (1 - penalty) · signal)."""
+    import numpy as np
+
+    for name, penalty in penalties.items():
+        means = means * (1 - (1 - penalty) * np.nan_to_num(table.column(name)))
+    return means
 
 
 def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.contract import Place
+from fusion.contract import Place, State
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
 from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
@@ -20,11 +20,12 @@ from fusion.recall.signals import (
     Likeness,
     SignalTable,
     adjacent_positions,
+    boosted,
     complete,
-    graph_boosted,
     local_signals,
     scores,
 )
+from fusion.recall.standing import Standing
 from tests.recall.helpers import at, pooled, query, standalone, turn
 
 NOTHING = Likeness()
@@ -167,11 +168,12 @@ def test_absent_signal_leaves_its_weight_to_the_others() -> None:
 def test_the_list_of_signals_is_what_is_computed() -> None:
     """A recipe's weights are checked against this list."""
     likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
-    (row,) = local_signals(query("x"), [pooled("a", turn(1, "x"))], 1.0, TEN, likeness).rows()
+    standings = {"a": Standing(state=State(importance=0.5))}
+    pool = [pooled("a", turn(1, "x"))]
+    (row,) = local_signals(query("x"), pool, 1.0, TEN, likeness, standings, frozenset(SIGNALS)).rows()
     assert set(row) == set(SIGNALS) - {"window3", "window5"}
-    one, _ = local_signals(
-        query("x"), [pooled("a", turn(1, "x")), pooled("b", turn(2, "x"))], 1.0, TEN, likeness
-    ).rows()
+    pool.append(pooled("b", turn(2, "x")))
+    one, _ = local_signals(query("x"), pool, 1.0, TEN, likeness, standings, frozenset(SIGNALS)).rows()
     assert set(one) == set(SIGNALS) - {"similarity"}
 
 
@@ -219,11 +221,11 @@ def test_similarity_of_a_section_is_its_maxsim() -> None:
 def test_graph_boost_raises_a_score_by_noisy_or() -> None:
     """1 - (1 - .4)(1 - .3 · .5) = .49; no graph, no lift; nothing is lowered; the backend that says most counts."""
     means = np.array([0.4, 0.4])
-    assert graph_boosted(means, SignalTable.of([{"graph": 0.5}, {}]), 0.3).tolist() == [
+    assert boosted(means, SignalTable.of([{"graph": 0.5}, {}]), "graph", 0.3).tolist() == [
         pytest.approx(0.49),
         pytest.approx(0.4),
     ]
-    assert graph_boosted(means[:1], SignalTable.of([{"graph": 1.0}]), 0.0).tolist() == [pytest.approx(0.4)]
+    assert boosted(means[:1], SignalTable.of([{"graph": 1.0}]), "graph", 0.0).tolist() == [pytest.approx(0.4)]
     source_hits = (SourceHit("a", "r", "r", 1, None, "", 0.2), SourceHit("b", "r", "r", 1, None, "", 0.6))
     pool = [Pooled(Candidate("r", standalone("r", "tea"), source_hits), 0.0, {}), pooled("s", standalone("s", "milk"))]
     rows = local_signals(query("tea"), pool, 1.0, TEN, NOTHING).rows()

@@ -1,0 +1,53 @@
+"""What a memory's state does to the answers of `/fuse`: its project, and an open conflict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fusion.contract import Scope
+from fusion.gateway.gateway import Gateway
+from fusion.ingest.intake import NewMemory
+from tests.gateway.helpers import embedded, small
+
+NADIA = Scope(user_id="nadia", audience="private")
+
+
+@pytest.mark.row("A012", "a project that a question names puts its memories first, through `/fuse`")
+@pytest.mark.parametrize(("asked", "first"), [("alpha", "alpha"), ("beta", "beta")])
+async def test_memories_of_the_questions_project_come_first(home: Path, asked: str, first: str) -> None:
+    """Two projects deploy at different hours; the words of the question fit both alike."""
+    texts = {"alpha": "The release is deployed at nine.", "beta": "The release is deployed at five."}
+    async with Gateway.open(embedded(home)) as gateway:
+        for project, text in texts.items():
+            scope = Scope(user_id="nadia", project=project, audience="private")
+            await gateway.remember([NewMemory(text, scope=scope)])
+        await gateway.settle()
+        scope = Scope(user_id="nadia", project=asked, audience="private")
+        fused = await gateway.fuse("when is the release deployed?", scope=scope)
+        assert fused.memories[0].members[0].text == texts[first]
+        assert len(fused.memories) == 2, "the other project's memory is not filtered"
+
+
+@pytest.mark.row("A027", "a block says of a memory in an open conflict what it conflicts with")
+@pytest.mark.parametrize("layout", ["fence", "long-term", "context-pack", "cortex"])
+async def test_a_conflict_is_annotated_in_every_block_format(home: Path, layout: str) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        kept = await gateway.remember(
+            [NewMemory(text, scope=NADIA) for text in ("Mara lives in Bergen.", "Mara moved to Oslo for good.")]
+        )
+        await gateway.settle()
+        one, other = (item.event_id for item in kept)
+        group = {"conflict_group": "g", "conflict_status": "active"}
+        await gateway.journal.decide(
+            {one: {**group, "contradicts": other}, other: {**group, "contradicts": one}}, "test", "a move"
+        )
+        fused = await gateway.fuse("where does Mara live?", scope=NADIA, format=layout)
+        assert {dispute.kind for dispute in fused.disputed} == {"conflict"}
+        refs = [item.ref for item in kept]
+        if layout == "cortex":
+            assert all(f"[conflicts with: {ref}]" in fused.block for ref in refs)
+        else:
+            either_order = (f"[{a}, {b}] disagree" for a, b in (refs, refs[::-1]))
+            assert any(pair in fused.block for pair in either_order)
