@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,9 +26,9 @@ class JobContext:
     """One run of a job, as its steps see it. ``budget_tokens`` is what a language model may be sent; 0: no limit."""
 
     now: datetime
+    """when the run began"""
     dry_run: bool
-    deadline: datetime
-    clock: Callable[[], datetime]
+    budget_s: float
     budget_tokens: int = 0
     progress: Progress = no_progress
     done: int = 0
@@ -37,11 +38,17 @@ class JobContext:
     """the step that is under way"""
     result: dict[str, Any] = field(default_factory=dict)
     """what the run did so far, for its receipt"""
+    _began_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+
+    @property
+    def took_s(self) -> float:
+        """Seconds since the run began; a clock that is set meanwhile changes nothing."""
+        return asyncio.get_running_loop().time() - self._began_s
 
     @property
     def left_s(self) -> float:
         """Seconds of the budget that are left."""
-        return max(0.0, (self.deadline - self.clock()).total_seconds())
+        return max(0.0, self.budget_s - self.took_s)
 
     def report(self, done: int, total: int | None) -> None:
         """Report how far the step that is under way is."""

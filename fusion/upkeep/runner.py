@@ -138,11 +138,7 @@ class Runner:
 
         Raises NotFound.
         """
-        job = self.job(name)
-        await self._note_schedules()
-        state = (await self.journal.read(jobs.states)).get(name, JobState())
-        slot = await self._due_slot(job, state)
-        return None if slot is None else await self._in_own_task(self._run_slot(job, slot, progress))
+        return await self._in_own_task(self._run_if_due(self.job(name), progress))
 
     async def _in_own_task(self, work: Coroutine[Any, Any, JobRun | None]) -> JobRun | None:
         task = asyncio.create_task(work)
@@ -169,7 +165,7 @@ class Runner:
             try:
                 await self.run_due()
                 failing = ""
-            except FusionError as error:  # the journal cannot be written to at the moment
+            except Exception as error:  # noqa: BLE001 — the journal may be writable again at the next look
                 if str(error) != failing:
                     log.warning("the jobs wait: %s", error)
                 failing = str(error)
@@ -177,14 +173,18 @@ class Runner:
 
     async def run_due(self) -> list[JobRun]:
         """Run the jobs that are due, one after the other."""
-        await self._note_schedules()
-        states = await self.journal.read(jobs.states)
-        runs = []
-        for job in self.jobs:
-            slot = await self._due_slot(job, states.get(job.name, JobState()))
-            if slot is not None and (run := await self._run_slot(job, slot)) is not None:
-                runs.append(run)
-        return runs
+        runs = [await self._run_if_due(job) for job in self.jobs]
+        return [run for run in runs if run is not None]
+
+    async def _run_if_due(self, job: Job, progress: Progress = no_progress) -> JobRun | None:
+        await self._note_schedule(job)
+        slot = await self._due_slot(job, (await self.journal.read(jobs.states)).get(job.name, JobState()))
+        if slot is None:
+            return None
+        request = RunRequest(job.name, self.owner, slot, job.dry_run, "schedule")
+        with suppress(JobRunning, LeaseLost):  # another run does it
+            return await self._run(job, request, progress)
+        return None
 
     def _pause_s(self) -> float:
         """Seconds until the next look: until the next slot, at most `LOOK_S`."""
@@ -192,12 +192,12 @@ class Runner:
         slots = (job.schedule.after(now) for job in self.jobs if job.schedule is not None)
         return min([LOOK_S, *(max(0.0, (slot - now).total_seconds()) for slot in slots if slot is not None)])
 
-    async def _note_schedules(self) -> None:
-        """Record new and changed schedules, so that none of them is due for a time before it was set."""
-        known = await self.journal.read(jobs.schedules)
-        for job in self.jobs:
-            if job.schedule is not None and known.get(job.name) != str(job.schedule):
-                await self.journal.write(jobs.note_schedule, job.name, str(job.schedule), self.clock())
+    async def _note_schedule(self, job: Job) -> None:
+        """Record a new or changed schedule, so that it is not due for a time before it was set."""
+        if job.schedule is None:
+            return
+        if (await self.journal.read(jobs.schedules)).get(job.name) != str(job.schedule):
+            await self.journal.write(jobs.note_schedule, job.name, str(job.schedule), self.clock())
 
     async def _due_slot(self, job: Job, state: JobState) -> datetime | None:
         """The slot for which a job has to run now, or None."""
@@ -209,12 +209,6 @@ class Runner:
             return None
         return slot if await self.journal.read(jobs.slot_is_due, job.name, slot, now, self.lease) else None
 
-    async def _run_slot(self, job: Job, slot: datetime, progress: Progress = no_progress) -> JobRun | None:
-        request = RunRequest(job.name, self.owner, slot, job.dry_run, "schedule")
-        with suppress(JobRunning, LeaseLost):  # another run does it
-            return await self._run(job, request, progress)
-        return None
-
     async def _run(self, job: Job, request: RunRequest, progress: Progress) -> JobRun | None:
         """One run from its lease to its receipt; None if its slot has had a run. Raises JobRunning and LeaseLost."""
         if job.name in self._progress:  # also if this process stood still, and the lease ran out meanwhile
@@ -222,10 +216,15 @@ class Runner:
         lease = await self.journal.write(jobs.take, request, self.clock(), self.lease)
         if lease is None:
             return None
-        now = self.clock()
-        context = JobContext(now, request.dry_run, now + job.budget, self.clock, job.budget_tokens)
+        self._progress[job.name] = JobProgress(0, None, "")
+        try:
+            return await self._run_leased(job, lease, request.dry_run, progress)
+        finally:
+            del self._progress[job.name]
+
+    async def _run_leased(self, job: Job, lease: Lease, dry_run: bool, progress: Progress) -> JobRun:
+        context = JobContext(self.clock(), dry_run, job.budget.total_seconds(), job.budget_tokens)
         context.progress = self._shown(job.name, progress)
-        context.progress(0, None)
         faults: dict[str, str] = {}
         try:
             stopped = await self._while_leased(self._steps(job, context, lease, faults), lease)
@@ -235,10 +234,8 @@ class Runner:
                 jobs.finish, lease, "stopped", receipt, self.clock(), keep_step=True, keep_slot=False
             )
             raise
-        finally:
-            self._progress.pop(job.name, None)
         status: Status = "failed" if faults else "stopped" if stopped else "done"
-        keep_step = bool(stopped) or context.dry_run  # a dry run leaves the step of the run before
+        keep_step = bool(stopped) or dry_run  # a dry run leaves the step of the run before
         receipt = _receipt(context, faults, stopped)
         return await self.journal.write(jobs.finish, lease, status, receipt, self.clock(), keep_step=keep_step)
 
@@ -247,7 +244,11 @@ class Runner:
 
         The budget never ends a run before its first step, so that every run gets on.
         """
-        names = sorted(await job.steps())
+        try:
+            names = sorted(await job.steps())
+        except Exception as error:  # noqa: BLE001 — the receipt reports it
+            faults["steps"] = f"{type(error).__name__}: {error}"
+            return ""
         if lease.resume is not None and not context.dry_run:
             names = [name for name in names if name >= lease.resume] or names
         context.total = len(names)
@@ -270,7 +271,8 @@ class Runner:
         """Progress that is reported to the caller, and shown to everybody who lists the jobs."""
 
         def report(done: int, total: int | None, note: str = "") -> None:
-            self._progress[name] = JobProgress(done, total, note)
+            if name in self._progress:  # not after the end of the run
+                self._progress[name] = JobProgress(done, total, note)
             progress(done, total, note)
 
         return report
@@ -303,7 +305,7 @@ class Runner:
 def _receipt(context: JobContext, faults: Mapping[str, str], stopped: str) -> dict[str, Any]:
     """The receipt of a run, as the log shows it."""
     return {
-        "took_s": round((context.clock() - context.now).total_seconds(), 3),
+        "took_s": round(context.took_s, 3),
         "steps": {"done": context.done, "total": context.total},
         "stopped": stopped,
         "faults": faults,

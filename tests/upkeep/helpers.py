@@ -68,7 +68,7 @@ class Recorded:
         return self.names
 
     async def step(self, context: JobContext, name: str) -> None:
-        self.began.append(context.clock())
+        self.began.append(context.now + timedelta(seconds=context.took_s))
         await (asyncio.sleep(self.takes_s) if self.hold is None else self.hold.wait())
         if name in self.fail:
             raise ValueError(f"{name} is broken")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from typing import Any
 
 from fusion.upkeep import checks, lifecycle, receipts, vectors
 from fusion.upkeep.job import JobContext
-from tests.upkeep.helpers import BEGAN, Clock, in_virtual_time
+from tests.upkeep.helpers import BEGAN, in_virtual_time
 
 
-def context(*, dry_run: bool = False, clock: Callable[[], datetime] = lambda: BEGAN) -> JobContext:
-    return JobContext(BEGAN, dry_run, BEGAN + timedelta(minutes=1), clock)
+def context(*, dry_run: bool = False) -> JobContext:
+    return JobContext(BEGAN, dry_run, 60.0)
 
 
 class Damaged:
@@ -80,7 +80,7 @@ class Vectors:
 def test_vectors_waits_for_them_within_its_budget() -> None:
     async def runs() -> None:
         for takes_s, computed in ((5.0, 7), (None, 0)):
-            run, store = context(clock=Clock()), Vectors(takes_s)
+            run, store = context(), Vectors(takes_s)
             await vectors.step(store.pending, store.settle)(run, "default")
             assert run.result == {"pending": 7, "computed": computed}
         run, store = context(dry_run=True), Vectors(None)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -287,6 +289,64 @@ def test_step_that_fails_does_not_stop_the_others() -> None:
         run = await runner(work.job()).run("tidy")
         assert (run.status, run.receipt["faults"]) == ("failed", {"b": "ValueError: b is broken"})
         assert work.done == ["a", "c"]
+
+    in_virtual_time(runs())
+
+
+class Unplanned(Recorded):
+    """A job whose steps cannot be named."""
+
+    async def steps(self) -> Sequence[str]:
+        raise OSError("the folder of tenants cannot be read")
+
+
+def test_job_without_steps_fails_and_the_schedule_goes_on() -> None:
+    async def days() -> None:
+        one = runner(Unplanned().job("every 6 hours"))
+        await for_hours(one, 25)
+        runs = await log_of(one)
+        assert [run.status for run in runs] == ["failed"] * 4
+        assert runs[0].receipt["faults"] == {"steps": "OSError: the folder of tenants cannot be read"}
+
+    in_virtual_time(days())
+
+
+class Broken(MemoryJournal):
+    """A journal that cannot be read for a while."""
+
+    broken = False
+
+    async def read(self, query: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        if self.broken:
+            raise sqlite3.OperationalError("disk I/O error")
+        return await super().read(query, *args, **named)
+
+
+def test_schedule_goes_on_after_the_journal_failed() -> None:
+    async def days() -> None:
+        journal, work = Broken(), Recorded()
+        task = asyncio.create_task(runner(work.job("every 6 hours"), journal).run_regularly(60))
+        await asyncio.sleep(3600)
+        journal.broken = True
+        await asyncio.sleep(24 * 3600)
+        journal.broken = False
+        await asyncio.sleep(3600)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert work.done == ["one"]
+
+    in_virtual_time(days())
+
+
+def test_budget_is_not_changed_by_a_clock_that_is_set() -> None:
+    async def runs() -> None:
+        work, clock = Recorded(("a", "b", "c"), takes_s=10), Clock()
+        one = runner(work.job(budget=timedelta(seconds=15)), clock=clock)
+        running = asyncio.create_task(one.run("tidy"))
+        await asyncio.sleep(5)
+        clock.ahead = timedelta(hours=-1)
+        assert (await running).receipt["took_s"] == 20
+        assert work.done == ["a", "b"]
 
     in_virtual_time(runs())
 

@@ -93,8 +93,9 @@ def _next(kind: timers.Kind, wanted: timers.Timers, uninstall: bool) -> Sequence
     gone = [file.name for file in wanted.remove]
     if kind == "systemd" and (stopped := [name for name in gone if name.endswith(".timer")]):
         return [f"systemctl --user stop {' '.join(stopped)}", *wanted.after]
-    if kind == "launchd":
-        stop = [f"launchctl bootout gui/{os.getuid()}/{name.removesuffix('.plist')}" for name in gone]
+    if kind == "launchd":  # what is loaded has to go before its new file is loaded
+        loaded = [*gone, *(file.name for file in wanted.files if file.exists())]
+        stop = [f"launchctl bootout gui/{os.getuid()}/{name.removesuffix('.plist')}" for name in loaded]
         return [*stop, *wanted.after]
     return ["docker compose -f compose/gateway.yaml up -d --remove-orphans"] if uninstall and gone else wanted.after
 

@@ -103,8 +103,10 @@ def systemd(jobs: Sequence[Wanted], caller: Caller, folder: Path) -> Timers:
         )
     timers = [file.name for file in files if file.suffix == ".timer"]
     old = _others(folder.glob(f"memory-fusion-{caller.id}-*.*"), files)
-    enable = [f"systemctl --user enable --now {' '.join(timers)}"] if timers else []
-    return Timers(files, ("systemctl --user daemon-reload", *enable), old)
+    # restart, because a timer that runs already keeps its old times
+    enable = [f"systemctl --user {verb} {' '.join(timers)}" for verb in ("enable", "restart") if timers]
+    linger = ["loginctl enable-linger  # so that they also run while you are logged out"] if timers else []
+    return Timers(files, ("systemctl --user daemon-reload", *enable, *linger), old)
 
 
 def _systemd_quoted(word: str) -> str:

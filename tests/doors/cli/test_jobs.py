@@ -76,6 +76,15 @@ def test_due_runs_what_the_schedules_say(home: Path) -> None:
     assert run(home, "run", "receipts", "--due").stdout == "Nothing is due.\n"
 
 
+def test_run_that_fails_is_exit_code_1(home: Path) -> None:
+    """Its receipt says why; the lifecycle of this backend misses a variable of the environment."""
+    (home / "fusion.toml").write_text(SMALL.replace("adapters.inmemory:InMemory", "tests.faults.upkept:Upkept"))
+    allow(home)
+    result = run(home, "run", "lifecycle")
+    assert result.exit_code == 1
+    assert result.stdout == "lifecycle: failed, default/memory: KeyError: 'UPKEPT_HOLD'\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -209,6 +209,11 @@ def test_install_shows_asks_writes_and_removes(home: Path) -> None:
     assert not units.exists()
     install.carry_out(plan(NIGHTLY, CHECKS, OFF), dry_run=False, yes=False, as_json=False)
     assert len(list(units.iterdir())) == 4
+    assert [command.split()[:3] for command in plan(NIGHTLY).after[1:4]] == [
+        ["systemctl", "--user", "daemon-reload"],
+        ["systemctl", "--user", "enable"],
+        ["systemctl", "--user", "restart"],
+    ]
     later = plan({**NIGHTLY, "schedule": "0 5 * * *"})
     assert sorted(change.state for change in later.changes) == ["removed", "removed", "replaced", "same"]
     with pytest.raises(BadInput, match="--json cannot ask"):
@@ -240,6 +245,20 @@ def test_install_wants_one_system(home: Path, arguments: tuple[str, ...]) -> Non
     result = run(home, *arguments)
     assert result.exit_code == 2
     assert "choose one of --systemd, --launchd, --cron, --compose" in result.stderr
+
+
+def test_launchd_agent_is_unloaded_before_its_new_file_is_loaded(home: Path, tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+
+    def plan(*jobs: Any) -> install.Plan:
+        return install.plan("launchd", jobs or None, Target(home=home), folder=agents)
+
+    first = plan(NIGHTLY, CHECKS)
+    assert all(command.startswith("launchctl bootstrap ") for command in first.after)
+    install.carry_out(first, dry_run=False, yes=False, as_json=False)
+    label = Path(first.changes[0].name).name.removesuffix(".plist")
+    assert plan(NIGHTLY, CHECKS).after[0] == f"launchctl bootout gui/{os.getuid()}/{label}"
+    assert [command.split()[1] for command in plan().after] == ["bootout", "bootout"]
 
 
 def test_install_writes_nothing_through_a_link(home: Path, tmp_path: Path) -> None:
