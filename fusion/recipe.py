@@ -23,7 +23,7 @@ EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence"},
-    "rerank": {"project_boost": 0.0, "penalties": {}},
+    "rerank": {"project_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0},
 }
 """numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes"""
 
@@ -138,6 +138,8 @@ class RerankSettings(_Part):
     gate_top: int = 4
     gate_spread: float = 0.15
     """the judge is asked when max - min of the best `gate_top` local scores is at most this (seed 000)"""
+    judge_timeout_ms: int = 0
+    """most time of the judge; 0 leaves what is left of the request, up to the judge's own limit"""
     head: int = 16
     """memories that the judge sees; it can reorder only these"""
     judge_weight: float = 0.5

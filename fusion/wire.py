@@ -514,6 +514,8 @@ class Status(TypedDict):
     receipts: ReceiptsKept
     embedder: str | None
     judge: str | None
+    judged: NotRequired[dict[str, int]]
+    """answers since the start by what became of the judge: ok, not_needed (its gate was closed), timeout, off, …"""
     bytes: dict[str, int]
     notes: list[str]
     held_back: list[HeldBack]

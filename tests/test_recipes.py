@@ -57,10 +57,10 @@ def variants() -> Iterator[Any]:
 
 
 class TestShipped:
-    def test_eight_of_them_with_signals_that_exist(self, home: Path) -> None:
+    def test_nine_of_them_with_signals_that_exist(self, home: Path) -> None:
         """`hook`, `default`, `deep` and one for each seed load in any home."""
         found = recipes(load(home=home))
-        assert set(found) == {"hook", "default", "deep", *(f"seed00{n}" for n in range(5))}
+        assert set(found) == {"hook", "default", "deep", "seed000-hook", *(f"seed00{n}" for n in range(5))}
         assert checked(found) == found
         assert all(found[name].name == name for name in found)
         assert len({recipe.hash for recipe in found.values()}) == 8
@@ -253,7 +253,7 @@ class TestHash:
         numbers = asdict(Recipe())
         for added in ("budget_tokens", "max_items", "snippet_chars", "format"):
             del numbers["pack"][added]
-        for added in ("project_boost", "penalties", "model"):
+        for added in ("project_boost", "penalties", "judge_timeout_ms", "model"):
             del numbers["rerank"][added]
         del numbers["name"], numbers["tuned_on"]
         before = blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()

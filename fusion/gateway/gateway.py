@@ -200,6 +200,7 @@ class Gateway(TenantParts):
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
+        self.health.judged[outcome.fused.rerank["status"]] += 1
         self._keep_receipt(outcome, asked.scope)
         await self._refresh_health()
         for row in outcome.fused.backends:
@@ -584,6 +585,7 @@ class Gateway(TenantParts):
             "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
             "embedder": self.embedding_model,
             "judge": None if self.live.judge is None else self.live.judge.name,
+            "judged": dict(self.health.judged),
             "bytes": parts,
             "notes": list(self._notes),
             "held_back": held,

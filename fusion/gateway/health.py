@@ -58,6 +58,8 @@ class Health:
         self._failing: Mapping[str, str] = {}
         """by backend, the fault that it reported at the last look"""
         self._leaked: Counter[str] = Counter()
+        self.judged: Counter[str] = Counter()
+        """answers since the start by what became of the judge: ok, not_needed (the gate was closed), timeout, …"""
         self.damaged = dict(damaged)
         """by store, the damage that the last check could not repair"""
         counting = {name: backend for name, backend in usable.items() if isinstance(backend, CountsEvents)}

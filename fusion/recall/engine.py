@@ -340,6 +340,8 @@ async def _ask_judge(
     if not wants_judge(order, recipe.rerank):
         return order, {"status": "not_needed"}
     shown = passages(order, recipe.rerank)
+    if recipe.rerank.judge_timeout_ms:
+        deadline_s = min(deadline_s, recipe.rerank.judge_timeout_ms / 1000)
     verdict = await io.verdict(query.text, list(shown.values()), deadline_s)
     report = {
         "status": verdict.status,

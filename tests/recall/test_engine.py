@@ -17,7 +17,7 @@ from fusion.lib.bm25 import Frequencies
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.ids import external_ref
 from fusion.recall.decision import Decision
-from fusion.recall.engine import QUERY_LIMIT, FuseRequest, fuse
+from fusion.recall.engine import QUERY_LIMIT, FuseRequest, RecallIO, fuse
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.recording import Recorder, Replay
@@ -218,6 +218,38 @@ async def test_fuse_lets_the_judge_reorder_the_head(gateway: FakeGateway) -> Non
         "shown": 3,
         "scored": 3,
     }
+
+
+class HurriedIO:
+    """Passes everything on, and keeps the deadlines that the judge got."""
+
+    def __init__(self, io: RecallIO) -> None:
+        self._io = io
+        self.deadlines: list[float] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._io, name)
+
+    async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+        self.deadlines.append(deadline_s)
+        return Verdict("timeout", fault="too late")
+
+
+@pytest.mark.row("A024", "a recipe bounds the time of its judge; too late, the local order stands")
+async def test_a_recipe_bounds_the_time_of_its_judge(gateway: FakeGateway) -> None:
+    """At most 100 ms of a second; without a bound, nearly all that is left."""
+    orders = []
+    for timeout_ms in (100, 0):
+        io = HurriedIO(gateway.live)
+        hurried = replace(RECIPE, rerank=replace(RECIPE.rerank, judge_timeout_ms=timeout_ms))
+        outcome = await fuse(ASK, hurried, io)
+        orders.append([row["ref"] for row in outcome.receipt.body["candidates"]])
+        (deadline_s,) = io.deadlines
+        assert (deadline_s <= 0.1) == bool(timeout_ms)
+        assert outcome.fused.rerank["status"] == "timeout"
+    never = replace(RECIPE, rerank=replace(RECIPE.rerank, judge="never"))
+    local = await fuse(ASK, never, gateway.live)
+    assert orders == [[row["ref"] for row in local.receipt.body["candidates"]]] * 2
 
 
 async def test_a_recording_replays_exactly(gateway: FakeGateway) -> None:

@@ -90,6 +90,28 @@ async def test_status_shows_the_breakers_wait(home: Path) -> None:
         assert 0 < row["wait_s"] <= 40.0
 
 
+@pytest.mark.row("A023", "how often the gate asked the judge is counted, in `/v1/status` and `fusion status`")
+async def test_status_counts_how_often_the_judge_was_asked(home: Path) -> None:
+    """Without a judge each answer is "off"; the line for people names asked and all answers."""
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.remember([NewMemory("good bread")])
+        await gateway.settle()
+        for _ in range(2):
+            await gateway.fuse("bread?")
+        assert (await gateway.status())["judged"] == {"off": 2}
+
+
+@pytest.mark.parametrize(
+    ("judged", "line"),
+    [({}, "haiku"), ({"ok": 2, "timeout": 1, "not_needed": 6, "off": 4}, "haiku; asked for 3 of 9 answers")],
+)
+def test_status_shows_the_share_of_answers_that_were_judged(
+    capsys: pytest.CaptureFixture[str], judged: dict[str, int], line: str
+) -> None:
+    render.status({**examples()["status"]["reply"], "judge": "haiku", "judged": judged}, Path("/home"), None)
+    assert f"judge    {line}\n" in capsys.readouterr().out
+
+
 async def test_journal_counts_refused_and_failed_deliveries(tmp_path: Path) -> None:
     """Of three deliveries one waits, one was refused once, one was given up: 2 wait, 1 of them refused, 1 failed."""
     journal = await Journal.open(tmp_path / "journal.sqlite")

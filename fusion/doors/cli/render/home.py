@@ -119,7 +119,7 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         f"{memories['forgotten']:,} forgotten",
         "receipts": f"{receipts['kept']:,}, kept for {receipts['keep_days']:g} days",
         "embedder": found["embedder"] or "none: everything is found by its words only",
-        "judge": found["judge"] or "none: the local order is kept",
+        "judge": _judge(found),
         "server": f"{url or 'in this process'}, version {found['version']}, up {_time(found['uptime_s'])}; "
         f"{counted(requests['in_flight'], 'request')} under way, {requests['queued']} waiting",
     }
@@ -131,6 +131,16 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         console.print(Text.assemble((f"{name:9}", "dim"), line), soft_wrap=True)
     for note in found["notes"]:
         console.print(Text(note, "yellow"), soft_wrap=True)
+
+
+def _judge(found: wire.Status) -> str:
+    """The judge, and for how many answers it was asked, since the server started."""
+    if found["judge"] is None:
+        return "none: the local order is kept"
+    judged = {status: n for status, n in found.get("judged", {}).items() if status != "off"}
+    asked = sum(n for status, n in judged.items() if status != "not_needed")
+    total = sum(judged.values())
+    return found["judge"] + (f"; asked for {asked:,} of {counted(total, 'answer')}" if total else "")
 
 
 def held_back(rows: Sequence[wire.HeldBack]) -> str:
