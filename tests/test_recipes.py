@@ -63,7 +63,20 @@ class TestShipped:
         assert set(found) == {"hook", "default", "deep", "seed000-hook", *(f"seed00{n}" for n in range(5))}
         assert checked(found) == found
         assert all(found[name].name == name for name in found)
-        assert len({recipe.hash for recipe in found.values()}) == 8
+        assert len({recipe.hash for recipe in found.values()}) == 9
+
+    @pytest.mark.row(
+        "A007", "A024", "`seed000` ranks by the seed's nine weights and two penalties; its hook waits 100 ms"
+    )
+    def test_seed000_has_the_seeds_numbers(self) -> None:
+        """The weights add up to 1: .45 + .08 + .05 + .10 + .08 + .07 + .07 + .05 + .05 = 1."""
+        seed, hook = SHIPPED["seed000"], SHIPPED["seed000-hook"]
+        assert list(seed.rerank.signals.values()) == [0.45, 0.08, 0.05, 0.1, 0.08, 0.07, 0.07, 0.05, 0.05]
+        assert sum(seed.rerank.signals.values()) == pytest.approx(1.0)
+        assert seed.rerank.penalties == hook.rerank.penalties == {"superseded": 0.3, "conflict": 0.8}
+        assert (seed.rerank.judge_timeout_ms, hook.rerank.judge_timeout_ms) == (3000, 100)
+        assert (seed.rerank.gate_top, seed.rerank.gate_spread, seed.gather.depth) == (4, 0.15, 50)
+        assert hook.rerank.signals == seed.rerank.signals
 
     @pytest.mark.row("A116", "A117", "A118", "`seed003` has exactly the seed's numbers")
     def test_seed003_has_the_seeds_numbers(self) -> None:
