@@ -5,16 +5,19 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from fusion.contract import Scope
-from fusion.errors import BadInput, StoreDamaged
+from fusion.errors import BadInput, SettingsError, StoreDamaged
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings
+from fusion.upkeep.schedule import parse
 from tests.gateway.helpers import NADIA, remember, small
 from tests.patience import load
 
@@ -93,6 +96,35 @@ async def test_receipts_job_deletes_expired_receipts(home: Path) -> None:
         assert (await gateway.jobs().run("receipts")).receipt["result"] == {"deleted": 1}
         with closing(sqlite3.connect(home / "receipts.sqlite")) as db:
             assert db.execute("select count(*) from receipt").fetchone() == (0,)
+
+
+@pytest.mark.feature("`[jobs]` sets the zone, schedule, budget, catch-up and dry run of each job")
+async def test_settings_reach_the_jobs(home: Path) -> None:
+    chosen = {"schedule": "0 3 * * *", "budget_s": 5, "budget_tokens": 7, "catch_up": False, "dry_run": True}
+    jobs = {"zone": "Asia/Tokyo", "lease_s": 9, "receipts": chosen, "checks": {"schedule": "0 5 * * *"}}
+    backends = {"memory": {"adapter": "adapters.inmemory:InMemory"}}
+    settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=backends, jobs=jobs)
+    async with Gateway.open(settings) as gateway:
+        runner = gateway.jobs()
+        job = runner.job("receipts")
+        assert (job.budget, job.budget_tokens, job.catch_up, job.dry_run) == (timedelta(seconds=5), 7, False, True)
+        assert job.schedule == parse("0 3 * * *", ZoneInfo("Asia/Tokyo"))
+        assert str(runner.job("checks").schedule) == "0 5 * * *", "the job's own schedule comes before [checks]"
+        assert runner.lease == timedelta(seconds=9)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        ({"receipts": {"schedule": "sometimes"}}, "'sometimes' is no schedule"),
+        ({"receipts": {"schedule": ""}}, "'' is no schedule"),
+        ({"zone": "Mars/Base"}, "there is no such time zone"),
+        ({"recipts": {"schedule": "off"}}, "receipts"),
+    ],
+)
+def test_wrong_settings_of_jobs_name_the_fix(home: Path, jobs: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(home=home, jobs=jobs)
 
 
 @pytest.mark.feature("only the owner of a home runs, pauses and lists its jobs")
