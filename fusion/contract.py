@@ -79,6 +79,20 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: an agent, its session, and the channel that the answer goes to.
+
+    It is not the scope, which says whose memories are searched: an asker never filters. ``new_context`` says that the
+    session's context begins anew, so that nothing which was shown to it before is still in it.
+    """
+
+    agent_id: str | None = None
+    session_id: str | None = None
+    channel: str | None = None
+    new_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """A point in time with its precision; ``zone`` is the IANA name of the speaker's time zone."""
 

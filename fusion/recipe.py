@@ -22,7 +22,7 @@ EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"
 EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 
 ADDED: Mapping[str, Mapping[str, Any]] = {
-    "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence"},
+    "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence", "repeat_after_turns": 0},
     "rerank": {"project_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0},
 }
 """numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes"""
@@ -177,6 +177,8 @@ class PackSettings(_Part):
     """merge memories of one document into an excerpt; otherwise each memory is an excerpt"""
     source_share: float = 1.0
     """share of the block that one document may fill while others have memories to show; 1 is no cap"""
+    repeat_after_turns: int = 0
+    """turns of the asking session in which a memory is not shown again; 0 shows it each time"""
     format: BlockFormat = "fence"
     """what the block looks like: `fusion.recall.block_format`"""
 

@@ -15,6 +15,7 @@ import pytest
 
 from fusion import errors, problem
 from fusion.client import LOG, AsyncClient, Client, ensure_server, stop_server
+from fusion.contract import Asker
 from fusion.errors import (
     BadInput,
     FusionError,
@@ -43,7 +44,7 @@ class TestBothClients:
         """The asynchronous client, over each route."""
         fusion = FakeFusion()
         async with over(fusion) as client:
-            budget = {"budget_tokens": 300, "max_items": 5, "format": "cortex"}
+            budget = {"budget_tokens": 300, "max_items": 5, "format": "cortex", "asker": {"session_id": "s1"}}
             assert (await client.fuse("q", user_id="u", max_results=3, **budget))["receipt_id"] == "r1"
             assert (await client.search("markdown", "q", user_id="u"))["hits"][0]["native_id"] == "n1"
             assert (await client.remember({"text": "a"}, idempotency_key="k"))["memories"][0]["status"] == "stored"
@@ -61,6 +62,7 @@ class TestBothClients:
         assert fusion.requests[0].scope.user_id == "u"
         asked = fusion.requests[0]
         assert (asked.max_results, asked.budget_tokens, asked.max_items, asked.format) == (3, 300, 5, "cortex")
+        assert asked.asker == Asker(session_id="s1")
 
     async def test_sync_client_returns_the_same_replies(self) -> None:
         """Same questions, same answers, over a real connection."""

@@ -94,8 +94,12 @@ def fuse(
     recipe: str | None = None,
     timeout_ms: int | None = None,
     explain: bool | None = None,
+    asker: Mapping[str, Any] | None = None,
 ) -> Call[wire.FuseReply]:
-    """Ask all memories; the reply has one block. What is None is left to the server's recipe."""
+    """Ask all memories; the reply has one block. What is None is left to the server's recipe.
+
+    ``asker`` has the agent_id, session_id and channel of who asks: no filter, unlike those of the scope.
+    """
     return Call.post("/v1/fuse", locals())
 
 

@@ -5,9 +5,10 @@
 A memory must never hold up an agent. When anything fails, a hook prints one JSON object of the documented shape, says
 in one line on stderr what failed, and exits with 0 in time. With a running server it imports nothing heavy.
 
-Scope: a question names no session, agent or run. Those filter, and the memories of *other* sessions help; its own
-session is in the prompt already. The project, the folder in which the session began, boosts. ``--user`` filters, for a
-home that several people share.
+Scope: a question names no session, agent or run as whose memories it reads. Those filter, and the memories of *other*
+sessions help; its own session is in the prompt already. The session is named as the asker: what was shown in it is not
+shown again while it is in the context, which begins anew when a session starts or is compacted. The project, the folder
+in which the session began, boosts. ``--user`` filters, for a home that several people share.
 
 Capture reads the session's transcript with `fusion.sources.sessions` from the bookmark of the last call, with the same
 turns, keys and bookmarks as `fusion ingest ~/.claude/projects`. So no turn is kept twice, and each hook catches up on
@@ -63,6 +64,9 @@ PROFILE_MEMORIES = 4
 LIMITS = ("budget_chars", "budget_tokens", "max_results", "max_items", "format")
 """settings of `[hooks]` that are fields of a question"""
 
+NEW_CONTEXT = frozenset({"startup", "clear", "compact"})
+"""the sources of a session's start after which nothing that was shown earlier is in its context"""
+
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
 
 
@@ -100,13 +104,29 @@ class HookCall(NamedTuple):
         except (TypeError, ValueError):
             raise SettingsError("a limit in [hooks] is no number; `fusion doctor` names it") from None
 
+    @property
+    def asker(self) -> dict[str, object] | None:
+        """The session that asks; its context begins anew when it starts or was compacted, not when it is resumed."""
+        session = " ".join(self.text("session_id").split())[:256]
+        if not session:
+            return None
+        asker: dict[str, object] = {"agent_id": "claude-code", "session_id": session}
+        return {**asker, "new_context": True} if self.text("source") in NEW_CONTEXT else asker
+
     def block_for(self, question: str, **options: object) -> str:
         """The server's block for a question.
 
         A running server is asked on the connection on which it has proved itself. If none runs, or the home was
         replaced, the client starts one or waits for it.
         """
-        options = {"query": question, "user_id": self.user, "project": self.project, "recipe": "hook", **options}
+        options = {
+            "query": question,
+            "user_id": self.user,
+            "project": self.project,
+            "recipe": "hook",
+            "asker": self.asker,
+            **options,
+        }
         request: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         with suppress(HomeGone):
             reply = local_server.ask(self.home, "/v1/fuse", request, look_s=PROBE_S, answer_s=ANSWER_S)

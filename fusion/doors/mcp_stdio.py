@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -36,13 +37,14 @@ async def serve_stdio(
         located = home if isinstance(home, Located) else Located(home, named=True)
         gateway = await _gateway(located, config, stack, create)
         starting = asyncio.create_task(gateway.health())
+        session = f"mcp-{secrets.token_hex(8)}"
 
         async def caller_of(context: Any) -> Caller:
             """Waits for the server's start, which is under way; once that has failed, each call tries for itself."""
             started, _ = await asyncio.wait({starting}, timeout=START_S)
             if not started:
                 raise ServerUnreachable(f"The server of {located.path} is still starting; try again in a moment.")
-            return Caller(gateway, fixed)
+            return Caller(gateway, fixed, session)
 
         served = tools_server(caller_of)
         try:

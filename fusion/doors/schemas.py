@@ -29,6 +29,7 @@ from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import (
+    Asker,
     Audience,
     BlockFormat,
     Kind,
@@ -221,6 +222,18 @@ class Scoped(_Body):
         return Scope(tenant, self.user_id, self.agent_id, self.run_id, self.session_id, self.project, self.audience)
 
 
+class AskerBody(_Body):
+    """Who asks, while the scope says whose memories are searched. An asker never filters."""
+
+    agent_id: Id | None = Field(default=None, description="the agent that asks")
+    session_id: Id | None = Field(default=None, description="its session: what was shown in it is not shown again")
+    channel: Id | None = Field(default=None, description="where the answer goes")
+    new_context: bool = Field(default=False, description="nothing shown earlier is in the session's context any more")
+
+    def asker(self) -> Asker:
+        return self._as(Asker)
+
+
 class Question(Scoped):
     """The fields of a question and of a comparison."""
 
@@ -255,6 +268,11 @@ class FuseBody(Question):
     backends: Names | None = Field(default=None, description="ask only these")
     recipe: Name | None = None
     explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+    asker: AskerBody | None = None
+
+    def request(self, tenant: str) -> FuseRequest:
+        asker = None if self.asker is None else self.asker.asker()
+        return self._as(FuseRequest, scope=self.scope(tenant), asker=asker)
 
 
 class CompareBody(Question):

@@ -24,8 +24,9 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
-from fusion.journal import store_watermarks
+from fusion.journal import sessions, store_watermarks
 from fusion.journal.external_refs import ExternalRefs, store_items
+from fusion.journal.sessions import AskingSessions
 from fusion.lib.ids import UuidSource
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
@@ -120,6 +121,11 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         )
         external_refs = ExternalRefs(lambda items: journal.write(store_items, items, datetime.now(UTC)))
         stack.push_async_callback(external_refs.close)
+        asking_sessions = AskingSessions(
+            lambda key: journal.read(sessions.stored, key),
+            lambda changed: journal.write(sessions.store, changed, datetime.now(UTC)),
+        )
+        stack.push_async_callback(asking_sessions.close)
         intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(
             tenant=tenant,
@@ -131,6 +137,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             distiller=distiller,
             deliverer=deliverer,
             external_refs=external_refs,
+            asking_sessions=asking_sessions,
             forgetter=Forgetter(journal, deliverer, embedders.forget),
             receipts=receipts,
             live=live,

@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import compare
-from fusion.contract import Backend, Query, Scope, Settles
+from fusion.contract import Asker, Backend, Query, Scope, Settles
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -194,14 +194,18 @@ class Gateway(TenantParts):
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()
         io, recipe = self._live_for(asked), self._recipe(asked)
+        session = await self.asking_sessions.of(asked.scope, asked.asker)
+        shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
         try:
             async with self.admission.slot(_max_wait_s(asked, recipe)):
-                outcome = await fuse(asked, recipe, io)
+                outcome = await fuse(asked, recipe, io, shown)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s(asked.backends)
             raise
         self.health.judged[outcome.fused.rerank["status"]] += 1
-        self._keep_receipt(outcome, asked.scope)
+        if session:
+            self.asking_sessions.take_turn(*session, outcome.shown)
+        self._keep_receipt(outcome, asked.scope, asked.asker)
         await self._refresh_health()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
@@ -222,9 +226,10 @@ class Gateway(TenantParts):
             return fused.abstained
         return fused.abstained if (await self.journal.counts(tenant))["current"] else NO_MEMORIES
 
-    def _keep_receipt(self, outcome: Outcome, scope: Scope) -> None:
+    def _keep_receipt(self, outcome: Outcome, scope: Scope, asker: Asker | None = None) -> None:
         """Keep the receipt of an answer, and the external memories that the answer cites by ref."""
-        summary = {**outcome.receipt.summary, "user_id": scope.user_id}
+        asks = {} if asker is None else {"asker": {k: value for k, value in asdict(asker).items() if value}}
+        summary = {**outcome.receipt.summary, "user_id": scope.user_id, **asks}
         self.receipts.keep(replace(outcome.receipt, summary=summary))
         cited = self.external_refs.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
         if cited:

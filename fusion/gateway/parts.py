@@ -15,6 +15,7 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
 from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
+from fusion.journal.sessions import AskingSessions
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.receipt_store import ReceiptStore
@@ -62,6 +63,7 @@ class TenantParts:
     deliverer: Deliverer
     forgetter: Forgetter
     external_refs: ExternalRefs
+    asking_sessions: AskingSessions
     receipts: ReceiptStore
     live: Live
     health: Health

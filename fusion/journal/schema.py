@@ -13,6 +13,7 @@ from fusion.journal import (
     outbox,
     retire,
     same_words,
+    sessions,
     state,
     tombstones,
     watermark,
@@ -80,5 +81,6 @@ STEPS = (
     conversations.SCHEMA,
     state.SCHEMA,
     jobs.SCHEMA,
+    sessions.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -30,7 +30,7 @@ _COPY = (
     "delete from state_change where decision in (select id from decision where tenant <> :tenant)",
     *(
         f"delete from {name} where tenant <> :tenant"
-        for name in ("owner", "idempotency", "shown", "label", "audit", "external_state", "decision")
+        for name in ("owner", "idempotency", "shown", "label", "audit", "external_state", "decision", "asking_session")
     ),
     "update mark set id = lower(hex(randomblob(8)))",
     # New numbers continue the tenant's own, so that they do not reveal how much others wrote.
@@ -50,7 +50,7 @@ _MOVED = (
     "delete from term where owner in (select owner from owner where tenant = :tenant)",
     *(
         f"delete from {name} where tenant = :tenant"
-        for name in ("owner", "hidden", "idempotency", "shown", "label", "external_state")
+        for name in ("owner", "hidden", "idempotency", "shown", "label", "external_state", "asking_session")
     ),
     "delete from state_change where decision in (select id from decision where tenant = :tenant)",
     "delete from decision where tenant = :tenant",

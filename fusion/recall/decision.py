@@ -19,6 +19,7 @@ class Decision(StrEnum):
     NO_ROOM = "no_room"
     NO_TOKENS = "no_tokens"
     SHARE_TAKEN = "share_taken"
+    SHOWN_BEFORE = "shown_before"
     NOT_ASKED = "not_asked"
     NO_CANDIDATE = "no_candidate"
 
@@ -47,6 +48,7 @@ _SENTENCES = {
     Decision.NO_ROOM: "does not fit",
     Decision.NO_TOKENS: "does not fit into the tokens",
     Decision.SHARE_TAKEN: "its document has its share",
+    Decision.SHOWN_BEFORE: "shown before in this session",
     Decision.NOT_ASKED: "its backends were not asked",
     Decision.NO_CANDIDATE: "not among its candidates",
 }

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Protocol
 
-from fusion.contract import BlockFormat, Hit, Passage, Query, Scope, Verdict
+from fusion.contract import Asker, BlockFormat, Hit, Passage, Query, Scope, Verdict
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.budget import estimate_tokens
@@ -37,6 +37,7 @@ from fusion.recall.rerank import (
     wants_judge,
 )
 from fusion.recall.rrf import Ranked, ceiling, rrf
+from fusion.recall.shown_before import shown_keys
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recall.split_query import split_query
 from fusion.recall.standing import STANDING, standings_of, with_conflicts
@@ -74,6 +75,8 @@ class FuseRequest:
     recipe: str | None = None
     timeout_ms: int | None = None
     explain: bool = False
+    asker: Asker | None = None
+    """who asks; the scope says whose memories are searched"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,8 @@ class Outcome:
     used: Mapping[str, tuple[str, ...]]
     hits: Sequence[BackendHits]
     """the backends' answers, then the neighbours of these hits, admitted or not"""
+    shown: tuple[str, ...] = ()
+    """the keys of the memories in the block, by which a session recognises them later"""
 
     def found(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
         """The hits with these native ids of these backends, by backend and native id."""
@@ -174,9 +179,10 @@ class Outcome:
         }
 
 
-async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
+async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[str] = frozenset()) -> Outcome:
     """Searches the backends, merges, expands, ranks and packs the hits.
 
+    ``shown`` has the keys of memories that the asker has already; the block leaves them out.
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
     started = time.perf_counter()
@@ -223,7 +229,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe)
-    block = pack(order, packing, recipe.rerank, io.nonce())
+    block = pack(order, packing, recipe.rerank, io.nonce(), shown)
 
     took_ms = (time.perf_counter() - started) * 1000
     receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, packing, rerank, took_ms)
@@ -245,7 +251,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO) -> Outcome:
         disputed=block.disputes,
     )
     hits = [(answer.backend, answer.hits) for answer in answers] + neighbour_hits
-    return Outcome(fused, receipt, _used(order, block), hits)
+    return Outcome(fused, receipt, _used(order, block), hits, _shown(order, block))
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})
@@ -396,11 +402,18 @@ def _used(order: Sequence[Scored], block: Block) -> dict[str, tuple[str, ...]]:
     return used
 
 
+def _shown(order: Sequence[Scored], block: Block) -> tuple[str, ...]:
+    packed = (s.pooled.candidate for s in order if block.decisions[s.ref] is Decision.PACKED)
+    return tuple(key for candidate in packed for key in shown_keys(candidate))
+
+
 def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> str | None:
     if block.text:
         return None
     if not asked:
         return "the query has only stop words"
+    if Decision.SHOWN_BEFORE in block.decisions.values():
+        return "all of it was shown before in this session"
     if not OUT_OF_ROOM.isdisjoint(block.decisions.values()):
         return "nothing fits the budget"
     return "nothing cleared the floor" if pool else "nothing was found"

@@ -9,7 +9,7 @@ over, and the receipt says so. The order does not depend on the budget: a larger
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -21,6 +21,7 @@ from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.mask import shown
 from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Scored
+from fusion.recall.shown_before import was_shown
 from fusion.recipe import PackSettings, RerankSettings
 
 MEMBER_CHARS = 4000
@@ -127,8 +128,18 @@ class _Space:
         return None if limit is None else BY_LIMIT[f"budget_{limit}"]
 
 
-def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings, nonce: str) -> Block:
-    """The block of the best memories, within all limits of ``numbers``, its frame included."""
+def pack(
+    order: Sequence[Scored],
+    numbers: PackSettings,
+    floors: RerankSettings,
+    nonce: str,
+    shown: Set[str] = frozenset(),
+) -> Block:
+    """The block of the best memories, within all limits of ``numbers``, its frame included.
+
+    It lacks those whose keys are in ``shown``. They are left out at the end, so that nothing weaker takes their place:
+    they are still in the reader's context.
+    """
     best = max((scored.local for scored in order), default=0.0)
     if best < floors.abstain and all(scored.complete for scored in order):
         return Block("", (), dict.fromkeys((scored.ref for scored in order), Decision.BEST_BELOW_FLOOR))
@@ -183,6 +194,13 @@ def pack(order: Sequence[Scored], numbers: PackSettings, floors: RerankSettings,
         packed[scored.ref] = scored
         disputes += new
         decisions[scored.ref] = Decision.PACKED
+    repeated = {ref for ref, scored in packed.items() if shown and was_shown(scored.pooled.candidate, shown)}
+    if repeated:
+        decisions.update(dict.fromkeys(repeated, Decision.SHOWN_BEFORE))
+        disputes = [one for one in disputes if not repeated.issuperset(one.refs)]
+        for excerpt in excerpts.values():
+            excerpt.lines = [line for line in excerpt.lines if line.ref not in repeated]
+        excerpts = {document: excerpt for document, excerpt in excerpts.items() if excerpt.lines}
     if not excerpts:
         return Block("", (), decisions)
     read = [(e.text(e.lines), [Item(line.ref, line.text) for line in e.lines]) for e in _as_read(excerpts.values())]

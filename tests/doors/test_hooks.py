@@ -18,6 +18,7 @@ from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
 from fusion.client import Client, ensure_server, stop_server
+from fusion.contract import Asker
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
 from fusion.home import HomeLock, owner
 from fusion.local_server import running_server
@@ -111,6 +112,7 @@ class TestRecall:
         assert (asked.query, asked.recipe) == ("where do chains come from?", "hook")
         assert asked.scope.project == "hjul"
         assert asked.scope.named() == {}  # a session that filtered would hide what all other sessions know
+        assert asked.asker == Asker("claude-code", "s1")
 
     async def test_prompt_hook_filters_by_user_option(self, memory: FakeFusion, home: Path) -> None:
         """--user filters by that user."""
@@ -228,6 +230,14 @@ class TestRecall:
         [asked] = memory.requests
         assert asked.query.startswith("hjul: ")
         assert (asked.scope.project, asked.budget_chars, asked.max_results) == ("hjul", 2000, 4)
+
+    @pytest.mark.feature("a session that starts or was compacted is shown again what it was shown before")
+    async def test_session_start_begins_a_new_context(self, memory: FakeFusion, home: Path) -> None:
+        """A resumed session still has in its context what it was shown."""
+        for source, begins_anew in (("startup", True), ("clear", True), ("compact", True), ("resume", False)):
+            payload = {"source": source, "session_id": "s1\n"}
+            await asyncio.to_thread(hook, "session-start", payload, "--home", home)
+            assert memory.requests[-1].asker == Asker("claude-code", "s1", new_context=begins_anew)
 
     def test_project_of_is_the_name_of_the_folder(self) -> None:
         """As `fusion ingest` names it by a transcript's first line; somebody's home and a root are no projects."""

@@ -25,7 +25,7 @@ from mcp.types import CallToolResult, TextContent
 from fusion import client as clients
 from fusion import problem
 from fusion.client import AsyncClient, ensure_server, stop_server
-from fusion.contract import Place, Scope
+from fusion.contract import Asker, Place, Scope
 from fusion.doors.mcp.results import ReadResult
 from fusion.doors.mcp.server import INSTRUCTIONS, tools_server
 from fusion.doors.mcp.tools import Caller
@@ -168,6 +168,15 @@ class TestCalls:
         [asked] = fusion.requests
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
         assert (asked.budget_tokens, asked.max_items, asked.format) == (None, None, None)
+
+    @pytest.mark.feature("MCP: the session that asks is the protocol's, or the one that the model names")
+    async def test_memory_fuse_names_who_asks(self, fusion: FakeFusion) -> None:
+        """An agent, a session and a channel, none of which filters."""
+        async with connected(fusion) as client:
+            done(await client.call_tool("memory_fuse", ASKED))
+            done(await client.call_tool("memory_fuse", {**ASKED, "asker_agent": "coder", "asker_session": "s2"}))
+        assert [one.asker for one in fusion.requests] == [Asker(channel="mcp"), Asker("coder", "s2", "mcp")]
+        assert [one.scope.named() for one in fusion.requests] == [{}, {}]
 
     @pytest.mark.row("A155", "MCP: the budget of `memory_fuse` may be in tokens")
     async def test_memory_fuse_takes_a_budget_in_tokens(self, fusion: FakeFusion) -> None:
@@ -553,6 +562,12 @@ class TestHttp:
                 done(await client.call_tool("memory_store", {"text": "hello there"}))
         assert fusion.requests[0].scope.tenant == "acme"
         assert fusion.kept[0][2] == "acme"
+
+    async def test_http_session_header_names_who_asks(self, fusion: FakeFusion) -> None:
+        """A host that sends the id of its session, although the server gives none."""
+        async with serving(fusion) as url, httpx.AsyncClient(base_url=url, headers=HEADERS) as http:
+            await http.post("/mcp", json=CALL, headers={"mcp-session-id": "s7", "mcp-protocol-version": "2025-06-18"})
+        assert [one.asker for one in fusion.requests] == [Asker(session_id="s7", channel="mcp")]
 
     async def test_http_query_string_fixes_the_scope(self, fusion: FakeFusion) -> None:
         """`/mcp?user_id=ada` is Ada's; a parameter that does not exist is a 422 that says so."""

@@ -92,6 +92,8 @@ COMMAND_NAMES = {
 IN_PATH = {("memory", "ref"), ("update", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}
 OWN = {
     *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
+    *{("fuse", option) for option in ("asker_agent", "asker_session", "asker_channel")},  # fields of ``asker``
+    *{("memory_fuse", argument) for argument in ("asker_agent", "asker_session")},
     ("compare", "queries"),  # a file of questions
     ("compare", "seed"),
     ("feedback", "export"),  # asks for the labels instead

@@ -8,7 +8,19 @@ import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import require_words, say_if_empty, say_if_expanded
-from fusion.doors.cli.options import AsOf, Budget, BudgetTokens, Format, MaxItems, MaxResults, Project, TimeoutMs
+from fusion.doors.cli.options import (
+    AskerAgent,
+    AskerChannel,
+    AskerSession,
+    AsOf,
+    Budget,
+    BudgetTokens,
+    Format,
+    MaxItems,
+    MaxResults,
+    Project,
+    TimeoutMs,
+)
 
 
 @command()
@@ -28,6 +40,9 @@ async def fuse(
         str | None, typer.Option(help="default, hook, deep, seed000 to seed004, or a recipe of your own.")
     ] = None,
     timeout_ms: TimeoutMs = None,
+    asker_agent: AskerAgent = None,
+    asker_session: AskerSession = None,
+    asker_channel: AskerChannel = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the reasons, too.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Like -v, with what was left out and why.")] = False,
     target: Target,
@@ -37,6 +52,7 @@ async def fuse(
     -v also shows how each backend answered, and why each memory is in the block.
     """
     require_words(question, "fusion fuse what did we decide about the database")
+    asker = {"agent_id": asker_agent, "session_id": asker_session, "channel": asker_channel}
     async with target.client() as client:
         fused = await client.fuse(
             " ".join(question),
@@ -52,6 +68,7 @@ async def fuse(
             recipe=recipe,
             timeout_ms=timeout_ms,
             explain=explain or (verbose and not target.as_json),
+            asker=asker if any(asker.values()) else None,
         )
         from fusion.doors.cli import render
 

@@ -27,5 +27,10 @@ MaxResults = Annotated[int | None, typer.Option(help="The most excerpts in a blo
 MaxItems = Annotated[int | None, typer.Option(help="The most single memories in a block.")]
 Format = Annotated[BlockFormat | None, typer.Option("--format", help="What the block looks like.")]
 TimeoutMs = Annotated[int | None, typer.Option(help="Time for the whole request, in milliseconds.")]
+AskerSession = Annotated[
+    str | None, typer.Option(help="The session that asks: it filters nothing, and is shown nothing twice.")
+]
+AskerAgent = Annotated[str | None, typer.Option(help="The agent that asks; it filters nothing.")]
+AskerChannel = Annotated[str | None, typer.Option(help="The channel that the answer goes to; it filters nothing.")]
 Cursor = Annotated[str | None, typer.Option(help="Next page: the cursor that the last page printed.")]
 PageSize = Annotated[int, typer.Option("--limit", min=1, max=100, help="Number of memories on a page.")]

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import (
@@ -149,7 +150,8 @@ def http_app(app: ASGIApp) -> ASGIApp:
 
         transport = httpx.ASGITransport(inside, raise_app_exceptions=False)
         async with AsyncClient.over(transport) as gateway:
-            scope["caller"] = Caller(gateway, given.model_dump(exclude_unset=True))
+            session = Request(scope).headers.get(MCP_SESSION_ID_HEADER)
+            scope["caller"] = Caller(gateway, given.model_dump(exclude_unset=True), session)
             manager = StreamableHTTPSessionManager(
                 served,
                 json_response=True,

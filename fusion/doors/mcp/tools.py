@@ -48,6 +48,13 @@ class Caller:
 
     gateway: AsyncClient
     fixed: Mapping[str, str]
+    session: str | None = None
+    """the MCP session, if the protocol has one"""
+
+    def asker(self, agent: str | None, session: str | None) -> dict[str, str]:
+        """Who asks: what the model names, else this MCP session."""
+        asker = {"agent_id": agent, "session_id": session or self.session, "channel": "mcp"}
+        return {name: value for name, value in asker.items() if value is not None}
 
     def scope(self, **asked: str | None) -> dict[str, str | None]:
         """The scope of one call. Raises BadInput if the model names another than the fixed one; ``project`` it may."""
@@ -122,6 +129,8 @@ class MemoryFuse(Arguments):
     agent_id: Agent = None
     session_id: Session = None
     project: Project = None
+    asker_agent: schemas.Id | None = Field(default=None, description="you, if you have a name; filters nothing")
+    asker_session: schemas.Id | None = Field(default=None, description="this conversation's id; filters nothing")
 
     @property
     def _in_tokens(self) -> bool:
@@ -137,6 +146,7 @@ class MemoryFuse(Arguments):
             budget_tokens=self.budget_tokens,
             format=self.format,
             as_of=self.as_of,
+            asker=caller.asker(self.asker_agent, self.asker_session),
             **_scope_of(caller, self),
         )
         return RecallResult(

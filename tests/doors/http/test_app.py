@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from fusion.client import AsyncClient
-from fusion.contract import Moment, Place, Scope
+from fusion.contract import Asker, Moment, Place, Scope
 from fusion.errors import (
     AlreadyReplaced,
     FusionError,
@@ -104,6 +104,7 @@ class TestFuse:
             "recipe": "hook",
             "timeout_ms": 250,
             "explain": True,
+            "asker": {"agent_id": "claude-code", "session_id": "s9", "channel": "telegram", "new_context": True},
         }
         assert (await client.post("/fuse", json=body)).status_code == 200
         [asked] = fusion.requests
@@ -117,6 +118,17 @@ class TestFuse:
         assert (asked.max_results, asked.max_items, asked.format) == (3, 5, "long-term")
         assert asked.backends == ("markdown",)
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
+        assert asked.asker == Asker("claude-code", "s9", "telegram", new_context=True)
+
+    @pytest.mark.feature("who asks is named next to the scope, and filters nothing")
+    async def test_asker_is_no_scope(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
+        """A session that asks searches all memories; a misspelt field of it is refused with its name."""
+        await client.post("/fuse", json={"query": "q", "asker": {"session_id": "s9"}})
+        [asked] = fusion.requests
+        assert asked.scope.named() == {}
+        assert asked.asker == Asker(session_id="s9")
+        problem = is_problem(await client.post("/fuse", json={"query": "q", "asker": {"sesion_id": "s9"}}), 422)
+        assert "asker.sesion_id" in problem["detail"]
 
     @pytest.mark.feature("the recipe decides what a request leaves out: the caller chooses a profile")
     async def test_fuse_leaves_defaults_to_the_recipe(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
