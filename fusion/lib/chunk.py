@@ -48,7 +48,10 @@ class Chunk:
 
 
 def tokens(text: str) -> int:
-    """The estimated number of tokens of a text."""
+    """The size of a text in tokens of four UTF-8 bytes, by which chunks are cut (seed 001).
+
+    Budgets of blocks and calls use `fusion.lib.budget.estimate_tokens`.
+    """
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from math import ceil
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from adapters.cortex.cli import Recall
 from adapters.cortex.context import HEADER, SEPARATOR_TOKENS, conflicts, line_of, packed, short
 from adapters.cortex.port import State
 from fusion.lib.budget import estimate_tokens as tokens
+from fusion.lib.envelope import without_own_block, without_whole_blocks
+from fusion.lib.listing import LONG_TERM
 from tests.adapters.cortex.store_contract import memory
 from tests.backend_contract import event_id
 
@@ -96,3 +100,23 @@ def test_a_memory_of_several_lines_takes_one_line() -> None:
 def test_who_said_it_is_said() -> None:
     """A turn is shown with its speaker, a fact from a note with its kind."""
     assert packed([memory(1, "I like tea.", kind="turn", speaker="Ada")]).text == f"{HEADER}\n[turn] Ada: I like tea."
+
+
+forged = st.lists(
+    st.one_of(st.text(max_size=20), st.sampled_from([f"\n{HEADER}\n", "\n---\n", "[rule] ", "\n", LONG_TERM])),
+    max_size=5,
+).map("".join)
+
+
+@pytest.mark.row(
+    "A157", "… a context is not captured again, and the text around it is", of="`fusion cortex`: what it stores"
+)
+@given(st.lists(forged, min_size=1, max_size=5), st.text(max_size=30), st.text(max_size=30))
+def test_a_context_is_not_captured_again(texts: list[str], before: str, after: str) -> None:
+    """It has no last line of its own: it ends with its last item."""
+    text = packed([memory(n, text, kind="fact") for n, text in enumerate(texts, start=1)]).text
+    assume(text and "```" not in before and "~~~" not in before)
+    shown = f"{before}\n{text}\nAfter {after}."
+    around = f"{before}\n\nAfter {after}."
+    assert without_whole_blocks(shown)[0] == around
+    assert without_own_block(shown) == around
