@@ -81,6 +81,7 @@ class ServerSettings(_Part):
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     max_body_bytes: int = Field(default=262_144, gt=0)
+    max_import_mb: float = Field(default=4096.0, gt=0)
     max_in_flight: int = Field(default=64, gt=0)
     max_queued: int = Field(default=128, ge=0)
     max_connections: int = Field(default=2048, gt=0)

@@ -559,6 +559,39 @@ class UpdateReply(RememberOutcome):
     batch: str | None
 
 
+class TenantImport(TypedDict):
+    """What an import did, or would do, to one tenant's memories.
+
+    ``trust`` is kept, or the most that the memories are believed. ``blocked``: forgotten here. ``forgotten``: memories
+    of this home that the export has as forgotten. ``deleted``: the export has their ids alone. ``conflict``: another
+    text has the id here. ``refused``: a secret in an id, or nothing to store. ``new_refs``: they have another ref here.
+    """
+
+    tenant: str
+    journal: str
+    trust: str
+    new: int
+    known: int
+    blocked: int
+    forgotten: int
+    deleted: int
+    conflict: int
+    refused: int
+    new_refs: int
+
+
+class ImportReport(TypedDict):
+    """``missing`` says what a partial export lacks; ``faults`` has the first lines that were left out, with reasons."""
+
+    dry_run: bool
+    created_at: str
+    program: str
+    tenants: list[TenantImport]
+    missing: list[str]
+    broken: int
+    faults: list[str]
+
+
 class StoredMemory(TypedDict):
     """One memory as it was sent; or, with ``backend``, an item of that backend's own, as it is now.
 

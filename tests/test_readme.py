@@ -35,6 +35,7 @@ PAGES = [
     "docs/jobs.md",
     "docs/limits.md",
     "docs/security.md",
+    "docs/transfer.md",
     "integrations/README.md",
     "integrations/claude-code/README.md",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import orjson
 
 from fusion import problem
+from fusion.client import calls
 from fusion.client.address import BaseClient
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone, ServerUnreachable
@@ -89,6 +90,23 @@ class AsyncClient(BaseClient):
         if not ended:
             raise ServerUnreachable(f"The server stopped before it had done {call.path}; run it again.")
 
+    async def export(self, *, tenant: str | None = None, user_id: str | None = None) -> AsyncIterator[bytes]:
+        """Yield the pieces of an export (`fusion.client.calls.export`). Raises as `send`."""
+        import httpx
+
+        http = await self._connected()
+        call = calls.export(tenant=tenant, user_id=user_id)
+        request = _request(http, call, call.timeout_s or self._timeout_s, self._token)
+        try:
+            response = await http.send(request, stream=True)
+            async with aclosing(response):
+                if not response.is_success:
+                    parse_reply(str(request.url), response.status_code, await response.aread())
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx.TransportError as error:
+            self._address.give_up_or_retry(error, unsent=False, last=True)
+
     async def _connected(self) -> httpx.AsyncClient:
         import asyncio
 
@@ -120,11 +138,21 @@ def _request(http: httpx.AsyncClient, call: Call[Any], timeout_s: float, token: 
     return http.build_request(
         call.method,
         call.target(""),
-        content=call.content(),
+        content=call.content() if call.pieces is None else _pieces(call.pieces()),
         headers=call.all_headers({}),
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
         extensions={} if token is None else {"trace": _prove_on_connect(token, http.base_url.netloc)},
     )
+
+
+async def _pieces(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """The pieces of a body, which are read in threads."""
+    import asyncio
+
+    ended = b""
+    iterator = iter(pieces)
+    while piece := await asyncio.to_thread(next, iterator, ended):
+        yield piece
 
 
 def _prove_on_connect(token: str, host: bytes) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, None]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NDJSON = "application/x-ndjson"
 FORGET_S = 300.0
 """seconds to delete 500 memories in every backend and to verify it"""
 VERB_S = 3600.0
@@ -36,6 +37,8 @@ class Call(Generic[T]):
     parameters: Mapping[str, object] | None = None
     headers: Mapping[str, str] | None = None
     timeout_s: float | None = None
+    pieces: Callable[[], Iterable[bytes]] | None = None
+    """returns the pieces of a large body instead of ``body``"""
 
     @classmethod
     def post(cls, path: str, arguments: Mapping[str, Any], **options: Any) -> Call[Any]:
@@ -58,6 +61,8 @@ class Call(Generic[T]):
     def all_headers(self, more: Mapping[str, str]) -> dict[str, str]:
         """The request's headers and ``more``; the request's own win."""
         content_type = {} if self.body is None else {"content-type": "application/json"}
+        if self.pieces is not None:
+            content_type = {"content-type": NDJSON}
         return {**content_type, **more, **(self.headers or {})}
 
 
@@ -354,6 +359,33 @@ def job_log(job: str | None = None, *, limit: int = 20, cursor: str | None = Non
 
 def _job(name: str) -> str:
     return f"/v1/jobs/{quote(name, safe='')}"
+
+
+def export(*, tenant: str | None = None, user_id: str | None = None) -> Call[bytes]:
+    """Memories with what was forgotten as hashes: the pieces of a file for `import_export`.
+
+    The token of a home's owner exports every tenant. A client's method returns an iterator.
+    """
+    arguments = _not_none({"tenant": tenant, "user_id": user_id})
+    return Call("GET", "/v1/export", parameters=arguments, timeout_s=VERB_S)
+
+
+def import_export(
+    pieces: Callable[[], Iterable[bytes]],
+    *,
+    dry_run: bool = False,
+    trust: Literal["auto", "keep", "unknown", "untrusted"] = "auto",
+    partial: bool = False,
+    refs: bool = False,
+    tenant: str | None = None,
+) -> Call[wire.ImportReport]:
+    """Import an export, or only count what that would do; ``pieces`` returns an iterator over the bytes of the file.
+
+    Imported twice it is imported once: call again after an interruption. ``trust="keep"`` is for exports of your own.
+    """
+    chosen = {"dry_run": dry_run, "trust": trust, "partial": partial, "refs": refs, "tenant": tenant}
+    parameters = {name: str(value).lower() if isinstance(value, bool) else value for name, value in chosen.items()}
+    return Call("POST", "/v1/import", parameters=_not_none(parameters), timeout_s=VERB_S, pieces=pieces)
 
 
 def backends() -> Call[wire.Backends]:

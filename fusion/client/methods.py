@@ -83,6 +83,7 @@ class Methods:
     batches = Method(calls.batches)
     sources = Method(calls.sources)
     retire = Method(calls.retire)
+    import_export = Method(calls.import_export)
     flush_plan = Method(calls.flush_plan)
     memory_search = Method(calls.memory_search)
     memory_get = Method(calls.memory_get)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from fusion.client import calls
 from fusion.client.address import TIMEOUT_S, BaseClient, Endpoint, endpoint_of
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone
@@ -41,6 +43,20 @@ class Client(BaseClient):
                 self._address.give_up_or_retry(error, unsent=isinstance(error, Unsent), last=last)
         raise AssertionError("the last try returns or raises")
 
+    def export(self, *, tenant: str | None = None, user_id: str | None = None) -> Iterator[bytes]:
+        """Yield the pieces of an export (`fusion.client.calls.export`). Raises as `send`."""
+        endpoint, proven = self._address.connect()
+        call = calls.export(tenant=tenant, user_id=user_id)
+        timeout_s = call.timeout_s or self._timeout_s
+        try:
+            with _asked(endpoint, call, timeout_s, proven) as (url, response):
+                chunks = _chunks_until(time.monotonic() + timeout_s, response)
+                if response.status != HTTPStatus.OK:
+                    parse_reply(url, response.status, b"".join(chunks))
+                yield from chunks
+        except (Unsent, OSError, HTTPException) as error:
+            self._address.give_up_or_retry(error, unsent=False, last=True)
+
     def close(self) -> None:
         """Forget where the server is. No connection is kept."""
         self._endpoint = None
@@ -70,14 +86,24 @@ def _exchange(endpoint: Endpoint, call: Call[Any], timeout_s: float, proven: Pro
     Raises Unsent, TimeoutError and other OSErrors, and HTTPException if the reply is not HTTP.
     """
     deadline = time.monotonic() + timeout_s
+    with _asked(endpoint, call, timeout_s, proven) as (url, response):
+        return url, response.status, b"".join(_chunks_until(deadline, response))
+
+
+@contextmanager
+def _asked(
+    endpoint: Endpoint, call: Call[Any], timeout_s: float, proven: Proven | None
+) -> Iterator[tuple[str, HTTPResponse]]:
+    """The URL and the open reply of a request. Raises as `_exchange`."""
     url = call.target(endpoint.url)
     parts = urlsplit(url)
     with closing(_connection_to(endpoint, timeout_s, proven)) as connection:
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = call.all_headers({"connection": "close", **endpoint.headers})
-        connection.request(call.method, target, call.content(), headers)
+        content = call.content() if call.pieces is None else call.pieces()
+        connection.request(call.method, target, content, headers)
         with connection.getresponse() as response:
-            return url, response.status, b"".join(_chunks_until(deadline, response))
+            yield url, response
 
 
 def _connection_to(endpoint: Endpoint, timeout_s: float, proven: Proven | None) -> HTTPConnection:

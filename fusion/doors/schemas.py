@@ -47,6 +47,7 @@ from fusion.errors import BadInput, TooLarge
 from fusion.extension import Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.memory_flush import Access, Context, Rules, Trigger
+from fusion.gateway.transfer import ImportOptions, TrustChoice
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.update import Change
@@ -102,6 +103,11 @@ def _check_length(query: str) -> str:
 def _integer(value: object) -> object:
     """The integer in a text of a query string."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16 else value
+
+
+def _boolean(value: object) -> object:
+    """The boolean in a text of a query string."""
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
 def moment_of(value: object) -> object:
@@ -603,6 +609,33 @@ class JobLogQuery(_Body):
     job: Name | None = Field(default=None, description="only those of this job")
     limit: PageSize = 20
     cursor: PageCursor = None
+
+
+class ExportQuery(_Body):
+    """What to export: everything that the key may read, one tenant, or one user."""
+
+    tenant: Id | None = Field(default=None, description="only this tenant; the owner's alone may name another")
+    user_id: Id | None = Field(default=None, description="only this user's memories")
+
+
+class ImportQuery(_Body):
+    """How to import an export."""
+
+    dry_run: Annotated[bool, BeforeValidator(_boolean)] = Field(default=False, description="count, and change nothing")
+    trust: TrustChoice = Field(
+        default="auto",
+        description="the most that its memories are believed; keep: it is your own, as auto takes one of this journal",
+    )
+    partial: Annotated[bool, BeforeValidator(_boolean)] = Field(
+        default=False, description="also an export that is cut off or has broken lines, without these"
+    )
+    refs: Annotated[bool, BeforeValidator(_boolean)] = Field(
+        default=False, description="a line for each memory that gets another ref; needs Accept: application/x-ndjson"
+    )
+    tenant: Id | None = Field(default=None, description="only this tenant of the export")
+
+    def options(self) -> ImportOptions:
+        return self._as(ImportOptions)
 
 
 class SettleBody(_Body):

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from fusion import wire
 from fusion.compare.arms import ArmReader
@@ -31,7 +31,7 @@ from fusion.errors import (
     NotFound,
 )
 from fusion.extension import Call, Operates, Route, Verb
-from fusion.gateway import decisions
+from fusion.gateway import decisions, transfer
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log
 from fusion.gateway.decisions import StateRequest
@@ -43,6 +43,7 @@ from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.tenants import Tenants
+from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
@@ -640,6 +641,31 @@ class Gateway(TenantParts):
         """A page of a tenant's feedback as labels for `fusion tune`, oldest first. Raises BadInput as `memories`."""
         page = await self.journal.read(feedback.page, tenant, limit, after=position_of(cursor) or 0)
         return {"labels": page.labels, "next_cursor": None if page.next is None else cursor_of(page.next)}
+
+    async def export(self, caller: str, *, tenant: str | None = None, user_id: str | None = None) -> Export:
+        """The export of the whole home for its owner, or of the tenant of another caller. Raises BadInput, NotFound."""
+        self.require_home()
+        return await transfer.exported(self.settings.home, self._opened, caller, tenant=tenant, user_id=user_id)
+
+    @asynccontextmanager
+    async def _opened(self, tenant: str) -> AsyncIterator[TenantParts]:
+        """The parts of a tenant of this home."""
+        if tenant == self.tenant or self.tenants is None:
+            yield self
+            return
+        async with self.tenants.at(tenant) as one:
+            yield one
+
+    def spool(self) -> BinaryIO:
+        """A temporary file for an export that is received."""
+        return transfer.spool(self.settings.home)
+
+    async def import_export(
+        self, caller: str, file: BinaryIO, options: ImportOptions, moved: Moved, progress: Progress
+    ) -> ImportReport:
+        """Import an export, or only count what that would do. Raises BadInput."""
+        self.require_home()
+        return await transfer.imported(self, self._opened, caller, file, options, moved, progress)
 
     @in_tenant
     async def settle(self, tenant: str = DEFAULT) -> None:

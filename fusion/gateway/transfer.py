@@ -15,18 +15,18 @@ import json
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 import orjson
 
 from fusion.contract import UNSTATED_CONFIDENCE, Event, State, Trust
-from fusion.errors import BadInput, NotFound, StoreFull
-from fusion.gateway.parts import DEFAULT
+from fusion.errors import BadInput, NotFound, StoreDamaged, StoreFull
+from fusion.gateway.parts import DEFAULT, TenantParts
 from fusion.gateway.tenants import NAME
 from fusion.home import TENANTS, tenant_folder
 from fusion.ingest.claims import as_stated_by_caller
@@ -49,11 +49,9 @@ from fusion.journal.merge import Arrival, Merge, has_tombstones
 from fusion.journal.schema import STEPS
 from fusion.journal.tombstones import Tombstones
 from fusion.lib.redact import redact
-from fusion.store.sqlite import Connection, migrate, read_only
+from fusion.store.rows import add_missing_columns
+from fusion.store.sqlite import Connection, connect, copy_of, migrate
 from fusion.version import VERSION as PROGRAM
-
-if TYPE_CHECKING:
-    from fusion.gateway.gateway import Gateway
 
 TrustChoice = Literal["auto", "keep", "unknown", "untrusted"]
 """the most that an import is believed: as it says itself ("keep"), or at most this; "auto" keeps an export of the same
@@ -64,6 +62,9 @@ STEP_ROWS = 500
 BLOCK_BYTES = 1 << 18
 
 Progress = Callable[[int, int | None], None]
+Moved = Callable[[str, str, str], Awaitable[None]]
+Opened = Callable[[str], AbstractAsyncContextManager[TenantParts]]
+"""opens a tenant of a home"""
 
 
 # Exports ---------------------------------------------------------------------------------------------------------
@@ -78,11 +79,12 @@ class Export:
     parts: list[dict[str, Any]] = field(default_factory=list)
 
     def chunks(self) -> Iterator[bytes]:
-        """The whole export: the header, the rows, the footer."""
+        """The whole export: the header, the rows, the footer; then it is closed."""
         digest = hashlib.sha256()
-        for chunk in self._before_footer():
-            digest.update(chunk)
-            yield chunk
+        with self.rows:
+            for chunk in self._before_footer():
+                digest.update(chunk)
+                yield chunk
         lines = 1 + sum(1 + sum(part["counts"].values()) for part in self.parts)
         yield orjson.dumps({"type": "footer", "lines": lines, "sha256": digest.hexdigest()}) + b"\n"
 
@@ -102,33 +104,41 @@ class Export:
             yield block
 
 
-@asynccontextmanager
 async def exported(
-    gateway: Gateway, caller: str, *, tenant: str | None = None, user_id: str | None = None
-) -> AsyncIterator[Export]:
-    """The export of a home while it is open, each journal from one snapshot.
+    home: Path, opened: Opened, caller: str, *, tenant: str | None = None, user_id: str | None = None
+) -> Export:
+    """The export of a home while it is open, each journal from one snapshot; close it.
 
     The owner exports every tenant, or one; the caller of another tenant its own. Raises BadInput, NotFound, StoreFull.
     """
-    names = _exported_tenants(gateway.settings.home, caller, tenant)
-    with spool(gateway.settings.home) as rows:
-        export = Export(rows, user_id)
-        for name in names:
-            async with _opened(gateway, name) as one:
-                export.parts.append(await one.journal.snapshot(write_rows, name, user_id, rows))
-        yield export
+    names = _exported_tenants(home, caller, tenant)
+    export = Export(spool(home), user_id)
+    try:
+        with disk_errors(home):
+            for name in names:
+                async with opened(name) as one:
+                    export.parts.append(await one.journal.snapshot(write_rows, name, user_id, export.rows))
+    except BaseException:
+        export.rows.close()
+        raise
+    return export
+
+
+def spool(folder: Path) -> BinaryIO:
+    """A private temporary file on the disk of a home. Raises StoreFull."""
+    with disk_errors(folder):
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=folder, prefix="transfer-"))
 
 
 @contextlib.contextmanager
-def spool(folder: Path) -> Iterator[BinaryIO]:
-    """A private temporary file on the disk of a home. Raises StoreFull instead of the disk's error."""
+def disk_errors(folder: Path, what: str = "a copy of the export") -> Iterator[None]:
+    """Raises StoreFull for the errors of a full or read-only disk."""
     try:
-        with tempfile.TemporaryFile(dir=folder, prefix="transfer-") as file:
-            yield file
+        yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
-        raise StoreFull(f"{folder} has no room for a copy of the export ({error.strerror}): make room there") from error
+        raise StoreFull(f"{folder} has no room for {what} ({error.strerror}): make room there") from error
 
 
 def _exported_tenants(home: Path, caller: str, tenant: str | None) -> list[str]:
@@ -154,16 +164,6 @@ def _has_journal(folder: Path) -> bool:
     return (folder / "journal.sqlite").exists()
 
 
-@asynccontextmanager
-async def _opened(gateway: Gateway, tenant: str) -> AsyncIterator[Gateway]:
-    """The gateway of a tenant."""
-    if tenant == gateway.tenant or gateway.tenants is None:
-        yield gateway
-        return
-    async with gateway.tenants.at(tenant) as one:
-        yield one
-
-
 def export_closed_home(home: Path, file: BinaryIO) -> None:
     """Write the export of a home that this process has not opened, which may be served, from copies of its journals.
 
@@ -177,14 +177,24 @@ def export_closed_home(home: Path, file: BinaryIO) -> None:
         for number, folder in enumerate(filter(_has_journal, folders)):
             name = DEFAULT if folder == home else json.loads((folder / NAME).read_text(encoding="utf-8"))
             copy = Path(work, f"{number}.sqlite")
-            with closing(read_only(folder / "journal.sqlite")) as source, closing(sqlite3.connect(copy)) as db:
-                source.backup(db)
-                db.isolation_level, db.row_factory = None, sqlite3.Row
-                migrate(db, STEPS)
-                others = split_tenants.others(db, DEFAULT) if name == DEFAULT else []
-                export.parts += [write_rows(db, one, None, rows) for one in (name, *others)]
+            copy_of(folder / "journal.sqlite", copy)
+            try:
+                export.parts += _rows_of_copy(copy, name, rows)
+            except sqlite3.Error as error:
+                raise StoreDamaged(f"{folder / 'journal.sqlite'} is no journal of memory-fusion: {error}") from None
             copy.unlink()
         file.writelines(export.chunks())
+
+
+def _rows_of_copy(copy: Path, name: str, rows: BinaryIO) -> list[dict[str, Any]]:
+    """Write the rows of a copied journal, and of the tenants that an early home kept in it."""
+    with closing(connect(copy)) as db:
+        if db.execute("pragma user_version").fetchone()[0] > len(STEPS):
+            raise StoreDamaged("it was written by a newer version of memory-fusion: update this one first")
+        migrate(db, STEPS)
+        add_missing_columns(db, "event")
+        others = split_tenants.others(db, DEFAULT) if name == DEFAULT else []
+        return [write_rows(db, one, None, rows) for one in (name, *others)]
 
 
 # Imports ---------------------------------------------------------------------------------------------------------
@@ -238,14 +248,15 @@ class ImportReport:
 
 
 async def imported(
-    gateway: Gateway,
+    home: TenantParts,
+    opened: Opened,
     caller: str,
     file: BinaryIO,
     options: ImportOptions,
-    moved: Callable[[str, str, str], None],
+    moved: Moved,
     progress: Progress,
 ) -> ImportReport:
-    """Import an export, or count what that would do. ``moved`` is called with tenant, old and new ref.
+    """Import an export, or count what that would do. ``moved`` gets tenant, old and new ref of each memory.
 
     The whole file is checked before anything is written. An import that is interrupted is run again. Raises BadInput.
     """
@@ -260,8 +271,8 @@ async def imported(
     batches = _batches(export.rows(), parts.keys())
     batch = await asyncio.to_thread(next, batches, None)
     for part in parts.values():
-        async with _opened_for(gateway, part.tenant, dry_run=options.dry_run) as (journal, one):
-            work = await _TenantImport.begin(gateway, one, journal, part, caller, options, checked, report, moved)
+        async with _opened_for(home, opened, part.tenant, dry_run=options.dry_run) as (journal, one):
+            work = await _TenantImport.begin(home, one, journal, part, caller, options, checked, report, moved)
             hashes: Sequence[Numbered] = ()
             if batch is not None and batch[0].tenant == part.tenant and _step_of(batch[0]) == "tombstone":
                 hashes, batch = batch, await asyncio.to_thread(next, batches, None)
@@ -316,17 +327,20 @@ def _step_of(one: Numbered) -> str:
 
 
 @asynccontextmanager
-async def _opened_for(gateway: Gateway, tenant: str, *, dry_run: bool) -> AsyncIterator[tuple[Journal, Gateway | None]]:
-    """The journal to import into, with its gateway; for a dry run a copy, or an empty one for a new tenant."""
+async def _opened_for(
+    home: TenantParts, opened: Opened, tenant: str, *, dry_run: bool
+) -> AsyncIterator[tuple[Journal, TenantParts | None]]:
+    """The journal to import into, with its tenant's parts; for a dry run a copy, or an empty one for a new tenant."""
     if not dry_run:
-        async with _opened(gateway, tenant) as one:
+        async with opened(tenant) as one:
             yield one.journal, one
         return
+    folder = home.settings.home
     async with AsyncExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=gateway.settings.home, prefix="transfer-")))
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix="transfer-")))
         file = work / "journal.sqlite"
-        if tenant == DEFAULT or _has_journal(tenant_folder(gateway.settings.home, tenant)):
-            async with _opened(gateway, tenant) as one:
+        if tenant == DEFAULT or _has_journal(tenant_folder(folder, tenant)):
+            async with opened(tenant) as one:
                 await one.journal.snapshot(_copy, file)
         journal = await Journal.open(file)
         stack.push_async_callback(journal.close)
@@ -344,7 +358,7 @@ class _TenantImport:
     """The import of one tenant's rows."""
 
     intake: Intake
-    gateway: Gateway | None
+    parts: TenantParts | None
     """None in a dry run"""
     journal: Journal
     merge: Merge
@@ -353,20 +367,22 @@ class _TenantImport:
     owns: bool
     batch: str
     """the ingest run of memories that are not the owner's own, so that `fusion undo` takes them back"""
-    moved: Callable[[str, str], None]
+    moved: Moved | None
+    """is told of each memory with another ref"""
+    _moves: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     async def begin(
         cls,
-        home: Gateway,
-        gateway: Gateway | None,
+        home: TenantParts,
+        parts: TenantParts | None,
         journal: Journal,
         part: JournalPart,
         caller: str,
         options: ImportOptions,
         checked: Checked,
         report: ImportReport,
-        moved: Callable[[str, str, str], None],
+        moved: Moved,
     ) -> _TenantImport:
         mark = await journal.watermark()
         same = mark.id == part.journal
@@ -377,14 +393,12 @@ class _TenantImport:
         merge = journal.begin_merge(owns=owns, older=same and part.commits <= mark.commits)
         merge.tombstones = await journal.snapshot(Tombstones.of)
 
-        def moved_here(old: str, new: str) -> None:
-            of_tenant.new_refs += 1
-            if options.refs:
-                moved(part.tenant, old, new)
-
-        merge.moved = moved_here
         batch = f"import-{checked.sha256[:16]}"
-        return cls(home.intake, gateway, journal, merge, of_tenant, report.faults, owns, batch, moved_here)
+        one = cls(
+            home.intake, parts, journal, merge, of_tenant, report.faults, owns, batch, moved if options.refs else None
+        )
+        merge.moved = lambda old, new: one._moves.append((old, new))
+        return one
 
     async def apply_tombstones(self, hashes: Sequence[Numbered], export: ExportFile) -> None:
         """Merge what both homes forgot; first of all, since it applies to everything else."""
@@ -460,23 +474,28 @@ class _TenantImport:
         """Run a step of the merge, and what follows from it outside the journal."""
         done, deletions = await self.journal.merge(self.merge, step, *args)
         self.report.forgotten += len(deletions)
-        if self.gateway is not None:
+        self.report.new_refs += len(self._moves)
+        moves, self._moves = self._moves, []
+        if self.moved is not None:
+            for old, new in moves:
+                await self.moved(self.report.tenant, old, new)
+        if self.parts is not None:
             for deleted in deletions:
-                self.gateway.deliverer.keep_text(deleted.record.event, deleted.due)
+                self.parts.deliverer.keep_text(deleted.record.event, deleted.due)
             await self._purge([deleted.record.event for deleted in deletions])
-            self.gateway.deliverer.wake()
+            self.parts.deliverer.wake()
         return done
 
     async def _purge(self, events: Sequence[Event]) -> None:
-        if self.gateway is not None:
-            await self.gateway.forgetter.purge_caches(events)
+        if self.parts is not None:
+            await self.parts.forgetter.purge_caches(events)
 
     async def finish(self) -> None:
         """End the import of this tenant."""
         await self._run(self.merge.finish)
         self.merge.close()
-        if self.gateway is not None and self.gateway.distiller is not None:
-            self.gateway.distiller.wake()
+        if self.parts is not None and self.parts.distiller is not None:
+            self.parts.distiller.wake()
 
 
 def _tombstones(db: Connection) -> Any:

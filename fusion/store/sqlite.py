@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -84,6 +85,41 @@ def read_only(path: Path, *, busy_s: float = BUSY_S) -> Connection:
     """A connection that cannot write, and that makes no files next to a database without a write-ahead log."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     return sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False)
+
+
+def copy_of(path: Path, copy: Path) -> None:
+    """Copy a database that another process may have open, as of one moment, and without writing next to it.
+
+    Raises StoreDamaged if what can be copied is not sound.
+    """
+    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fault = ""
+    for _ in range(_COMPARISONS):
+        copy.unlink(missing_ok=True)
+        copy.touch(mode=0o600)
+        try:
+            fault = _copied(path, copy)
+        except sqlite3.Error as error:
+            fault = str(error)
+        if not fault:
+            return
+    raise StoreDamaged(f"{path} cannot be copied: {fault}. If it is damaged: fusion repair --home {path.parent}")
+
+
+def _copied(path: Path, copy: Path) -> str:
+    """Copy a database; returns what is wrong with the copy."""
+    log, copied_log = Path(f"{path}-wal"), Path(f"{copy}-wal")
+    if Path(f"{path}-shm").exists():
+        with closing(read_only(path)) as source, closing(sqlite3.connect(copy)) as db:
+            source.backup(db)
+    else:  # nobody has it open: even a reader would make files next to it
+        shutil.copyfile(path, copy)
+        if log.exists():
+            shutil.copyfile(log, copied_log)
+    with closing(sqlite3.connect(copy)) as db:
+        verdict = str(db.execute("pragma integrity_check(1)").fetchone()[0])
+        db.execute("pragma journal_mode = delete")
+    return "" if verdict == "ok" else verdict.splitlines()[-1]
 
 
 def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> sqlite3.Cursor:

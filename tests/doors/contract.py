@@ -36,6 +36,8 @@ def check(method: str, path: str, status: int, body: bytes) -> None:
     if route is None:
         return  # the document, /mcp, or a route of another system's
     declared = route.responses.get(status, {}).get("model", route.response_model)
+    if declared is None:
+        return  # lines of JSON
     sent = json.loads(body)
     adapter = adapter_of(declared)
     read = adapter.dump_python(adapter.validate_json(body), mode="json", by_alias=True)

@@ -8,8 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
+
+import orjson
 
 from fusion.contract import Hit, Scope
 from fusion.doors.http.app import create_app
@@ -20,11 +23,13 @@ from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
+from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.ingest.intake import Acknowledged
 from fusion.ingest.update import Change
 from fusion.journal import Journal
+from fusion.journal.export_format import ExportFile
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
 from fusion.recall.engine import Fused, FuseRequest
@@ -77,6 +82,7 @@ class FakeFusion:
         self.busy: list[Exception] = []
         """raised once each, before anything is done"""
         self.refuses: str | None = None
+        self.imports: list[tuple[str, ImportOptions]] = []
         self.changes: list[tuple[Change, Scope]] = []
         self.forgettings: list[ForgetRequest] = []
         self.appended: list[tuple[str, Scope]] = []
@@ -113,6 +119,20 @@ class FakeFusion:
             took_ms=1.5,
             query_truncated=len(request.query) > 4000,
         )
+
+    async def export(self, caller: str, **chosen: Any) -> Export:
+        self.require_home()
+        part = {"tenant": caller, "journal": "0", "commits": 0, "events": 0, "seq": 0, "counts": {}}
+        rows = BytesIO(orjson.dumps({"type": "tenant", "tenant": caller}) + b"\n")
+        return Export(rows, chosen["user_id"], [part])
+
+    def spool(self) -> BytesIO:
+        return BytesIO()
+
+    async def import_export(self, caller: str, file: BytesIO, options: ImportOptions, *told: Any) -> ImportReport:
+        checked = ExportFile(file, partial=options.partial).check()
+        self.imports.append((caller, options))
+        return ImportReport(options.dry_run, checked.header.created_at, checked.header.program)
 
     async def compare(self, request: FuseRequest, a: str, b: str) -> dict[str, Any]:
         self.requests.append(request)

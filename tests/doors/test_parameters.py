@@ -42,6 +42,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
     "settle": schemas.SettleBody,
+    "export": schemas.ExportQuery,
+    "import_export": schemas.ImportQuery,
     "run_job": schemas.RunJobBody,
     "job_log": schemas.JobLogQuery,
 }
@@ -89,7 +91,14 @@ COMMAND_NAMES = {
     "archive": "archived",
     "tag": "tags",
 }
-IN_PATH = {("memory", "ref"), ("update", "ref"), ("forget", "ref"), ("receipt", "receipt_id"), ("run_job", "name")}
+IN_PATH = {
+    ("memory", "ref"),
+    ("update", "ref"),
+    ("forget", "ref"),
+    ("receipt", "receipt_id"),
+    ("run_job", "name"),
+    ("import_export", "pieces"),
+}
 OWN = {
     *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
     *{("fuse", option) for option in ("asker_agent", "asker_session", "asker_channel")},  # fields of ``asker``
@@ -186,7 +195,7 @@ def differences(door: str, name: str, given: Mapping[str, Parameter], model: typ
 def of_signature(function: Callable[..., Any]) -> Iterator[tuple[str, Parameter]]:
     hints = get_type_hints(function, localns={"datetime": datetime}, include_extras=True)
     for name, one in inspect.signature(function).parameters.items():
-        if one.kind is not inspect.Parameter.VAR_KEYWORD:
+        if one.kind is not inspect.Parameter.VAR_KEYWORD and name != "pieces":  # the body, sent piece by piece
             yield name, Parameter.hinted(_bounded(hints[name]), ... if one.default is one.empty else one.default)
 
 

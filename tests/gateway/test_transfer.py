@@ -21,6 +21,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.transfer import ImportOptions
 from fusion.ingest.intake import NewMemory
 from fusion.journal import listing, state, tombstones
+from fusion.upkeep.job import no_progress
 from tests.gateway.helpers import NADIA, OMAR, remember, small
 
 OWNER = "default"
@@ -28,17 +29,14 @@ EVERYBODY = Scope(audience="private")
 
 
 async def export_of(gateway, caller=OWNER, **options) -> bytes:
-    async with transfer.exported(gateway, caller, **options) as export:
-        return b"".join(export.chunks())
+    return b"".join((await gateway.export(caller, **options)).chunks())
 
 
 async def import_into(gateway, export, caller=OWNER, moved=None, **options):
-    def keep(tenant: str, old: str, new: str) -> None:
-        if moved is not None:
-            moved[old] = new
+    async def keep(tenant: str, old: str, new: str) -> None:
+        moved[old] = new
 
-    chosen = ImportOptions(**options)
-    return await transfer.imported(gateway, caller, io.BytesIO(export), chosen, keep, lambda done, total: None)
+    return await gateway.import_export(caller, io.BytesIO(export), ImportOptions(**options), keep, no_progress)
 
 
 def counts_of(report):
@@ -456,14 +454,14 @@ async def test_interrupted_import_is_run_again(two):
     for start in range(0, len(texts), 100):
         await here.remember([NewMemory(text, scope=NADIA) for text in texts[start : start + 100]])
     export = await export_of(here)
-    stopped = asyncio.Event()
 
     def stop(done: int, total: int | None) -> None:
-        stopped.set()
         raise asyncio.CancelledError
 
+    async def moved(*refs: str) -> None: ...
+
     with pytest.raises(asyncio.CancelledError):
-        await transfer.imported(there, OWNER, io.BytesIO(export), ImportOptions(), lambda *moved: None, stop)
+        await there.import_export(OWNER, io.BytesIO(export), ImportOptions(), moved, stop)
     assert len((await there.journal.page(EVERYBODY, 9999)).records) == transfer.STEP_ROWS
     report = await import_into(there, export)
     assert counts_of(report) == {"new": 700, "known": 500}

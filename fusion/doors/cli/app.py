@@ -15,18 +15,20 @@ import typer
 import fusion as package
 from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
+from fusion.doors.cli.backup import backup, restore
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
 from fusion.doors.cli.tend import allow, doctor, init, repair
+from fusion.doors.cli.transfer import export, import_
 
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
     "Look": (memories, get, status, backends, decisions, forgotten),
-    "Tend": (init, doctor, allow, repair),
+    "Tend": (init, doctor, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
     "Serve": (serve, stop, token, mcp, hook),
 }
@@ -66,5 +68,5 @@ def common(
 for group, commands in GROUPS.items():
     for command in commands:
         options = {"ignore_unknown_options": True, "allow_extra_args": True} if command is hook else None
-        app.command(rich_help_panel=group, context_settings=options)(command)
+        app.command(command.__name__.rstrip("_"), rich_help_panel=group, context_settings=options)(command)
 app.add_typer(jobs, name="jobs", rich_help_panel="Tend")

@@ -24,6 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,6 +39,12 @@ COMPAT = "/compat/"
 """the prefix of drop-in routes, whose clients send a key in the way of the other system"""
 WAITING = frozenset({"/v1/settle"})
 """routes that only wait for work in the background: they hold no place, and up to ``max_in_flight`` of them may wait"""
+STREAMED = frozenset({"/v1/import"})
+"""routes that read a large body piece by piece, as lines of JSON; each piece has the time limit of a whole body"""
+STREAMS_BODY = "fusion.streams_body"
+"""the member of a request's scope by which the protocol knows an admitted request with such a body"""
+LINES = b"application/x-ndjson"
+"""the media type that these take besides JSON"""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MAX_DISCARDED_BYTES = 10_000_000
 """bytes of a refused body that are read and discarded, so that its sender sees the refusal; a larger one is cut off"""
@@ -67,6 +74,7 @@ class Rules:
     token: str | None = field(default=None, repr=False)
     """the token that `proof_of` proves to know; it opens the server only if it is in ``keys``"""
     max_body_bytes: int = 262_144
+    max_import_bytes: int = 1 << 32
     max_in_flight: int = 64
     max_queued: int = 128
     body_timeout_s: float = 10.0
@@ -88,6 +96,7 @@ class Rules:
             keys=tuple(keys),
             token=local_token,
             max_body_bytes=server.max_body_bytes,
+            max_import_bytes=int(server.max_import_mb * 1_000_000),
             max_in_flight=server.max_in_flight,
             max_queued=server.max_queued,
         )
@@ -238,8 +247,12 @@ class Gate:
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
             if scope["path"] not in self._probes:
                 self._require_home()
-            self._check_body(scope["method"], head)
-            if scope["method"] in ("POST", "PUT", "PATCH"):
+            streamed = scope["path"] in STREAMED
+            self._check_body(scope["method"], head, streamed=streamed)
+            if streamed:
+                scope[STREAMS_BODY] = True
+                receive = self._limited(receive)
+            elif scope["method"] in ("POST", "PUT", "PATCH"):
                 receive = await self._read(receive)
             async with self._place_for(scope):
                 await self._app(scope, receive, send_with_headers)
@@ -284,17 +297,40 @@ class Gate:
                 found = tenant
         return found
 
-    def _check_body(self, method: str, head: Mapping[bytes, bytes]) -> None:
+    def _check_body(self, method: str, head: Mapping[bytes, bytes], *, streamed: bool) -> None:
         if method in ("POST", "PATCH"):
             kind = head.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            if kind != b"application/json":
+            if kind != b"application/json" and not (streamed and kind == LINES):
                 raise Refused(415, "Send JSON, with Content-Type: application/json.")
             if head.get(b"content-encoding", b"identity").lower() != b"identity":
                 raise Refused(415, "Send the body as it is, without Content-Encoding.")
         announced = head.get(b"content-length", b"0")
-        if not announced.isdigit() or int(announced) > self.rules.max_body_bytes:
+        most = self.rules.max_import_bytes if streamed else self.rules.max_body_bytes
+        if not announced.isdigit() or int(announced) > most:
             huge = not announced.isdigit() or int(announced) > MAX_DISCARDED_BYTES
-            raise self._too_large(hang_up=huge)
+            raise self._too_large(hang_up=huge, most=most)
+
+    def _limited(self, receive: Receive) -> Receive:
+        """Limit a body that its route reads piece by piece. Raises TooLarge, and HTTPException 408."""
+        size, ended = 0, False
+
+        async def next_piece() -> Message:
+            nonlocal size, ended
+            if ended:
+                return await receive()
+            try:
+                async with asyncio.timeout(self.rules.body_timeout_s):
+                    message = await receive()
+            except TimeoutError:
+                wait = self.rules.body_timeout_s
+                raise HTTPException(408, f"Nothing more of the body came for {wait:g} s.") from None
+            size += len(message.get("body", b""))
+            ended = not message.get("more_body")
+            if size > self.rules.max_import_bytes:
+                raise self._too_large_error(self.rules.max_import_bytes)
+            return message
+
+        return next_piece
 
     async def _read(self, receive: Receive) -> Receive:
         """Read the whole body; the result replays it and then passes on later messages, such as a disconnect."""
@@ -326,10 +362,13 @@ class Gate:
 
         return replay
 
-    def _too_large(self, *, hang_up: bool) -> Refused:
-        limit = self.rules.max_body_bytes
-        error = TooLarge(f"The body may have {limit} bytes at most. Send less, or in several requests.")
+    def _too_large(self, *, hang_up: bool, most: int | None = None) -> Refused:
+        error = self._too_large_error(most or self.rules.max_body_bytes)
         return Refused(error, **({"connection": "close"} if hang_up else {}))
+
+    @staticmethod
+    def _too_large_error(most: int) -> TooLarge:
+        return TooLarge(f"The body may have {most} bytes at most. Send less, or in several requests.")
 
     @asynccontextmanager
     async def _place_for(self, scope: Scope) -> AsyncIterator[None]:

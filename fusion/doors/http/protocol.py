@@ -19,6 +19,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fusion import problem
+from fusion.doors.http.middleware import STREAMS_BODY
 from fusion.errors import Overloaded
 
 HEADERS_TIMEOUT_S = 10.0
@@ -227,6 +228,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._since_progress = 0
+        if (
+            self.scope.get(STREAMS_BODY) and not self.cycle.response_complete
+        ):  # admitted: each piece has the time of a whole body
+            self._stop_timer()
+            self._close_after(self.body_timeout_s)
         super().on_body(body)
 
     def on_message_complete(self) -> None:

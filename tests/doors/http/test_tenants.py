@@ -308,6 +308,18 @@ async def asks_for_jobs(me: Tenant, other: Tenant, word: str) -> Replies:
         yield reply
 
 
+@case(("GET", "/v1/export"), ("POST", "/v1/import"))
+async def moves_memories(me: Tenant, other: Tenant, word: str) -> Replies:
+    """An export has nothing of the other, and an import writes nothing there."""
+    yield (mine := await me.get("/v1/export"))
+    yield await me.http.post("/v1/import", content=mine.content, headers=JSON)
+    assert (await me.get("/v1/export", tenant=other.name)).status_code == 422
+    theirs = mine.content.replace(f'"{me.name}"'.encode(), f'"{other.name}"'.encode())
+    for query in ("", f"?tenant={other.name}"):
+        reply = await me.http.post(f"/v1/import{query}", content=theirs, headers=JSON)
+        assert reply.status_code == 422
+
+
 @case(("POST", "/v1/settle"))
 async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/settle", {"timeout_s": 60})

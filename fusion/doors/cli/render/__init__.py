@@ -17,10 +17,12 @@ from fusion.doors.cli.render.memories import (
     to_forget,
 )
 from fusion.doors.cli.render.tables import size
+from fusion.doors.cli.render.transfer import backed_up, imported, restored
 
 __all__ = [
     "LABELS",
     "audit",
+    "backed_up",
     "backends",
     "batches",
     "compared",
@@ -32,6 +34,7 @@ __all__ = [
     "found",
     "fused",
     "held_back",
+    "imported",
     "ingested",
     "job_log",
     "jobs",
@@ -42,6 +45,7 @@ __all__ = [
     "ran",
     "receipt",
     "repairs",
+    "restored",
     "said_again",
     "size",
     "status",
