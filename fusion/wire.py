@@ -121,6 +121,8 @@ class FuseReply(_Answer):
     notes: list[str]
     """what is degraded for the whole home, each with its fix"""
     disputed: list[Dispute]
+    prepared: bool
+    """whether it was prepared behind the session's last turn"""
 
 
 class ComparedArm(_Answer):

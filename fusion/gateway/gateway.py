@@ -10,6 +10,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -40,6 +41,7 @@ from fusion.gateway.forget_by_query import external_items, memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
+from fusion.gateway.prepared_answers import Basis, PreparedAnswer, PreparedAnswers
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.tenants import Tenants
@@ -56,6 +58,7 @@ from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import CompleteFile, SourceCount
+from fusion.journal.sessions import Session, SessionKey
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import external_ref
@@ -85,6 +88,9 @@ NOTES_WAIT_S = 1.0
 """maximum seconds at opening for the first scan of the notes, so that the first answer has the latest edits"""
 FIRST_HEALTH_WAIT_S = 0.25
 """maximum seconds that the first answer waits for the state of the backends; the next answer reports a slow one"""
+
+DELIVERY_WAIT_S = 10.0
+"""maximum seconds that a prepared answer waits for the delivery of what was captured"""
 
 Line = Callable[[str], Awaitable[None]]
 """sends one line of a verb's answer, as `fusion.extension.Call.line`"""
@@ -131,6 +137,7 @@ class Gateway(TenantParts):
     """the other tenants of the home; None in the gateway of such a tenant"""
     runner: Runner | None = None
     """the jobs of the home; None in the gateway of another tenant"""
+    prepared: PreparedAnswers = field(default_factory=PreparedAnswers)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
@@ -173,6 +180,7 @@ class Gateway(TenantParts):
         async with open_tenant(cls, shared, tenant) as parts, AsyncExitStack() as stack:
             gateway = replace(parts, tenants=tenants)
             stack.push_async_callback(gateway._finish_background)
+            stack.push_async_callback(gateway.prepared.close)
             stack.push_async_callback(_cancel, asyncio.create_task(gateway._compare_regularly()))
             if gateway.session_watcher is not None:
                 every_s = gateway.settings.sessions.every_s
@@ -194,18 +202,18 @@ class Gateway(TenantParts):
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()
-        io, recipe = self._live_for(asked), self._recipe(asked)
         session = await self.asking_sessions.of(asked.scope, asked.asker)
-        shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
-        try:
-            async with self.admission.slot(_max_wait_s(asked, recipe)):
-                outcome = await fuse(asked, recipe, io, shown)
-        except NobodyAnswered as error:
-            error.retry_after_s = self.retry_after_s(asked.backends)
-            raise
-        self.health.judged[outcome.fused.rerank["status"]] += 1
+        outcome = await self._prepared_outcome(asked, session) if session else None
+        if outcome is None:
+            try:
+                outcome = await self._outcome(asked, session)
+            except NobodyAnswered as error:
+                error.retry_after_s = self.retry_after_s(asked.backends)
+                raise
+            self.health.judged[outcome.fused.rerank["status"]] += 1
         if session:
             self.asking_sessions.take_turn(*session, outcome.shown)
+            self.prepared.asked(session[0], asked)
         self._keep_receipt(outcome, asked.scope, asked.asker)
         await self._refresh_health()
         for row in outcome.fused.backends:
@@ -220,6 +228,59 @@ class Gateway(TenantParts):
             coverage=self.health.coverage(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
         )
+
+    async def _outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session] | None) -> Outcome:
+        """The answer to a question, without what its session was shown lately."""
+        io, recipe = self._live_for(asked), self._recipe(asked)
+        shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
+        async with self.admission.slot(_max_wait_s(asked, recipe)):
+            return await fuse(asked, recipe, io, shown)
+
+    async def _prepared_outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session]) -> Outcome | None:
+        """The answer that was prepared for a question like this one, under a receipt of its own."""
+        started, now = time.perf_counter(), self.live.now()
+        key, state = session
+        found = await self.prepared.take(key, asked, lambda: self._basis(state), now, self.live.embedder)
+        if found is None:
+            return None
+        took_ms = round((time.perf_counter() - started) * 1000, 2)
+        receipt_id = self.live.receipt_id()
+        renewed = {"receipt_id": receipt_id, "at": now.isoformat(), "took_ms": took_ms, "prepared": True}
+        receipt = replace(
+            found.receipt, receipt_id=receipt_id, at=now.timestamp(), summary={**found.receipt.summary, **renewed}
+        )
+        explained = None if found.fused.explain is None else {**found.fused.explain, **renewed}
+        fused = replace(found.fused, receipt_id=receipt_id, took_ms=took_ms, explain=explained, prepared=True)
+        return replace(found, fused=fused, receipt=receipt)
+
+    def _basis(self, session: Session) -> Basis:
+        return Basis(self.journal.changes, session.turn)
+
+    async def _prepare(self, key: SessionKey, request: FuseRequest) -> PreparedAnswer | None:
+        """The next answer to the last question of a session, once its captured turns are delivered.
+
+        None if it would cost a call of the judge, if a backend failed, and if something changed meanwhile.
+        """
+        session = await self.asking_sessions.of(request.scope, request.asker)
+        if session is None or (self.live.has_judge and self._recipe(request).rerank.judge != "never"):
+            return None
+        async with asyncio.timeout(DELIVERY_WAIT_S):
+            await self.deliverer.settle()
+        basis = self._basis(session[1])
+        outcome = await self._outcome(request, session)
+        ends = await self._first_end(outcome)
+        if outcome.fused.degraded or self._basis(session[1]) != basis:
+            return None
+        return PreparedAnswer(request, outcome, basis, ends)
+
+    async def _first_end(self, outcome: Outcome) -> datetime | None:
+        """The first time at which a hit of an answer is no longer valid; None if none ends."""
+        hits = [hit for _, found in outcome.hits for hit in found]
+        records = (await self.journal.records([hit.event_id for hit in hits if hit.event_id])).values()
+        ends = [hit.valid_to for hit in hits]
+        ends += [end for record in records for end in (record.event.valid_to, record.state.ended_at)]
+        now = self.live.now()
+        return min((end for end in ends if end is not None and end > now), default=None)
 
     async def _abstained(self, fused: Fused, tenant: str) -> str | None:
         """Why nothing was recalled; `NO_MEMORIES` if nothing was ever stored for the tenant."""
@@ -331,9 +392,14 @@ class Gateway(TenantParts):
         apart: bool = False,
     ) -> Sequence[Acknowledged]:
         """Store events durably in the journal; they are delivered to the backends in the background."""
-        return await self.intake.remember(
+        kept = await self.intake.remember(
             items, tenant=tenant, idempotency_key=idempotency_key, batch=batch, apart=apart
         )
+        turns = [item.scope for item in items if item.kind == "turn" and item.scope.session_id is not None]
+        if turns:
+            captured = {(tenant, scope.user_id or "", str(scope.session_id)) for scope in turns}
+            self.prepared.prepare(captured, self._prepare)
+        return kept
 
     @in_tenant
     async def update(
@@ -674,6 +740,7 @@ class Gateway(TenantParts):
         With a language model, distillation that is due is done; the last turns of a conversation still wait for more.
         """
         await self._finish_background()
+        await self.prepared.settle()
         if self.distiller is not None:
             await self.distiller.settle()
         await self.deliverer.settle()

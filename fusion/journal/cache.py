@@ -34,7 +34,7 @@ class JournalCache:
         self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
         self._neighbours: dict[tuple[str, int], tuple[Record, ...]] = {}
         self._counts: dict[tuple[str, str | None], Frequencies] = {}
-        self._changes = 0
+        self.changes = 0
         """the number of writes: what a reader saw before a write must not be cached after it"""
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
@@ -42,13 +42,13 @@ class JournalCache:
         found = {i: record for i in event_ids if (record := self._records.get(i)) is not None}
         missing = [i for i in event_ids if i not in found]
         if missing:
-            changes = self._changes
+            changes = self.changes
             wanted = "select * from event where event_id in (select value from json_each(?))"
             rows = await self._database.rows(wanted, (json.dumps(missing),))
             for row in rows:
                 record = record_of(row)
                 found[record.event.event_id] = record
-                if changes == self._changes:
+                if changes == self.changes:
                     self._records[record.event.event_id] = record
             while len(self._records) > CACHED_RECORDS:
                 self._records.popitem(last=False)
@@ -58,12 +58,12 @@ class JournalCache:
         """By event id, up to ``span`` events before it and after it in its order; unknown ids are left out."""
         found = {i: near for i in event_ids if (near := self._neighbours.get((i, span))) is not None}
         if missing := [i for i in event_ids if i not in found]:
-            changes = self._changes
+            changes = self.changes
             ids = await self._neighbour_ids((await self.records(missing)).values(), span)
             every = await self.records(list(dict.fromkeys(i for near in ids.values() for i in near)))
             read = {event_id: tuple(every[i] for i in near if i in every) for event_id, near in ids.items()}
             found |= read
-            if changes == self._changes:
+            if changes == self.changes:
                 if len(self._neighbours) > CACHED_RECORDS:
                     self._neighbours.clear()
                 self._neighbours |= {(event_id, span): records for event_id, records in read.items()}
@@ -92,7 +92,7 @@ class JournalCache:
         """
         order = self._orders.get(key)
         if order is None:
-            changes = self._changes
+            changes = self.changes
             by = "document = ? and place_unit = ?" if key[0] == "document" else "document is null and session_id = ?"
             *owner, stated_by = key[1:]
             rows = await self._database.rows(
@@ -105,7 +105,7 @@ class JournalCache:
                 if event_of(row).stated_by == stated_by:
                     by_file.setdefault(None if key[0] == "document" else row["file"], []).append(row["event_id"])
             order = {event_id: (ids, at) for ids in by_file.values() for at, event_id in enumerate(ids)}
-            if changes == self._changes:
+            if changes == self.changes:
                 self._orders[key] = order
             while len(self._orders) > CACHED_DOCUMENTS:
                 self._orders.popitem(last=False)
@@ -116,10 +116,10 @@ class JournalCache:
         owner = (scope.tenant, scope.user_id)
         known = self._counts.get(owner)
         if known is None or not known.counts.keys() >= set(asked):
-            changes = self._changes
+            changes = self.changes
             found = await self._database.read(lambda db: frequencies(db, scope, asked))
             known = replace(found, counts={**dict.fromkeys(asked, 0), **found.counts})
-            if changes == self._changes:
+            if changes == self.changes:
                 if sum(len(one.counts) for one in self._counts.values()) > CACHED_TERMS:
                     self._counts.clear()
                 before = self._counts.get(owner, known).counts
@@ -128,7 +128,7 @@ class JournalCache:
 
     def invalidate(self) -> None:
         """Note a write: drop neighbours and frequencies, and do not cache what is being read now."""
-        self._changes += 1
+        self.changes += 1
         self._neighbours.clear()
         self._counts.clear()
 

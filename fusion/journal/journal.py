@@ -241,6 +241,11 @@ class Journal:
         for event in events:
             self._cache.drop(event)
 
+    @property
+    def changes(self) -> int:
+        """The number of writes since it was opened that may change an answer."""
+        return self._cache.changes
+
     # Reading events
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:

@@ -99,6 +99,8 @@ class Fused:
     """degradations of the whole home, in words, with the fix"""
     disputed: tuple[Dispute, ...] = ()
     """pairs of memories in the block that contradict each other"""
+    prepared: bool = False
+    """whether it was prepared behind the session's last turn"""
 
 
 class RecallIO(Protocol):
