@@ -29,6 +29,7 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
+    "docs/concepts.md",
     "docs/getting-started.md",
     "docs/forgetting.md",
     "docs/evaluation.md",
