@@ -277,12 +277,15 @@ async def imported(
             if batch is not None and batch[0].tenant == part.tenant and _step_of(batch[0]) == "tombstone":
                 hashes, batch = batch, await asyncio.to_thread(next, batches, None)
             await work.apply_tombstones(hashes, export)
+            done += len(hashes)
             while batch is not None and batch[0].tenant == part.tenant:
                 await work.step(batch)
                 done += len(batch)
                 progress(done, total)
                 batch = await asyncio.to_thread(next, batches, None)
             await work.finish()
+    if done != total:
+        raise StoreDamaged(f"only {done} of {total} rows are in the order of the header: get the export again")
     return report
 
 

@@ -323,11 +323,11 @@ class ExportFile:
 
     def check(self) -> Checked:
         """Read the whole export. Raises BadInput, which names the line and the fix, if it is not one or is damaged."""
-        self._file.seek(0)
-        first = self._file.readline(MAX_LINE_BYTES + 1)
+        lines = self._lines()
+        first = next(lines, b"")
         checked = Checked(header_of(first))
         digest, footer, last = hashlib.sha256(first), None, 1
-        for number, line, found in self._parsed():
+        for number, line, found in self._parsed(lines):
             last = number
             if footer is not None:
                 raise BadInput(f"line {number}: nothing may follow the footer: two exports are two files")
@@ -351,19 +351,28 @@ class ExportFile:
         return checked
 
     def rows(self) -> Iterator[Numbered]:
-        """The valid rows, in their order; `check` first."""
-        self._file.seek(0)
-        self._file.readline(MAX_LINE_BYTES + 1)
-        for _, _, found in self._parsed():
+        """The valid rows, in their order; `check` first. Several iterations may be under way at once."""
+        lines = self._lines()
+        next(lines, b"")
+        for _, _, found in self._parsed(lines):
             if isinstance(found, Numbered):
                 yield found
 
-    def _parsed(self) -> Iterator[tuple[int, bytes, Numbered | TenantLine | Footer | str]]:
+    def _lines(self) -> Iterator[bytes]:
+        """The lines of the file; one that is too long in pieces."""
+        offset = 0
+        while True:
+            if self._file.tell() != offset:  # another iteration reads the same file
+                self._file.seek(offset)
+            if not (line := self._file.readline(MAX_LINE_BYTES + 1)):
+                return
+            offset += len(line)
+            yield line
+
+    def _parsed(self, lines: Iterator[bytes]) -> Iterator[tuple[int, bytes, Numbered | TenantLine | Footer | str]]:
         """Every line after the header: its number, its bytes, and what it is, or in words why it is broken."""
         tenant, position = None, 0
-        number = 1
-        while line := self._file.readline(MAX_LINE_BYTES + 1):
-            number += 1
+        for number, line in enumerate(lines, start=2):
             found: Row | TenantLine | Footer | str = _parsed(line)
             if isinstance(found, TenantLine):
                 tenant, position = found.tenant, 0
@@ -377,8 +386,9 @@ class ExportFile:
             else:
                 position = at
                 yield number, line, Numbered(number, tenant, found)
-            while not line.endswith(b"\n") and len(line) > MAX_LINE_BYTES:  # the rest of a line that is too long
-                line = self._file.readline(MAX_LINE_BYTES + 1)
+            rest = line
+            while len(rest) > MAX_LINE_BYTES and not rest.endswith(b"\n"):
+                rest = next(lines, b"")
 
     def _compare(self, checked: Checked, footer: Footer | None, lines: int) -> None:
         """Compare an export with its header and footer. Raises BadInput for a difference, unless it may be partial."""

@@ -468,6 +468,18 @@ async def test_interrupted_import_is_run_again(two):
     assert [row["text"] for row in rows_of(await export_of(there)) if row["type"] == "event"] == texts
 
 
+async def test_large_export_with_tombstones_is_imported_whole(two):
+    here, there = two
+    texts = [f"Fact number {n} of the harbour is this one here" for n in range(1200)]
+    for start in range(0, len(texts), 100):
+        await here.remember([NewMemory(text, scope=NADIA) for text in texts[start : start + 100]])
+    await here.forget((await here.journal.page(EVERYBODY, 1)).records[0].ref, NADIA)
+    export = await export_of(here)
+    assert counts_of(await import_into(there, export, dry_run=True)) == {"new": 1199, "deleted": 1}
+    assert counts_of(await import_into(there, export)) == {"new": 1199, "deleted": 1}
+    assert counts_of(await import_into(there, export)) == {"known": 1200}
+
+
 async def test_home_that_is_served_is_exported_from_copies(two):
     here, there = two
     refs = await remember(here, *SAID)
