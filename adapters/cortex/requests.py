@@ -36,7 +36,13 @@ MAX_IDS_SHOWN = 5
 
 Kinds = Mapping[str, type | tuple[type, ...]]
 
-_EXPECTED: Mapping[object, str] = {str: "a text", int: "a whole number", list: "a list", (int, float): "a number"}
+_EXPECTED: Mapping[object, str] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    list: "a list",
+    (int, float): "a number",
+}
 
 
 # Memories that a caller names
@@ -151,7 +157,8 @@ def check_fields(sent: Mapping[str, object], kinds: Kinds) -> None:
     for name, value in sent.items():
         if name not in kinds:
             raise BadInput(f"there is no field {name!r}, only: {', '.join(kinds)}")
-        if value is not None and (not isinstance(value, kinds[name]) or isinstance(value, bool)):
+        wanted = kinds[name]
+        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool)):
             raise BadInput(f"{name}: give {_EXPECTED[kinds[name]]}")
 
 

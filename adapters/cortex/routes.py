@@ -26,13 +26,13 @@ async def remember(cortex: Cortex, call: Call, sent: Sent) -> object:
 
 
 async def recall(cortex: Cortex, call: Call, sent: Sent) -> object:
-    asked = _checked(sent, message=str, project=str, budget=int)
+    asked = _checked(sent, message=str, project=str, budget=int, include_history=bool)
     found = await cli.Recall(**asked)(cortex, call)
     return {name: found[name] for name in ("context", "memory_count", "tokens_used")}
 
 
 async def search(cortex: Cortex, call: Call, sent: Sent) -> object:
-    asked = _checked(sent, message=str, project=str, limit=int)
+    asked = _checked(sent, message=str, project=str, limit=int, include_history=bool)
     return await cli.Search(**asked)(cortex, call)
 
 

@@ -666,10 +666,21 @@ class TestDropIn:
         assert (await http.get(f"/v1/memories/{changed['id']}")).status_code == 404
         assert (await http.get("/healthz")).json() == {"status": "ok"}
 
+    @pytest.mark.row("A004", "… `include_history` adds earlier versions", of="openclaw-cortex's HTTP routes")
+    async def test_earlier_versions_are_found_on_request(self, http: httpx.AsyncClient) -> None:
+        """By a recall and by a search; without the field, and with false, the current version alone."""
+        old = (await http.post("/v1/remember", json={"content": "The bookings live in SQLite."})).json()
+        await http.put(f"/v1/memories/{old['id']}", json={"content": "The bookings live in Postgres."})
+        for given, count in (({}, 1), ({"include_history": False}, 1), ({"include_history": True}, 2)):
+            asked = {"message": "where do the bookings live?", **given}
+            assert (await http.post("/v1/recall", json=asked)).json()["memory_count"] == count
+            assert len((await http.post("/v1/search", json=asked)).json()["results"]) == count
+
     @pytest.mark.parametrize(
         ("path", "sent", "said"),
         [
             ("/v1/recall", {}, "message: is missing"),
+            ("/v1/search", {"message": "a", "include_history": 1}, "include_history: give true or false"),
             ("/v1/recall", {"message": "a", "budget": "all"}, "budget: "),
             ("/v1/search", {"message": "a", "limit": True}, "limit: "),
             ("/v1/search", {"message": "a", "limit": 0}, "limit: "),
