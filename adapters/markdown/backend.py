@@ -48,9 +48,6 @@ from fusion.errors import BadInput, InvalidAnswer, SettingsError
 NOTES_SHOWN = 20
 """maximum remarks on single files in a description; more are only counted"""
 
-PAGE = 100
-"""candidates of each list that are ranked together"""
-
 READ_S = 1.0
 """seconds for reading a document; half of it may be spent on the scan"""
 
@@ -209,10 +206,9 @@ class Markdown:
             return damage
 
     async def _ask(self, query: Query, ranking: Ranking) -> list[Item]:
-        """Rank one page of candidates after the other. A wider page only appends results, so the best k are always the
-        first k of the best k + 1."""
+        """Rank one page of candidates after the other. A wider page only appends results."""
         items: dict[str, Item] = {}
-        width = PAGE
+        width = ranking.candidates(query.limit)
 
         def take(by_words: Scored, by_vectors: Scored) -> bool:
             """Whether there are no more candidates."""

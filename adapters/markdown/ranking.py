@@ -6,7 +6,8 @@
 
 `merge`, `decay`, `mentions` and `mmr` are formulas of their own (`adapters.index.merge`, `decay.py`, `mentions.py`,
 `mmr.py`). Decay and MMR are off unless set; mentions are ours, and the seed's pipeline is without them. The best k are
-the first k of the best k + 1: each step works on the same candidates for every k.
+the first k of the best k + 1, because each step works on the same candidates for every k; except with the merge
+`seed001`, which has four candidates per result, as the seed has.
 """
 
 from __future__ import annotations
@@ -38,13 +39,18 @@ MERGES = ("convex", "rrf", "weighted", "seed001")
 
 MENTION_LIFT = 0.3
 
+PAGE = 100
+"""candidates of each list that are merged at first; more are asked for where too few of them can be shown"""
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The numbers of the pipeline. Scores are between 0 and 1.
 
     ``merge``: ``convex`` (scores relative to the 100th of their list), ``rrf`` (ranks), ``weighted`` (plain scores) or
-    ``seed001`` (weighted, with seed 001's text score). ``mention_lift``: how far a hit rises at most when the best ones
+    ``seed001`` (weighted, with seed 001's text score and number of candidates). ``candidate_multiplier``: with
+    ``seed001``, the candidates of each list per result that is asked for; the others merge a page of 100, so that their
+    order does not depend on how many are asked for. ``mention_lift``: how far a hit rises at most when the best ones
     lead to it; 0 leaves it where it is. ``half_life_days``: 0 leaves decay out, the seed's is 30. ``mmr_lambda``: 1
     leaves MMR out, the seed's is 0.7. ``min_score``: hits below it are left out, except that a hit of words alone
     passes with a text score of at least ``min(min_score, text_weight)``, after all others.
@@ -53,6 +59,7 @@ class Ranking:
     merge: str = choice("convex", MERGES)
     vector_weight: float = number(VECTOR_WEIGHT, 0)
     text_weight: float = number(TEXT_WEIGHT, 0)
+    candidate_multiplier: int = number(4, 1, 20)
     mention_lift: float = number(MENTION_LIFT, 0, 1)
     half_life_days: float = number(0.0, 0)
     mmr_lambda: float = number(1.0, 0, 1)
@@ -61,6 +68,10 @@ class Ranking:
     def __post_init__(self) -> None:
         if self.vector_weight + self.text_weight == 0:
             raise SettingsError("vector_weight and text_weight must not both be 0")
+
+    def candidates(self, limit: int) -> int:
+        """The number of candidates of each list that are merged at first for ``limit`` results."""
+        return limit * self.candidate_multiplier if self.merge == "seed001" else PAGE
 
     @property
     def looks(self) -> int | None:

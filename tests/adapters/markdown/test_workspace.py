@@ -278,7 +278,7 @@ async def test_the_tools_floor_keeps_hits_of_words_alone(tmp_path: Path, workspa
     "make the order depend on k)",
     of="Markdown: the pipeline is merge",
 )
-@pytest.mark.parametrize("merge", ["convex", "rrf", "weighted", "seed001"])
+@pytest.mark.parametrize("merge", ["convex", "rrf", "weighted"])
 async def test_the_best_k_are_the_first_of_the_best_k_plus_one(tmp_path: Path, workspace: Path, merge: str) -> None:
     """Also beyond the candidates of one page: 230 notes, asked for 1 to 230 of them."""
     for n in range(230):
@@ -288,6 +288,26 @@ async def test_the_best_k_are_the_first_of_the_best_k_plus_one(tmp_path: Path, w
         assert len(set(whole)) == 230
         for k in (1, 6, 20, 99, 100, 101, 150, 200, 229):
             assert [hit.native_id for hit in await ask(backend, "kestrel 3 more", limit=k)] == whole[:k]
+
+
+@pytest.mark.row("A061", 'Markdown: `merge = "seed001"` has four candidates of each list per result, or 1 to 20')
+async def test_the_seeds_merge_has_four_candidates_per_result(tmp_path: Path, workspace: Path) -> None:
+    """Eight notes with the word, of which h.md is the shortest and so the best by BM25, then g.md, and so on. By words
+    each scores 1, so the order is that of the names: of four candidates for one result (h, g, f, e) e.md is first, of
+    eight a.md, of one h.md."""
+    for n, name in enumerate("abcdefgh", 1):
+        (workspace / f"{name}.md").write_text("kestrel" + " harbour" * 4 * (8 - n))
+    for given, best in (({}, "e.md"), ({"candidate_multiplier": 8}, "a.md"), ({"candidate_multiplier": 1}, "h.md")):
+        async with opened(tmp_path / "home", workspace, merge="seed001", mention_lift=0, **given) as backend:
+            found = await ask(backend, "kestrel", limit=1)
+            assert (documents(found), [hit.score for hit in found]) == ([best], [1.0])
+            assert len(await ask(backend, "kestrel", limit=8)) == 8
+
+
+async def test_a_number_of_candidates_that_the_seed_does_not_take_is_refused(tmp_path: Path) -> None:
+    """The error names the setting and its bounds."""
+    with pytest.raises(SettingsError, match=r"candidate_multiplier = 21 must be a whole number.* 20"):
+        await Markdown.open(Opening("markdown", tmp_path, {"candidate_multiplier": 21}))
 
 
 async def test_a_short_name_in_any_form(tmp_path: Path, workspace: Path) -> None:
