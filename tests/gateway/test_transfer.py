@@ -397,7 +397,7 @@ class TestDamaged:
         [
             (b"", "empty"),
             (b"SQLite format 3\0rest", "fusion import FOLDER"),
-            (gzip.compress(b"{}"), "gunzip"),
+            (gzip.compress(b"{}", mtime=0), "gunzip"),
             (b'{"event":{"event_id":"a"},"state":{}}\n', "fusion cortex import"),
             (b'{"results":[{"memory":"likes tea"}]}\n', "Mem0.*fusion ingest"),
             (b'{"id":"1","scope":"permanent","content":"tea"}\n', "openclaw-cortex.*fusion ingest"),
