@@ -249,6 +249,10 @@ class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
 
+class LifecycleJobSettings(JobSettings):
+    schedule: ScheduleText = "0 3 * * *"
+
+
 class VectorsJobSettings(JobSettings):
     schedule: ScheduleText = "0 4 * * *"
 
@@ -258,9 +262,17 @@ class JobsSettings(_Part):
     start_after_s: float = Field(default=60.0, ge=0)
     lease_s: float = Field(default=60.0, ge=1)
     checks: ChecksJobSettings = ChecksJobSettings()
-    lifecycle: JobSettings = JobSettings()
+    lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()
+
+
+class LifecycleSettings(_Part):
+    """When memories end, for every run of the lifecycle."""
+
+    ttl_hours: float = Field(default=720.0, gt=0, le=1e6)
+    idle_hours: float = Field(default=24.0, gt=0, le=1e6)
+    delete_expired: bool = False
 
 
 class BackendSettings(BaseModel):
@@ -323,6 +335,7 @@ class Settings(BaseSettings):
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
     jobs: JobsSettings = JobsSettings()
+    lifecycle: LifecycleSettings = LifecycleSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

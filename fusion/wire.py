@@ -461,6 +461,26 @@ class JobLog(TypedDict):
     next_cursor: str | None
 
 
+class LifecycleReport(TypedDict):
+    """Numbers of memories that a run of the lifecycle changed, or in a dry run would change.
+
+    ``released`` can be found again, since the memory that they had been merged into ended. ``run`` names the run in the
+    log of decisions; it is empty if nothing was decided. ``notes`` are caveats for the counts.
+    """
+
+    expired: int
+    decayed: int
+    consolidated: int
+    retired: int
+    conflicts_resolved: int
+    scanned: int
+    released: int
+    deleted: int
+    dry_run: bool
+    run: str
+    notes: list[str]
+
+
 class Backends(TypedDict):
     backends: list[BackendState]
 

@@ -329,6 +329,22 @@ def do(
     return Call("POST", path, {**(arguments or {}), **_not_none(scope)}, timeout_s=VERB_S)
 
 
+def lifecycle(
+    *,
+    dry_run: bool = False,
+    ttl_hours: float | None = None,
+    idle_hours: float | None = None,
+    delete_expired: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.LifecycleReport]:
+    """Expire, decay, retire and merge memories, and resolve conflicts; None: as the settings say.
+
+    `AsyncClient.stream` also yields its progress.
+    """
+    more = {"ttl_hours": ttl_hours, "idle_hours": idle_hours, "delete_expired": delete_expired, **scope}
+    return Call("POST", "/v1/lifecycle", {"dry_run": dry_run, **_not_none(more)}, timeout_s=VERB_S)
+
+
 def jobs() -> Call[wire.Jobs]:
     """The jobs of the home: their schedules, their next and last runs, and how far those under way are."""
     return Call.get("/v1/jobs")

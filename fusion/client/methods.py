@@ -69,6 +69,7 @@ class Methods:
     ready = Method(calls.ready)
     health = Method(calls.health)
     settle = Method(calls.settle)
+    lifecycle = Method(calls.lifecycle)
     jobs = Method(calls.jobs)
     run_job = Method(calls.run_job)
     pause_job = Method(calls.pause_job)

@@ -599,6 +599,21 @@ class RunJobBody(_Body):
     due: bool = Field(default=False, description="run it only if its schedule says so and it is not paused")
 
 
+class LifecycleBody(Scoped):
+    """Whose memories to run the lifecycle over, and how."""
+
+    dry_run: bool = Field(default=False, description="change nothing, and count what a run would do")
+    ttl_hours: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None, description="hours after which a memory of the lifetime ttl expires; else [lifecycle] ttl_hours"
+    )
+    idle_hours: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None, description="hours without use after which a session memory decays; else [lifecycle] idle_hours"
+    )
+    delete_expired: bool | None = Field(
+        default=None, description="delete what expired in every backend; else [lifecycle] delete_expired"
+    )
+
+
 class PauseJobBody(_Body):
     """Nothing: the path names the job."""
 

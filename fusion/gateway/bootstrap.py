@@ -22,11 +22,13 @@ from fusion.gateway.tenants import changed_backends, move_tenants, write_opened
 from fusion.home import HomeLock, tenant_folder
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
+from fusion.ingest.extract import classify
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
-from fusion.journal import sessions, store_watermarks
+from fusion.journal import sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.journal.sessions import AskingSessions
+from fusion.journal.use import UseLog
 from fusion.lib.ids import UuidSource
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
@@ -39,6 +41,7 @@ from fusion.sources.files import Limits
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import Delta, SessionWatcher
 from fusion.trust.token import make_private
+from fusion.upkeep.lifecycle import Lifecycle, Rules
 
 P = TypeVar("P", bound=TenantParts)
 
@@ -126,6 +129,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             lambda changed: journal.write(sessions.store, changed, datetime.now(UTC)),
         )
         stack.push_async_callback(asking_sessions.close)
+        use_log = UseLog(lambda uses: journal.write(use.add, uses))
+        stack.push_async_callback(use_log.close)
+        forgetter = Forgetter(journal, deliverer, embedders.forget)
         intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(
             tenant=tenant,
@@ -138,7 +144,17 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             deliverer=deliverer,
             external_refs=external_refs,
             asking_sessions=asking_sessions,
-            forgetter=Forgetter(journal, deliverer, embedders.forget),
+            forgetter=forgetter,
+            use=use_log,
+            lifecycle=Lifecycle(
+                journal,
+                embedder,
+                deliverer.settle,
+                forgetter.delete_expired,
+                use_log.flush,
+                classify,
+                Rules.of(settings.lifecycle.model_dump()),
+            ),
             receipts=receipts,
             live=live,
             use_trackers={n: b for n, b in stores.items() if isinstance(b, TracksUse)},

@@ -73,6 +73,7 @@ from fusion.recall.recording import Recorder, Recording
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
 from fusion.trust import require
+from fusion.upkeep.lifecycle import LifecycleRequest, Report, no_progress
 from fusion.upkeep.runner import Runner
 from fusion.version import VERSION
 
@@ -218,6 +219,7 @@ class Gateway(TenantParts):
         await self._refresh_health()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
+        self.use.note(outcome.included, datetime.now(UTC))
         used = {name: ids for name, ids in outcome.used.items() if name in self.use_trackers}
         if used:
             self._in_background(self._report_use(used))
@@ -554,6 +556,12 @@ class Gateway(TenantParts):
             "forgotten": [entry for _, entry in entries[:limit]],
             "next_cursor": cursor_of(entries[limit - 1][0]) if len(entries) > limit else None,
         }
+
+    @in_tenant
+    async def run_lifecycle(self, request: LifecycleRequest, progress: Progress = no_progress) -> Report:
+        """Run the lifecycle over the memories of a scope, as `Lifecycle.run`. Raises BadInput."""
+        self.require_home()
+        return await self.lifecycle.run(request, datetime.now(UTC), progress)
 
     def verb(self, backend: str, name: str) -> type[Verb]:
         """A backend's verb of that name. Raises NotFound, which lists the verbs that exist."""

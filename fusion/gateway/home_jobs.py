@@ -7,16 +7,13 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
 from fusion import wire
 from fusion.contract import Scope
-from fusion.errors import BadInput
-from fusion.extension import Verb
-from fusion.gateway.extensions import verbs_of
 from fusion.gateway.parts import DEFAULT
 from fusion.journal import Journal
 from fusion.recall.gather import GuardedBackend
@@ -40,15 +37,9 @@ class JobCalls(Protocol):
     def settle(self, tenant: str) -> Awaitable[None]: ...
     def backends(self, tenant: str) -> Awaitable[Sequence[wire.BackendState]]: ...
     def prune_receipts(self, tenant: str, *, dry_run: bool) -> Awaitable[int]: ...
-    def verb(self, backend: str, name: str) -> type[Verb]: ...
-    def do(
-        self,
-        backend: str,
-        verb: Verb,
-        scope: Scope,
-        line: Callable[[str], Awaitable[None]],
-        progress: Callable[[int, int | None], None],
-    ) -> Awaitable[object]: ...
+    def run_lifecycle(
+        self, request: lifecycle.LifecycleRequest, progress: lifecycle.Progress
+    ) -> Awaitable[lifecycle.Report]: ...
 
 
 def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner:
@@ -59,10 +50,6 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
     async def tenants() -> list[str]:
         return [DEFAULT, *await asyncio.to_thread(other_tenants)]
 
-    async def stores() -> list[str]:
-        names = _with_lifecycle(gateway)
-        return [f"{tenant}/{name}" for tenant in await tenants() for name in names]
-
     def planned(chosen: JobSettings, schedule: Schedule | None = None) -> dict[str, Any]:
         return {
             "schedule": parse(chosen.schedule, zone) if chosen.schedule else schedule,
@@ -71,6 +58,10 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             "dry_run": chosen.dry_run,
             "catch_up": chosen.catch_up,
         }
+
+    async def run_lifecycle(tenant: str, dry_run: bool, progress: lifecycle.Progress) -> Mapping[str, Any]:
+        whole = Scope(tenant, audience="private")
+        return asdict(await gateway.run_lifecycle(lifecycle.LifecycleRequest(whole, dry_run), progress))
 
     async def prune(tenant: str, dry_run: bool) -> int:
         return await gateway.prune_receipts(tenant, dry_run=dry_run)
@@ -86,8 +77,8 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
         Job(
             lifecycle.NAME,
             lifecycle.DOES,
-            stores,
-            lifecycle.step(partial(_run_lifecycle, gateway)),
+            tenants,
+            lifecycle.step(run_lifecycle),
             **planned(settings.lifecycle),
         ),
         Job(receipts.NAME, receipts.DOES, tenants, receipts.step(prune), **planned(settings.receipts)),
@@ -101,29 +92,6 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
     )
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     return Runner(jobs, gateway.journal, owner, timedelta(seconds=settings.lease_s))
-
-
-def _with_lifecycle(gateway: JobCalls) -> list[str]:
-    """The backends with rules of their own for the age of memories."""
-    return [
-        name
-        for name, guarded in gateway.guarded.items()
-        if guarded.disabled is None and lifecycle.VERB in verbs_of(gateway.settings.backends[name].adapter)
-    ]
-
-
-async def _run_lifecycle(
-    gateway: JobCalls, store: str, dry_run: bool, progress: Callable[[int, int | None], None]
-) -> Mapping[str, Any]:
-    """The counts of one run of the rules in the store that ``tenant/backend`` names."""
-    tenant, _, backend = store.rpartition("/")
-    verb: Any = gateway.verb(backend, lifecycle.VERB)
-    result = await gateway.do(backend, verb(dry_run=dry_run), Scope(tenant, audience="private"), _no_lines, progress)
-    return asdict(result) if is_dataclass(result) and not isinstance(result, type) else dict(result)  # type: ignore[call-overload]
-
-
-async def _no_lines(line: str) -> None:
-    raise BadInput("A job prints no lines.")
 
 
 async def _vectors_pending(gateway: JobCalls, tenant: str) -> int:

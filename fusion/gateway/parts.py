@@ -16,6 +16,7 @@ from fusion.ingest.intake import Intake
 from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
 from fusion.journal.sessions import AskingSessions
+from fusion.journal.use import UseLog
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.receipt_store import ReceiptStore
@@ -23,6 +24,7 @@ from fusion.recipe import Recipe
 from fusion.settings import Settings
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import SessionWatcher
+from fusion.upkeep.lifecycle import Lifecycle
 
 DEFAULT = Scope().tenant
 """the tenant of the home's owner; its folder is the home itself"""
@@ -67,6 +69,8 @@ class TenantParts:
     receipts: ReceiptStore
     live: Live
     health: Health
+    use: UseLog
+    lifecycle: Lifecycle
     use_trackers: Mapping[str, TracksUse]
     """the backends that record use, by name; found once, since the check of a protocol is slow"""
     embedders: Embedders

@@ -278,6 +278,18 @@ class Forgetter:
         found = tuple(replace(one, text="") for one in found)
         return UndoResult(batch, False, found, len(undone.records), undone.left, undone.restored)
 
+    async def delete_expired(self, event_ids: Sequence[str]) -> int:
+        """Delete those of these memories that expired, without tombstones; returns their number.
+
+        The backends delete them in the background; they are hidden already.
+        """
+        events = [record.event for record in (await self._journal.records(event_ids)).values()]
+        await self.purge_caches(events)
+        deleted = await self._journal.delete_expired(event_ids)
+        await self.purge_caches(events)
+        self._deliverer.wake()
+        return deleted
+
     async def _forget_in(self, name: str, due: Sequence[Due]) -> dict[int, str]:
         """By event number, the state in one backend; pending from the moment that the backend fails as a whole."""
         states: dict[int, str] = {one.seq: "pending" for one in due}

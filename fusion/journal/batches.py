@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fusion.contract import Scope
-from fusion.journal import audit, distil_queue, feedback, outbox, retire, state
+from fusion.journal import audit, distil_queue, feedback, outbox, retire, state, use
 from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
 from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable, time_of
@@ -81,7 +81,9 @@ def undo(db: Connection, scope: Scope, batch: str, limit: int, now: datetime) ->
         records.append(record)
         made = [one for one in retire.made_of(db, record.event.event_id) if one["batch"] != row["batch"]]
         retire.retire(db, made)  # memories that a model distilled from it, alone or with others
-        restored += _take_back(db, row, record, now)
+        if row["superseded_by"] is None and record.event.supersedes is not None:
+            restored += _restore(db, record.event.supersedes, record.event.event_id)
+        take_back(db, row, record, now, by="undo", why=f"the ingest of {record.ref} was undone")
     outbox.withdraw(db, [row["seq"] for row in rows], drop_unsent=True)
     return Undone(tuple(records), total - len(records), tuple(restored))
 
@@ -94,24 +96,22 @@ def _rows(db: Connection, scope: Scope, batch: str, limit: int) -> tuple[list[Ro
     return db.execute(f"select * {which} order by seq limit ?", [*wanted, limit]).fetchall(), total
 
 
-def _take_back(db: Connection, row: Row, record: Record, now: datetime) -> list[str]:
-    """Empty one event; the ref of the memory that is current again, if there is one."""
-    event, restored = record.event, []
+def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: str, why: str) -> None:
+    """Empty one event without a tombstone; ``by`` and ``why`` are for the audit and the log of states."""
+    event = record.event
     if row["superseded_by"] is None:
         count(db, event, -1)
-        if event.supersedes is not None:
-            restored = _restore(db, event.supersedes, event.event_id)
     distil_queue.drop(db, event.event_id, row["seq"])
-    state.release(db, [event.event_id], f"the ingest of {record.ref} was undone", now)
+    state.release(db, [event.event_id], why, now)
     state.drop(db, event.event_id)
+    use.drop(db, event.event_id)
     db.execute(
         "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1, natural = null, "
         "batch = null where seq = ?",
         (row["seq"],),
     )
     feedback.drop(db, event.scope.tenant, record.ref)
-    audit.put(db, event.scope, record.ref, row["seq"], "undo", now)
-    return restored
+    audit.put(db, event.scope, record.ref, row["seq"], by, now)
 
 
 def _restore(db: Connection, event_id: str, by: str) -> list[str]:

@@ -30,6 +30,7 @@ from fusion.journal import (
     distil_queue,
     external_refs,
     idempotency,
+    lifecycle,
     listing,
     outbox,
     retire,
@@ -49,7 +50,7 @@ from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
-from fusion.journal.state import Change, Decision
+from fusion.journal.state import Change, Decision, Planned
 from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
@@ -406,6 +407,25 @@ class Journal:
         decision = await self.write(state.decide, changes, who, why, now or datetime.now(UTC), run=run)
         await self._show_decisions()
         return decision
+
+    async def decide_all(
+        self, planned: Sequence[Planned], who: str, *, run: str | None = None, now: datetime | None = None
+    ) -> list[Decision]:
+        """Make several decisions in one transaction, as `state.decide_all`."""
+        if not planned:
+            return []
+        decisions = await self.write(state.decide_all, planned, who, now or datetime.now(UTC), run=run)
+        await self._show_decisions()
+        return decisions
+
+    async def delete_expired(self, event_ids: Sequence[str]) -> int:
+        """Delete those of these memories that expired, as `lifecycle.delete_expired`; returns their number."""
+        records = await self.write(lifecycle.delete_expired, event_ids, datetime.now(UTC))
+        self._cache.invalidate()
+        self._drop_cached(record.event for record in records)
+        await self._show_decisions()
+        await self._database.checkpoint()  # as in `forget`
+        return len(records)
 
     async def decide_external(self, ref: str, scope: Scope, change: StateChange, who: str, why: str) -> Decision | None:
         """Change the state of an external item that was shown to a question of ``scope``. Raises NotFound."""

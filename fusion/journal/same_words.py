@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fusion.contract import Event, Hit, Scope
-from fusion.journal.rows import WORDS, words_key
+from fusion.journal.rows import WORDS, state_of, words_key
 from fusion.lib.words import spoken
 from fusion.store.rows import event_of, microseconds, scope_of, storable
 from fusion.store.sqlite import Connection, Row
@@ -80,7 +80,8 @@ def find_repeat(db: Connection, event: Event) -> Row | None:
     if event.kind == "turn" or event.derived_from or event.supersedes is not None:
         return None
     for row in _explicit(db, Hit.of(event)):
-        if _same(event_of(row), event, row["stated"]):
+        # One that has ended stays so: what is said again is current.
+        if _same(event_of(row), event, row["stated"]) and state_of(row).ended_at is None:
             return row
     return None
 

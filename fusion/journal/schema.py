@@ -16,6 +16,7 @@ from fusion.journal import (
     sessions,
     state,
     tombstones,
+    use,
     watermark,
 )
 from fusion.store.rows import EVENT_COLUMNS
@@ -82,5 +83,6 @@ STEPS = (
     state.SCHEMA,
     jobs.SCHEMA,
     sessions.SCHEMA,
+    use.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

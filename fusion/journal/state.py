@@ -141,6 +141,43 @@ def decide(
     return Decision(number, now, who, why, found, run, undoes)
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A decision over states that were read before, which is made only of what did not change since.
+
+    ``seen`` are those states, also of memories that it depends on and leaves as they are. ``whole``: if one of them
+    changed, nothing is decided; otherwise the others are.
+    """
+
+    changes: Mapping[str, StateChange]
+    why: str
+    seen: Mapping[str, State]
+    whole: bool = True
+
+
+def decide_all(
+    db: Connection, planned: Sequence[Planned], who: str, now: datetime, *, run: str | None = None
+) -> list[Decision]:
+    """Make several decisions in one transaction; each can be undone alone."""
+    made = []
+    for one in planned:
+        same = _unchanged(db, one.seen)
+        if one.whole and len(same) < len(one.seen):
+            continue
+        changes: dict[str, Change] = {item: change for item, change in one.changes.items() if item in same}
+        decision = decide(db, changes, who, one.why, now, run=run)
+        made += [] if decision is None else [decision]
+    return made
+
+
+def _unchanged(db: Connection, seen: Mapping[str, State]) -> set[str]:
+    """Those of these current memories whose state is still the same."""
+    rows = db.execute(
+        f"select * from event where forgotten = 0 and superseded_by is null and event_id in {VALUES}", listed(seen)
+    )
+    return {row["event_id"] for row in rows if state_of(row) == seen[row["event_id"]]}
+
+
 def decide_external(
     db: Connection, tenant: str, user_id: str | None, ref: str, change: StateChange, who: str, why: str, now: datetime
 ) -> Decision | None:
@@ -242,6 +279,20 @@ def kept_apart(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]
         listed(event_ids),
     )
     return {(row["item"], row["other"]) for row in rows}
+
+
+def endings_reverted(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]:
+    """The memories that somebody made current again, each with the reason for which it had ended.
+
+    No job may end them again for that reason. What the gateway released by itself does not count.
+    """
+    rows = db.execute(
+        "select c.item, json_extract(c.before, '$.ended') as why from state_change c "
+        f"join decision d on d.id = c.decision where c.item in {VALUES} and d.undone_by is null "
+        "and d.who <> 'gateway' and json_type(c.after, '$.ended') = 'null' and why is not null",
+        listed(event_ids),
+    )
+    return {(row["item"], row["why"]) for row in rows}
 
 
 def release(db: Connection, event_ids: Sequence[str], why: str, now: datetime) -> list[str]:

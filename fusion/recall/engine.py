@@ -20,7 +20,7 @@ from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.words import spoken
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
-from fusion.recall.dedup import AnsweredHits, SourceHit
+from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import Admitted, Record, admit, admit_one
@@ -160,11 +160,15 @@ BackendHits = tuple[str, Sequence[Hit]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer, its receipt, the native ids in the block by backend, and all hits."""
+    """The answer, its receipt, the native ids in the block by backend, and all hits.
+
+    ``included`` are the memories in the block: event ids, and refs of external items.
+    """
 
     fused: Fused
     receipt: Receipt
     used: Mapping[str, tuple[str, ...]]
+    included: tuple[str, ...]
     hits: Sequence[BackendHits]
     """the backends' answers, then the neighbours of these hits, admitted or not"""
     shown: tuple[str, ...] = ()
@@ -253,7 +257,10 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         disputed=block.disputes,
     )
     hits = [(answer.backend, answer.hits) for answer in answers] + neighbour_hits
-    return Outcome(fused, receipt, _used(order, block), hits, _shown(order, block))
+    packed = [scored.pooled.candidate for scored in order if block.decisions[scored.ref] is Decision.PACKED]
+    included = tuple(candidate.hit.event_id or candidate.ref for candidate in packed)
+    keys = tuple(key for candidate in packed for key in shown_keys(candidate))
+    return Outcome(fused, receipt, _used(packed), included, hits, keys)
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})
@@ -395,18 +402,12 @@ def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
     return row
 
 
-def _used(order: Sequence[Scored], block: Block) -> dict[str, tuple[str, ...]]:
+def _used(packed: Sequence[Candidate]) -> dict[str, tuple[str, ...]]:
     used: dict[str, tuple[str, ...]] = {}
-    for scored in order:
-        if block.decisions[scored.ref] is Decision.PACKED:
-            for source_hit in scored.pooled.candidate.source_hits:
-                used[source_hit.backend] = (*used.get(source_hit.backend, ()), source_hit.native_id)
+    for candidate in packed:
+        for source_hit in candidate.source_hits:
+            used[source_hit.backend] = (*used.get(source_hit.backend, ()), source_hit.native_id)
     return used
-
-
-def _shown(order: Sequence[Scored], block: Block) -> tuple[str, ...]:
-    packed = (s.pooled.candidate for s in order if block.decisions[s.ref] is Decision.PACKED)
-    return tuple(key for candidate in packed for key in shown_keys(candidate))
 
 
 def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> str | None:

@@ -37,6 +37,7 @@ from fusion.recall.gather import Answer
 from fusion.recall.pack import Excerpt, Member
 from fusion.settings import Settings
 from fusion.trust.token import home_token
+from fusion.upkeep.lifecycle import LifecycleRequest
 from fusion.upkeep.runner import Runner
 from tests.doors.verbed.cli import VERBS
 from tests.upkeep.helpers import MemoryJournal, Recorded
@@ -293,6 +294,10 @@ class FakeFusion:
         if receipt_id != "r1":
             raise NotFound("There is no such receipt here.")
         return {"receipt_id": receipt_id, "tenant": tenant}
+
+    async def run_lifecycle(self, request: LifecycleRequest, progress: Any) -> object:
+        progress(1, 1)
+        return {**examples()["lifecycle"]["reply"], "dry_run": request.dry_run}
 
     async def settle(self, tenant: str) -> None:
         await self._work()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from fusion.client import calls as client
 from fusion.doors import schemas
-from fusion.doors.cli import ask, look, measure, remember
+from fusion.doors.cli import ask, look, measure, remember, tend
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
@@ -44,6 +44,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "settle": schemas.SettleBody,
     "export": schemas.ExportQuery,
     "import_export": schemas.ImportQuery,
+    "lifecycle": schemas.LifecycleBody,
     "run_job": schemas.RunJobBody,
     "job_log": schemas.JobLogQuery,
 }
@@ -71,6 +72,7 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "state": (remember.state, schemas.StateBody),
     "decisions": (look.decisions, schemas.DecisionsQuery),
     "undo": (remember.undo, schemas.UndoBody),
+    "lifecycle": (tend.lifecycle, schemas.LifecycleBody),
 }
 CLIENT_NAMES = {
     ("document", "start"): "from",

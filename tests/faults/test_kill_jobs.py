@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +15,10 @@ from pathlib import Path
 import pytest
 
 from fusion.client import Client
+from fusion.contract import Scope
 from fusion.errors import FusionError, JobRunning
+from fusion.gateway.gateway import Gateway
+from fusion.ingest.intake import NewMemory
 from fusion.trust import allow
 from fusion.trust.token import home_token
 
@@ -26,8 +30,6 @@ adapter = ""
 [jobs]
 lease_s = 1
 [backends.one]
-adapter = "tests.faults.upkept:Upkept"
-[backends.two]
 adapter = "tests.faults.upkept:Upkept"
 """
 
@@ -46,19 +48,31 @@ def server(home: Path, hold: Path) -> Iterator[tuple[subprocess.Popen[str], Clie
             process.terminate()
 
 
+async def add_tenant(home: Path) -> None:
+    """A second tenant, so that a run has two steps."""
+    os.environ["UPKEPT_HOLD"] = str(home / "nothing")
+    try:
+        async with Gateway.open(home=home) as gateway:
+            await gateway.remember([NewMemory("Tea is ready", scope=Scope("acme"))], tenant="acme")
+            await gateway.settle("acme")
+    finally:
+        del os.environ["UPKEPT_HOLD"]
+
+
 @pytest.mark.feature("kill -9 in the middle of a job: its run is lost, and the next one does what is left")
 def test_job_continues_after_its_server_was_killed(tmp_path: Path) -> None:
     home, hold = tmp_path / "home", tmp_path / "hold"
     home.mkdir()
     (home / "fusion.toml").write_text(SETTINGS)
     allow(home)
+    asyncio.run(add_tenant(home))
     hold.touch()
     with ThreadPoolExecutor(1) as threads, server(home, hold) as (process, client):
-        running = threads.submit(client.run_job, "lifecycle")
+        running = threads.submit(client.run_job, "vectors")
         while not any(job["progress"] and job["progress"]["note"] for job in client.jobs()["jobs"]):
             assert not running.done(), running.exception()
-        with pytest.raises(JobRunning, match="lifecycle is under way"):
-            client.run_job("lifecycle")
+        with pytest.raises(JobRunning, match="vectors is under way"):
+            client.run_job("vectors")
         process.kill()
         with pytest.raises(FusionError):
             running.result()
@@ -67,7 +81,7 @@ def test_job_continues_after_its_server_was_killed(tmp_path: Path) -> None:
         run = None
         while run is None:
             try:
-                run = client.run_job("lifecycle")["run"]
+                run = client.run_job("vectors")["run"]
             except JobRunning:
                 assert client.job_log()["runs"][0]["status"] == "running"
         assert run["receipt"]["steps"] == {"done": 2, "total": 2}

@@ -46,7 +46,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
         views = {view.name: view for view in await gateway.jobs().views()}
         assert {name: view.schedule for name, view in views.items()} == {
             "checks": "every 6 hours",
-            "lifecycle": "off",
+            "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
             "vectors": "0 4 * * *",
         }

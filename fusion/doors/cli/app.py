@@ -21,14 +21,14 @@ from fusion.doors.cli.look import backends, decisions, forgotten, get, memories,
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
-from fusion.doors.cli.tend import allow, doctor, init, repair
+from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
 from fusion.doors.cli.transfer import export, import_
 
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
     "Look": (memories, get, status, backends, decisions, forgotten),
-    "Tend": (init, doctor, allow, export, import_, backup, restore, repair),
+    "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
     "Serve": (serve, stop, token, mcp, hook),
 }

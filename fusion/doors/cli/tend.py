@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fusion.doors.cli.command import Target, command
+from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import existing, fail, gateway, located_home, print_json, settings_of, typed
 from fusion.doors.cli.usage import USAGE
 from fusion.errors import NotFound, SettingsError
@@ -107,6 +107,53 @@ async def repair(
     tenants = [{**asdict(one), "needed": one.needed} for one in found]
     report = {"home": str(settings.home), "dry_run": dry_run, "needed": needed, "tenants": tenants}
     target.show(report, lambda _: render.repairs(found, done=needed and not dry_run))
+
+
+@command()
+async def lifecycle(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")] = False,
+    ttl_hours: Annotated[
+        float | None, typer.Option(help="After which a memory of the lifetime ttl expires; default: as in fusion.toml.")
+    ] = None,
+    idle_hours: Annotated[
+        float | None, typer.Option(help="Without use, after which a session memory decays; default: as in fusion.toml.")
+    ] = None,
+    delete_expired: Annotated[
+        bool | None,
+        typer.Option(
+            "--delete-expired/--keep-expired",
+            help="Delete what expired, which cannot be undone; default: as in fusion.toml.",
+        ),
+    ] = None,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Expire, decay, retire and merge memories; resolve conflicts.
+
+    It holds for every backend. `fusion decisions` lists what it decided, and `fusion undo ID` takes a decision back.
+    """
+    from fusion.client import calls
+    from fusion.doors.cli import render
+    from fusion.doors.cli.progress import bars
+
+    asked = calls.lifecycle(
+        dry_run=dry_run,
+        ttl_hours=ttl_hours,
+        idle_hours=idle_hours,
+        delete_expired=delete_expired,
+        **owner.ids(),
+    )
+    report: Any = None
+    async with target.client() as client:
+        with bars(target.as_json) as shown:
+            bar = shown.add_task("lifecycle", total=None)
+            async for part in client.stream(asked):
+                if "progress" in part:
+                    shown.update(bar, completed=part["progress"]["done"], total=part["progress"]["total"])
+                else:
+                    report = part["result"]
+    target.show(report, render.lifecycle)
 
 
 @command(without=["direct"])

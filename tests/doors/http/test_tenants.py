@@ -320,6 +320,13 @@ async def moves_memories(me: Tenant, other: Tenant, word: str) -> Replies:
         assert reply.status_code == 422
 
 
+@case(("POST", "/v1/lifecycle"))
+async def tends(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A run counts one's own memories alone."""
+    for body in ({"dry_run": True}, {"user_id": "ana"}, {}):
+        yield await me.post("/v1/lifecycle", body)
+
+
 @case(("POST", "/v1/settle"))
 async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/settle", {"timeout_s": 60})

@@ -68,6 +68,26 @@ def ran(runs: Sequence[wire.JobRun]) -> None:
         say("Nothing is due.")
 
 
+def lifecycle(report: wire.LifecycleReport) -> None:
+    """Prints what a run of the lifecycle changed, or would change."""
+    found = {
+        "expired": report["expired"],
+        "decayed": report["decayed"],
+        "retired": report["retired"],
+        "consolidated": report["consolidated"],
+        "conflicts resolved": report["conflicts_resolved"],
+        "released": report["released"],
+        "deleted": report["deleted"],
+    }
+    counts = [f"{count:,} {name}" for name, count in found.items() if count]
+    changed = ", ".join(counts) or ("nothing to change" if report["dry_run"] else "nothing changed")
+    say(f"{'Dry run: ' if report['dry_run'] else ''}{changed}, of {report['scanned']:,} memories.")
+    for note in report["notes"]:
+        say(f"! {note}")
+    if report["run"]:
+        say("fusion decisions lists each decision; fusion undo ID takes it back.")
+
+
 def job_log(page: wire.JobLog) -> None:
     """Prints a page of runs, and how to get the next page."""
     if not page["runs"]:

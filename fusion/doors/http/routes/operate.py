@@ -15,9 +15,10 @@ import fusion as package
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, Name, problems, reply, router, while_connected
-from fusion.doors.http.streaming import NDJSON, no_lines, streamed
+from fusion.doors.http.streaming import NDJSON, Line, no_lines, streamed
 from fusion.trust.token import CHALLENGE, PROOF
-from fusion.upkeep.job import no_progress
+from fusion.upkeep.job import Progress, no_progress
+from fusion.upkeep.lifecycle import LifecycleRequest
 
 
 @router.get("/v1/backends", response_model=wire.Backends)
@@ -43,6 +44,27 @@ async def do(request: Request, context: Context, backend: Name, verb: Name) -> R
     """
     work, sent = schemas.verb(context.gateway.verb(backend, verb), await request.body())
     run = partial(context.gateway.do, backend, work, sent.scope(context.tenant))
+    if NDJSON in request.headers.get("accept", ""):
+        return await streamed(run)
+    return reply(await while_connected(request, run(no_lines, no_progress)))
+
+
+@router.post(
+    "/v1/lifecycle",
+    response_model=wire.LifecycleReport,
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}, "example": _LINES}}}, **problems(507)},
+)
+async def lifecycle(request: Request, context: Context, body: schemas.LifecycleBody) -> Response:
+    """Expire, decay, retire and merge memories, and resolve conflicts
+
+    What it decides holds for the hits of every backend, is in the log of decisions, and can be undone.
+    """
+    rules = (body.dry_run, body.ttl_hours, body.idle_hours, body.delete_expired)
+    asked = LifecycleRequest(body.scope(context.tenant), *rules)
+
+    async def run(line: Line, progress: Progress) -> object:
+        return await context.gateway.run_lifecycle(asked, progress)
+
     if NDJSON in request.headers.get("accept", ""):
         return await streamed(run)
     return reply(await while_connected(request, run(no_lines, no_progress)))

@@ -1,0 +1,103 @@
+"""How often each memory was part of a block, and when last; written in batches after the replies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fusion.errors import FusionError
+from fusion.store.rows import microseconds, time_of
+from fusion.store.sqlite import VALUES, Connection, listed
+
+log = logging.getLogger(__name__)
+
+SCHEMA = """
+create table use(item text primary key, included integer not null, last_included_at integer not null) without rowid;
+"""
+"""``item`` is an event id, or the ref of an external item"""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How often a memory was included in a block, and when last."""
+
+    included: int
+    last_included_at: datetime
+
+
+class UseLog:
+    """Counts inclusions in the background, those of many questions in one write.
+
+    ``keep`` writes them. What it fails to write is written with the next ones.
+    """
+
+    LINGER_S = 0.5
+    MAX_WAITING = 50_000
+    """memories whose use may wait for a journal that cannot be written"""
+
+    def __init__(self, keep: Callable[[Mapping[str, Use]], Awaitable[None]]) -> None:
+        self._keep = keep
+        self._waiting: dict[str, Use] = {}
+        self._writing = asyncio.Lock()
+        self._writer: asyncio.Task[None] | None = None
+
+    def note(self, items: Iterable[str], at: datetime) -> None:
+        """Count one inclusion of each item; returns at once."""
+        if len(self._waiting) < self.MAX_WAITING:
+            self._add({item: Use(1, at) for item in items})
+        if self._waiting and self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._linger())
+
+    def _add(self, uses: Mapping[str, Use]) -> None:
+        for item, use in uses.items():
+            known = self._waiting.get(item)
+            self._waiting[item] = use if known is None else _sum(known, use)
+
+    async def _linger(self) -> None:
+        await asyncio.sleep(self.LINGER_S)
+        self._writer = None
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Write what waits."""
+        async with self._writing:
+            uses, self._waiting = self._waiting, {}
+            if uses:
+                try:
+                    await self._keep(uses)
+                except FusionError as error:
+                    log.warning("what was used could not be counted yet: %s", error)
+                    self._add(uses)
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            self._writer.cancel()
+            self._writer = None
+        await self.flush()
+
+
+def _sum(one: Use, other: Use) -> Use:
+    return Use(one.included + other.included, max(one.last_included_at, other.last_included_at))
+
+
+def add(db: Connection, uses: Mapping[str, Use]) -> None:
+    """Add to the counts; the latest time wins, in any order of calls."""
+    db.executemany(
+        "insert into use values(?, ?, ?) on conflict(item) do update set included = included + excluded.included, "
+        "last_included_at = max(last_included_at, excluded.last_included_at)",
+        [(item, use.included, microseconds(use.last_included_at)) for item, use in uses.items()],
+    )
+
+
+def of(db: Connection, items: Sequence[str]) -> dict[str, Use]:
+    """The use of each of these memories that was ever included."""
+    rows = db.execute(f"select * from use where item in {VALUES}", listed(items))
+    return {row["item"]: Use(row["included"], time_of(row["last_included_at"])) for row in rows}
+
+
+def drop(db: Connection, item: str) -> None:
+    """Remove the counts of a memory that was forgotten."""
+    db.execute("delete from use where item = ?", (item,))
