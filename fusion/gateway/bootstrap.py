@@ -19,6 +19,7 @@ from fusion.gateway.open_journal import events_lost, open_journal, refill, write
 from fusion.gateway.open_models import local_model, open_embedders, open_judge, open_language_model
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.tenants import changed_backends, move_tenants, write_opened
+from fusion.gateway.transfer import remove_dry_runs
 from fusion.home import HomeLock, tenant_folder
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
@@ -57,6 +58,7 @@ async def open_shared(settings: Settings, unwritable: str = "") -> AsyncIterator
         if not unwritable:
             stack.enter_context(HomeLock.take(settings.home))
             make_private(settings.home)
+            remove_dry_runs(settings.home)
         stack.callback(os.umask, os.umask(0o077))  # the files of tantivy and Qdrant are private, too
         embedders, embedder_notes = await open_embedders(settings)
         stack.push_async_callback(embedders.close)

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import shutil
 import sqlite3
 import tempfile
 from collections import Counter
@@ -60,6 +61,8 @@ journal, and is "unknown" for any other"""
 STEP_ROWS = 500
 """rows of an import in one transaction: others can write between two of them"""
 BLOCK_BYTES = 1 << 18
+DRY_RUN = ".import-dry-run-"
+"""prefix of the folders in a home with the copy of a journal that a dry run writes to"""
 
 Progress = Callable[[int, int | None], None]
 Moved = Callable[[str, str, str], Awaitable[None]]
@@ -271,6 +274,8 @@ async def imported(
     batches = _batches(export.rows(), parts.keys())
     batch = await asyncio.to_thread(next, batches, None)
     for part in parts.values():
+        if part.tenant not in checked.counts and part.tenant != DEFAULT:
+            continue  # it would only make an empty tenant
         async with _opened_for(home, opened, part.tenant, dry_run=options.dry_run) as (journal, one):
             work = await _TenantImport.begin(home, one, journal, part, caller, options, checked, report, moved)
             hashes: Sequence[Numbered] = ()
@@ -340,7 +345,7 @@ async def _opened_for(
         return
     folder = home.settings.home
     async with AsyncExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix="transfer-")))
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=DRY_RUN)))
         file = work / "journal.sqlite"
         if tenant == DEFAULT or _has_journal(tenant_folder(folder, tenant)):
             async with opened(tenant) as one:
@@ -348,6 +353,12 @@ async def _opened_for(
         journal = await Journal.open(file)
         stack.push_async_callback(journal.close)
         yield journal, None
+
+
+def remove_dry_runs(home: Path) -> None:
+    """Remove the copies of dry runs that were interrupted by the end of their process."""
+    for folder in home.glob(f"{DRY_RUN}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy(db: Connection, file: Path) -> None:

@@ -114,6 +114,7 @@ class Merge:
             "create table decision(old integer primary key, new integer not null);"
             "create table present(key blob primary key) without rowid;"
             "create table explicit(event_id text, words text, at integer);"
+            "create index explicit_words on explicit(words);"
         )
 
     def close(self) -> None:
@@ -185,12 +186,19 @@ class Merge:
             "insert or ignore into hidden(tenant, document, line, words) values(?, ?, ?, ?)",
             [(tenant, x.document, x.line, x.words) for x in hidden if x.words not in again],
         )
-        for event_id, words, recorded_at in self._side.execute("select event_id, words, at from explicit"):
-            if _row(db, event_id) is None and _has_tombstone(db, words) and not self._is_theirs(words):
-                at_home = _forgotten_at(db, words)
-                if at_home is not None and recorded_at > microseconds(at_home):
-                    lift(db, words)
+        self._lift_remembered(db)
         self.tombstones, self.changed = Tombstones.of(db), True
+
+    def _lift_remembered(self, db: Connection) -> None:
+        """Lift the tombstones of this home whose words the export has remembered explicitly after that."""
+        for (words,) in db.execute("select distinct words from tombstone where words is not null").fetchall():
+            again = self._side.execute("select event_id, at from explicit where words = ?", (words,)).fetchall()
+            if not again or self._is_theirs(words) or not _has_tombstone(db, words):
+                continue
+            at = _forgotten_at(db, words)
+            since = None if at is None else microseconds(at)
+            if any(since is not None and time > since and _row(db, event_id) is None for event_id, time in again):
+                lift(db, words)
 
     def events_to_forget(self, db: Connection, event_ids: Iterable[str]) -> list[Event]:
         """What this home forgets if it forgets these memories."""

@@ -480,6 +480,15 @@ async def test_large_export_with_tombstones_is_imported_whole(two):
     assert counts_of(await import_into(there, export)) == {"known": 1200}
 
 
+async def test_copy_of_an_interrupted_dry_run_is_removed_at_the_next_start(tmp_path):
+    async with Gateway.open(small(tmp_path / "home")):
+        left = tmp_path / "home" / f"{transfer.DRY_RUN}x"
+        left.mkdir()
+        (left / "journal.sqlite").write_text("copy")
+    async with Gateway.open(small(tmp_path / "home")):
+        assert not left.exists()
+
+
 async def test_home_that_is_served_is_exported_from_copies(two):
     here, there = two
     refs = await remember(here, *SAID)
