@@ -36,6 +36,30 @@ class ScopedGateway(Protocol):
         """Those of these events that were forgotten, in any scope: a store may still have them."""
         ...
 
+    async def hidden(self, event_ids: Collection[str]) -> frozenset[str]:
+        """Those of these events that no question about now gets: forgotten, ended, merged or quarantined.
+
+        A store is sent that later.
+        """
+        ...
+
+    async def journalled(self, event_ids: Collection[str]) -> frozenset[str]:
+        """Those of these events that the journal has, forgotten ones included; the others only their store has."""
+        ...
+
+    async def used(self, event_ids: Collection[str]) -> None:
+        """Count that these memories are in a prompt."""
+        ...
+
+    async def lifecycle(
+        self, *, dry_run: bool, ttl_hours: float | None, idle_hours: float | None, delete_expired: bool | None
+    ) -> Mapping[str, Any]:
+        """Run the lifecycle over the caller's memories in the journal; returns `fusion.wire.LifecycleReport`.
+
+        Raises `BadInput`.
+        """
+        ...
+
     async def ids(self, ref: str) -> Sequence[str]:
         """This backend's native ids of a memory, by ref or event id.
 

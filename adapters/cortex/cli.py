@@ -69,6 +69,7 @@ class Recall:
         context = packed([one.memory for one in ranked], self.budget)
         # Counted as used: frequency and recency rank later results.
         await cortex.used([memory.id for memory in context.memories], call.now)
+        await call.gateway.used([memory.id for memory in context.memories])
         return {
             "context": context.text,
             "memory_count": len(context.memories),

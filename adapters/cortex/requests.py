@@ -97,7 +97,8 @@ async def without_forgotten(call: Call, memories: Sequence[Memory]) -> list[Memo
 
 async def recall_unforgotten(cortex: Cortex, call: Call, query: Query, *, history: bool) -> list[Ranked]:
     found = await cortex.recall(query, history=history)
-    gone = await call.gateway.forgotten([one.memory.id for one in found])
+    ids = [one.memory.id for one in found]
+    gone = await (call.gateway.forgotten(ids) if history or query.as_of else call.gateway.hidden(ids))
     return [one for one in found if one.memory.id not in gone]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
 
 from fusion.contract import DIMENSIONS, Embedder, Event, Scope
 from fusion.errors import NotFound
@@ -14,6 +16,8 @@ from fusion.ingest.forget import ForgetReceipt
 from fusion.ingest.intake import NewMemory
 from fusion.journal import external_refs, rows
 from fusion.journal.external_refs import is_external
+from fusion.journal.rows import Record
+from fusion.upkeep.lifecycle import LifecycleRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,23 @@ class CallerGateway:
     async def forgotten(self, event_ids: Collection[str]) -> frozenset[str]:
         return await self.parts.journal.read(rows.forgotten, event_ids)
 
+    async def hidden(self, event_ids: Collection[str]) -> frozenset[str]:
+        now = datetime.now(UTC)
+        records = await self.parts.journal.records(list(event_ids))
+        return frozenset(event_id for event_id, record in records.items() if _is_hidden(record, now))
+
+    async def journalled(self, event_ids: Collection[str]) -> frozenset[str]:
+        return frozenset(await self.parts.journal.records(list(event_ids)))
+
+    async def used(self, event_ids: Collection[str]) -> None:
+        self.parts.use.note(event_ids, datetime.now(UTC))
+
+    async def lifecycle(
+        self, *, dry_run: bool, ttl_hours: float | None, idle_hours: float | None, delete_expired: bool | None
+    ) -> Mapping[str, Any]:
+        asked = LifecycleRequest(self.scope, dry_run, ttl_hours, idle_hours, delete_expired)
+        return asdict(await self.parts.lifecycle.run(asked, datetime.now(UTC)))
+
     async def ids(self, ref: str) -> Sequence[str]:
         if not is_external(ref):
             return await self.parts.journal.outbox.native_ids(self.backend, ref, self.scope)
@@ -68,3 +89,10 @@ class CallerGateway:
         """The caller's dimensions; those that the caller did not name are the draft's."""
         own = {name: getattr(self.scope, name) or getattr(event.scope, name) for name in (*DIMENSIONS, "project")}
         return replace(event.scope, tenant=self.scope.tenant, **own)
+
+
+def _is_hidden(record: Record, now: datetime) -> bool:
+    """Whether a record's state hides it from questions about now."""
+    state = record.state
+    ended = state.ended_at is not None and state.ended_at <= now
+    return record.forgotten or ended or state.merged_into is not None or record.trust == "quarantined"

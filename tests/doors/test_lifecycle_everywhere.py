@@ -1,0 +1,101 @@
+"""After a run of the lifecycle, every door gives the same answer: HTTP, the cortex's recall, MCP and the hook."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import cast
+from uuid import uuid4
+
+import pytest
+
+from fusion.client import AsyncClient
+from fusion.contract import Scope
+from fusion.gateway.gateway import Gateway
+from fusion.home import ServerRecord, write_record
+from fusion.ingest.intake import NewMemory
+from fusion.journal import Journal
+from fusion.trust.token import home_token
+from tests.doors.fakes import FakeFusion, app_over, serving
+from tests.doors.test_hooks import context, hook
+from tests.doors.test_mcp import connected, said
+from tests.patience import load
+
+QUESTION = "when does the ferry leave?"
+FERRIES = {
+    "Bergen": {"lifetime": "ttl"},
+    "Oslo": {"lifetime": "session"},
+    "Stavanger": {"confidence": "0.9"},
+    "Kirkenes": {"confidence": "0.6"},
+    "Tromsø": {},
+}
+DOORS = ("fuse", "cortex recall", "hook", "mcp")
+BACKENDS = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "memory": {"adapter": "adapters.inmemory:InMemory"}}
+
+
+async def remember(gateway: Gateway) -> dict[str, str]:
+    """The event id of each ferry; two of them contradict each other."""
+    memories = [
+        NewMemory(f"The ferry to {city} leaves at nine", kind="turn", scope=Scope(), stated=tuple(stated.items()))
+        for city, stated in FERRIES.items()
+    ]
+    ids = dict(zip(FERRIES, [one.event_id for one in await gateway.remember(memories)], strict=True))
+    await gateway.settle()
+    one, other = ids["Stavanger"], ids["Kirkenes"]
+    await decide(gateway.journal, one, other)
+    return ids
+
+
+async def decide(journal: Journal, one: str, other: str) -> None:
+    await journal.decide(
+        {
+            one: {"conflict_group": "g", "conflict_status": "active", "contradicts": other},
+            other: {"conflict_group": "g", "conflict_status": "active", "contradicts": one},
+        },
+        "test",
+        "they contradict each other",
+    )
+
+
+def cities(text: str) -> set[str]:
+    return {city for city in FERRIES if city in text}
+
+
+async def answers(home: Path, url: str, client: AsyncClient) -> dict[str, set[str]]:
+    """The ferries that each door answers with."""
+    recalled = await client.do("cortex", "recall", {"message": QUESTION})
+    payload = {"prompt": QUESTION, "session_id": str(uuid4()), "cwd": str(home)}
+    printed, _ = await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
+    async with AsyncClient(url, api_key=home_token(home)) as other, connected(other) as mcp:
+        told = said(await mcp.call_tool("memory_fuse", {"query": QUESTION}))
+    return {
+        "fuse": cities((await client.fuse(QUESTION))["block"]),
+        "cortex recall": cities(recalled["context"]),
+        "hook": cities(context("user-prompt-submit", printed)),
+        "mcp": cities(told),
+    }
+
+
+@pytest.mark.row(
+    "A045", "A046", "after the lifecycle, /fuse, cortex recall, MCP and the hook agree; after its undo, too"
+)
+async def test_every_door_agrees_after_the_lifecycle_and_its_undo(home: Path) -> None:
+    settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=BACKENDS)
+    async with Gateway.open(settings) as gateway:
+        await remember(gateway)
+        app = app_over(cast(FakeFusion, gateway), settings, local_token=home_token(home))
+        async with (
+            serving(cast(FakeFusion, gateway), app=app) as url,
+            AsyncClient(url, api_key=home_token(home)) as client,
+        ):
+            write_record(home, ServerRecord(os.getpid(), url, "now"))
+            assert await answers(home, url, client) == {door: {*FERRIES} for door in DOORS}
+            report = await client.lifecycle(ttl_hours=1e-9, idle_hours=1e-9)
+            assert (report["expired"], report["decayed"], report["conflicts_resolved"]) == (1, 1, 1)
+            assert await answers(home, url, client) == {door: {"Stavanger", "Tromsø"} for door in DOORS}
+            for decision in (await client.decisions())["decisions"]:
+                if decision["run"] == report["run"]:
+                    await client.undo_decision(decision["id"])
+            await client.settle()
+            assert await answers(home, url, client) == {door: {*FERRIES} for door in DOORS}
