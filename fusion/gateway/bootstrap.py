@@ -118,7 +118,13 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             stack.push_async_callback(distiller.close)
         live = Live(
             guarded=guarded,
-            journal=JournalReads(journal.records, journal.neighbours, journal.frequencies, journal.without_forgotten),
+            journal=JournalReads(
+                journal.records,
+                journal.neighbours,
+                journal.frequencies,
+                journal.without_forgotten,
+                lambda event_ids: journal.read(use.of, event_ids),
+            ),
             embedder=local_model(embedder),
             judge=shared.judge,
             judge_timeout_s=settings.judge.timeout_ms / 1000,

@@ -748,6 +748,7 @@ class Gateway(TenantParts):
         With a language model, distillation that is due is done; the last turns of a conversation still wait for more.
         """
         await self._finish_background()
+        await self.use.flush()
         await self.prepared.settle()
         if self.distiller is not None:
             await self.distiller.settle()

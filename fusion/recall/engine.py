@@ -40,7 +40,7 @@ from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.shown_before import shown_keys
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recall.split_query import split_query
-from fusion.recall.standing import STANDING, standings_of, with_conflicts
+from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
 from fusion.recipe import PackSettings, Recipe
 
 QUERY_CHARS = 4000
@@ -132,6 +132,10 @@ class RecallIO(Protocol):
         """The neighbours up to ``span`` before and after each find (ref, backend, hit), by its ref."""
         ...
 
+    async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
+        """How often each of these memories was in a block, and when last; without those that never were."""
+        ...
+
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         """The document frequencies of these terms in the scope."""
         ...
@@ -215,7 +219,10 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
-    standings = standings_of({**more, **records}, recipe.rerank.weighed & STANDING, {})
+    known = {**more, **records}
+    weighed = recipe.rerank.weighed & STANDING
+    uses = await io.uses(list(known)) if weighed & USE else {}
+    standings = standings_of(known, weighed, uses)
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup), standings)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None

@@ -19,12 +19,17 @@ from fusion.recall.gather import Answer, GuardedBackend, gather
 from fusion.recall.maxsim import best_matches
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.signals import Likeness
+from fusion.recall.standing import Use
 from fusion.recall.synonyms import reworded
 
 log = logging.getLogger(__name__)
 
 INLINE_TOKEN_PAIRS = 400_000
 """pairs of tokens up to which matching runs on the event loop, about a millisecond; a thread would add a fifth"""
+
+
+async def _no_uses(event_ids: Sequence[str]) -> Mapping[str, Use]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class JournalReads:
     frequencies: Callable[[Scope, Sequence[str]], Awaitable[Frequencies]]
     without_forgotten: Callable[[str, Sequence[Hit]], Sequence[Hit]]
     """a backend's hits without external ones that have forgotten text"""
+    uses: Callable[[Sequence[str]], Awaitable[Mapping[str, Use]]] = _no_uses
+    """by event id, how often a memory was in a block, for those that were"""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,9 @@ class Live:
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
         return await self.journal.records(event_ids)
+
+    async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
+        return await self.journal.uses(event_ids)
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         return await self.journal.frequencies(scope, terms)

@@ -20,6 +20,7 @@ from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.signals import Likeness
+from fusion.recall.standing import Use
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,7 @@ class Recording:
     span: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
+    uses: dict[str, Use] = field(default_factory=dict)
     neighbours: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
     documents: int = 0
     average_length: float = 1.0
@@ -86,7 +88,11 @@ class Recorder:
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
         found = await self.io.records(event_ids)
         self.recording.records.update(found)
+        self.recording.uses.update(await self.io.uses(list(found)))  # another recipe may weigh them
         return found
+
+    async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
+        return {i: self.recording.uses[i] for i in event_ids if i in self.recording.uses}
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         found = await self.io.frequencies(scope, terms)
@@ -159,6 +165,9 @@ class Replay:
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
         return {i: self.recording.records[i] for i in event_ids if i in self.recording.records}
+
+    async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
+        return {i: self.recording.uses[i] for i in event_ids if i in self.recording.uses}
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         del scope

@@ -49,6 +49,8 @@ STANDING_SIGNALS = (
     *("conflict", "superseded"),
 )
 STANDING = frozenset(STANDING_SIGNALS)
+USE = frozenset({"recency", "use"})
+"""the signals for which the use of each memory is read"""
 _TRUST: Mapping[Trust, float] = {"trusted": 1.0, "unknown": 0.67, "untrusted": 0.33, "quarantined": 0.0}
 
 

@@ -51,3 +51,22 @@ async def test_a_conflict_is_annotated_in_every_block_format(home: Path, layout:
         else:
             either_order = (f"[{a}, {b}] disagree" for a, b in (refs, refs[::-1]))
             assert any(pair in fused.block for pair in either_order)
+
+
+@pytest.mark.row("A009", "A010", "what was in a block before ranks higher by recency and use, in `seed000`")
+async def test_use_in_earlier_blocks_raises_a_memory(home: Path) -> None:
+    """Two statements fit a question alike; only one fits an earlier question, whose block it was in."""
+    async with Gateway.open(small(home)) as gateway:
+        texts = ("The red lamp is in the hall.", "The blue lamp is in the hall.")
+        kept = await gateway.remember([NewMemory(text, scope=NADIA) for text in texts])
+        await gateway.settle()
+        for _ in range(3):
+            await gateway.fuse("what is blue?", scope=NADIA, max_results=1, max_items=1)
+        await gateway.settle()
+        fused = await gateway.fuse("which lamp is in the hall?", scope=NADIA, recipe="seed000", explain=True)
+        assert fused.explain is not None
+        rows = {row["ref"]: row["signals"] for row in fused.explain["candidates"]}
+        red, blue = (rows[one.ref] for one in kept)
+        assert (red["recency"], red["use"]) == (pytest.approx(0.1), 0.0)
+        assert (blue["recency"], blue["use"]) == (pytest.approx(1.0), pytest.approx(0.2))
+        assert fused.memories[0].ref == kept[1].ref
