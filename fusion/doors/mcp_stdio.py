@@ -26,11 +26,12 @@ START_S = 20.0
 
 
 async def serve_stdio(
-    home: Path | Located, config: Path | None, fixed: Mapping[str, str], *, create: bool = True
+    home: Path | Located, config: Path | None, fixed: Mapping[str, str], *, create: bool = True, cortex: bool = False
 ) -> None:
     """Serve a client on stdin and stdout until it closes them; meanwhile finds the home's server, or starts it.
 
     While the user has not allowed the home, or (without ``create``) while it does not exist, each tool reports that.
+    With ``cortex`` the tools are openclaw-cortex's.
     """
     logging.basicConfig(level=logging.WARNING)  # on stderr: stdout is the protocol's
     async with AsyncExitStack() as stack:
@@ -46,7 +47,7 @@ async def serve_stdio(
                 raise ServerUnreachable(f"The server of {located.path} is still starting; try again in a moment.")
             return Caller(gateway, fixed, session)
 
-        served = tools_server(caller_of)
+        served = tools_server(caller_of, cortex=cortex)
         try:
             async with stdio_server() as (incoming, outgoing):
                 await served.run(incoming, outgoing, served.create_initialization_options())

@@ -691,6 +691,19 @@ class TestStdio:
             assert done(meant)["memories"] == []
             refused(await berit.call_tool("memory_forget", {"query": "the spare key", "user_id": "ada"}))
 
+    async def test_stdio_has_the_tools_of_openclaw_cortex_on_request(self, home: Path) -> None:
+        """`--cortex`: remembered by one of them, recalled by another."""
+        async with piped(home, "--cortex") as client:
+            kept = done(await client.call_tool("remember", {"content": "The bookings move to Postgres"}))
+            with clients.Client.of_home(home, start=False) as other:
+                assert other.settle(60)["settled"]
+            recalled = done(await client.call_tool("recall", {"message": ASKED["query"]}))
+            assert "The bookings move to Postgres" in recalled["context"]
+            assert recalled["context"].startswith("--- Relevant Memories ---")
+            found = done(await client.call_tool("search", {"message": "bookings Postgres"}))["results"]
+            assert kept["id"] in {row["memory"]["id"] for row in found}
+            assert done(await client.call_tool("forget", {"id": kept["id"]})) == {"deleted": True}
+
     @pytest.mark.feature("`fusion mcp` of a named home that does not exist reports it from each tool, and makes none")
     async def test_mcp_refuses_a_named_home_that_does_not_exist(self, home: Path) -> None:
         """Each tool names the fix, and no home is made; once there is one, the same process uses it."""

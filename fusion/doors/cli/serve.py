@@ -85,6 +85,9 @@ def mcp(
     owner: Owner,
     project: Project = None,
     audience: Annotated[str | None, typer.Option(help="private or group: who reads the answers.")] = None,
+    cortex: Annotated[
+        bool, typer.Option("--cortex", help="openclaw-cortex's tools: remember, recall, forget, search, stats.")
+    ] = False,
     target: Target,
 ) -> None:
     """Serve the memory tools to an MCP client on stdin and stdout.
@@ -100,7 +103,7 @@ def mcp(
     fixed = {name: value for name, value in given.items() if value is not None}
     in_query(Scoped, list(fixed.items()))
     home = located_home(target.home, target.config)
-    asyncio.run(serve_stdio(home, target.config, fixed, create=not is_named(target.home)))
+    asyncio.run(serve_stdio(home, target.config, fixed, create=not is_named(target.home), cortex=cortex))
 
 
 def hook(context: typer.Context) -> None:

@@ -65,6 +65,7 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
                 compat_path(backend, drop_in), drop_in_endpoint(gateway, backend, drop_in), methods=[drop_in.method]
             )
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
+    app.router.routes.append(Route("/mcp/cortex", Mcp(app, cortex=True), methods=["POST"]))
     app.add_route(OPENAPI, document_route(needs_key=bool(rules.keys)), include_in_schema=False)
     app.add_route(DOCS, docs_page, include_in_schema=False)
     return gate
@@ -91,22 +92,26 @@ def drop_in_endpoint(gateway: Gateway, backend: str, route: DropIn) -> Callable[
 
 
 class Mcp:
-    """The route `/mcp`. It imports the MCP SDK on the first request, in a thread: most gateways never need it."""
+    """The route `/mcp`, or with ``cortex`` that of openclaw-cortex's tools.
 
-    def __init__(self, app: ASGIApp) -> None:
+    It imports the MCP SDK on the first request, in a thread: most gateways never need it.
+    """
+
+    def __init__(self, app: ASGIApp, *, cortex: bool = False) -> None:
         self._app = app
+        self._cortex = cortex
         self._mcp: ASGIApp | None = None
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if self._mcp is None:
-            self._mcp = await asyncio.to_thread(_mcp_app, self._app)
+            self._mcp = await asyncio.to_thread(_mcp_app, self._app, self._cortex)
         await self._mcp(scope, receive, send)
 
 
-def _mcp_app(app: ASGIApp) -> ASGIApp:
+def _mcp_app(app: ASGIApp, cortex: bool) -> ASGIApp:
     from fusion.doors.mcp.server import http_app
 
-    return http_app(app)
+    return http_app(app, cortex=cortex)
 
 
 async def on_error(request: Request, error: Exception) -> Response:

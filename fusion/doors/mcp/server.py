@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import fusion as package
 from fusion.client import AsyncClient
 from fusion.doors import schemas, validation
+from fusion.doors.mcp.cortex_tools import CORTEX_INSTRUCTIONS, CORTEX_TOOLS
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.tools import TOOLS, Arguments, Caller, ToolResult
 from fusion.errors import BadInput, FusionError, NotFound
@@ -39,16 +40,20 @@ can be understood alone; memory_append adds the day's running notes to today's l
 memory_update corrects a memory that is wrong or out of date. memory_forget is for when the user asks for it."""
 
 
-def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Server[Any]:
-    """The tools as an MCP server. ``caller_of`` turns the context of a call into its caller. Nothing is streamed."""
+def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]], *, cortex: bool = False) -> Server[Any]:
+    """The tools as an MCP server. ``caller_of`` turns the context of a call into its caller. Nothing is streamed.
+
+    With ``cortex`` the tools are openclaw-cortex's.
+    """
+    tools = CORTEX_TOOLS if cortex else TOOLS
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[described_tool(tool) for tool in TOOLS.values()])
+        return ListToolsResult(tools=[described_tool(tool) for tool in tools.values()])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
-        tool = TOOLS.get(params.name)
+        tool = tools.get(params.name)
         if tool is None:
-            return tool_error(f"There is no tool {params.name!r}; there are {', '.join(TOOLS)}.")
+            return tool_error(f"There is no tool {params.name!r}; there are {', '.join(tools)}.")
         try:
             call = tool.model_validate(params.arguments or {})
         except ValidationError as error:
@@ -66,7 +71,7 @@ def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Ser
         "memory-fusion",
         version=package.__version__,
         title="Memory",
-        instructions=INSTRUCTIONS,
+        instructions=CORTEX_INSTRUCTIONS if cortex else INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -127,8 +132,8 @@ def compact_schema(schema: Any) -> Any:
     return {k: compact_schema(v) for k, v in schema.items() if k != "title"}
 
 
-def http_app(app: ASGIApp) -> ASGIApp:
-    """The ASGI application of `/mcp`; its tools call the routes of ``app`` in this process.
+def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
+    """The ASGI application of `/mcp`, or of `/mcp/cortex`; its tools call the routes of ``app`` in this process.
 
     Requests are stateless in every version of the protocol since 2025, so an SDK session manager runs for one request
     and needs no start or stop. Its check of Host and Origin is off, because the gate has made that check already.
@@ -138,7 +143,7 @@ def http_app(app: ASGIApp) -> ASGIApp:
         found: Caller = context.request.scope["caller"]
         return found
 
-    served = tools_server(caller_of)
+    served = tools_server(caller_of, cortex=cortex)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         given = schemas.in_query(schemas.Scoped, Request(scope).query_params.multi_items())

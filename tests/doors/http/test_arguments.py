@@ -88,15 +88,16 @@ def test_no_request_takes_an_address_a_variable_a_file_or_a_module(model: type[B
     assert [name for name in found if (model.__name__, name) not in KNOWN] == []
 
 
-async def test_no_mcp_tool_takes_an_address_a_variable_a_file_or_a_module() -> None:
+@pytest.mark.parametrize(("cortex", "count"), [(False, 7), (True, 5)])
+async def test_no_mcp_tool_takes_an_address_a_variable_a_file_or_a_module(cortex: bool, count: int) -> None:
     """``path`` of memory_get names a remembered document, as in the route."""
 
     async def nobody(context: object) -> Caller:
         raise AssertionError("no tool is called")
 
-    async with Client(tools_server(nobody)) as mcp:
+    async with Client(tools_server(nobody, cortex=cortex)) as mcp:
         tools = (await mcp.list_tools()).tools
-    assert len(tools) == 7
+    assert len(tools) == count
     found = {(tool.name, name) for tool in tools for name in tool.input_schema["properties"] if suspicious(name)}
     assert found <= {("memory_get", "path")}
 

@@ -355,9 +355,21 @@ async def calls_tools(me: Tenant, other: Tenant, word: str) -> Replies:
             assert (result["isError"], result["content"][0]["text"]) == (True, f"there is no memory '{ref}' here")
 
 
-async def tool(me: Tenant, name: str, **arguments: str) -> httpx.Response:
+@case(("POST", "/mcp/cortex"))
+async def calls_cortex_tools(me: Tenant, other: Tenant, word: str) -> Replies:
+    for query in (word, f"what did {other.mark} say?"):
+        yield await tool(me, "recall", at="/mcp/cortex", message=query)
+        yield await tool(me, "search", at="/mcp/cortex", message=query)
+    yield await tool(me, "stats", at="/mcp/cortex")
+    for ref in (*other.refs[:2], "m7zzzzzz"):
+        yield (reply := await tool(me, "forget", at="/mcp/cortex", id=ref))
+        result = reply.json()["result"]
+        assert (result["isError"], result["content"][0]["text"]) == (True, f"there is no memory '{ref}' here")
+
+
+async def tool(me: Tenant, name: str, *, at: str = "/mcp", **arguments: str) -> httpx.Response:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-    return await me.post("/mcp", body, accept="application/json, text/event-stream")
+    return await me.post(at, body, accept="application/json, text/event-stream")
 
 
 def not_found(reply: httpx.Response, handle: str) -> httpx.Response:
