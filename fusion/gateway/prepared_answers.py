@@ -18,7 +18,9 @@ from datetime import datetime
 from fusion.contract import Embedder
 from fusion.errors import FusionError
 from fusion.journal.sessions import SessionKey
-from fusion.lib.words import normalise, word_list
+from fusion.lib.bm25 import terms
+from fusion.lib.jaccard import guard_words
+from fusion.lib.words import words
 from fusion.recall.engine import FuseRequest, Outcome
 from fusion.recall.paraphrase import Kind, difference
 
@@ -144,9 +146,19 @@ class PreparedAnswers:
             await asyncio.gather(self._worker, return_exceptions=True)
 
 
+DECISIVE = frozenset("who whom whose when where why how before after since until with without for against".split())
+"""stop words that change what a question asks"""
+
+
+def _compared(question: str) -> tuple[object, ...]:
+    """The stems of a question in order, its negations, dates and numbers, and its decisive stop words."""
+    said = words(question)
+    return terms(question), guard_words(said), said & DECISIVE
+
+
 async def alike(one: str, other: str, embedder: Embedder | None) -> bool:
     """Whether two questions ask for the same: the same words, or close vectors without another name, number or date."""
-    if word_list(normalise(one)) == word_list(normalise(other)):
+    if _compared(one) == _compared(other):
         return True
     if embedder is None or difference(one, other).kind not in (Kind.ALIKE, Kind.WORD):
         return False
