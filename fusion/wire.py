@@ -642,6 +642,9 @@ class StoredMemory(TypedDict):
     """how often a user or agent remembered it"""
     said_at: NotRequired[str | None]
     """the last of these times, if more than one; ``recorded_at`` is the first"""
+    included: NotRequired[int]
+    """how often it was part of a block"""
+    last_included_at: NotRequired[str | None]
     state: NotRequired[dict[str, Any]]
     """the fields of its state that differ from a new memory's: confidence, ended_at, ended, merged_into, trust, …"""
 

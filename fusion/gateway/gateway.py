@@ -52,7 +52,7 @@ from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Pre
 from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
-from fusion.journal import audit, batches, external_refs, feedback, rows, state, tombstones
+from fusion.journal import audit, batches, external_refs, feedback, rows, state, tombstones, use
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
@@ -453,7 +453,8 @@ class Gateway(TenantParts):
                 "state": decisions.shown_state(record.state, rows.default_state(record.event.scope.project)),
             }
             times = await self.journal.read(rows.times_remembered, ref, scope)
-            return {"ref": record.ref, **public(record.event), **more, "said": times, "said_at": record.said_at}
+            said = {"said": times, "said_at": record.said_at, **await self._use_of(record.event.event_id)}
+            return {"ref": record.ref, **public(record.event), **more, **said}
         await self.external_refs.flush()
         item = await self.journal.read(external_refs.resolve, ref, scope)
         if item.backend not in self.guarded:
@@ -463,8 +464,15 @@ class Gateway(TenantParts):
             raise NobodyAnswered(f"{ref} is a memory of {item.backend}, which does not answer ({answer.status})", {})
         for hit in answer.hits:
             if hit.native_id == item.hit.native_id:
-                return {"ref": item.ref, "backend": item.backend, **public(hit), "backends": [item.backend]}
+                more = {"backends": [item.backend], **await self._use_of(item.ref)}
+                return {"ref": item.ref, "backend": item.backend, **public(hit), **more}
         raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
+
+    async def _use_of(self, item: str) -> dict[str, Any]:
+        """How often an event or an external item was part of a block, and when last."""
+        await self.use.flush()
+        known = (await self.journal.read(use.of, [item])).get(item)
+        return {"included": known.included if known else 0, "last_included_at": known and known.last_included_at}
 
     @in_tenant
     async def memories(

@@ -56,6 +56,7 @@ def memory(found: wire.StoredMemory) -> None:
         "kept by": ", ".join(found.get("backends", ())) or ("no backend yet" if found.get("current", True) else None),
         "replaces": found.get("supersedes"),
         "said": said_again(found),
+        "included": included(found),
         "state": ", ".join(f"{name} {value}" for name, value in found.get("state", {}).items()),
     }
     for name, value in facts.items():
@@ -69,6 +70,13 @@ def said_again(found: wire.StoredMemory) -> str | None:
         return None
     last = found.get("said_at")
     return f"{found['said']} times" + (f", the last time {last}" if last else "")
+
+
+def included(found: wire.StoredMemory) -> str | None:
+    """How often a memory was part of a block and when last; None for never."""
+    if not found.get("included"):
+        return None
+    return f"in {counted(found['included'], 'block')}, the last time {found['last_included_at']}"
 
 
 def ingested(summary: Summary) -> None:
