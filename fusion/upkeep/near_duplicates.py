@@ -132,6 +132,8 @@ class MergeFinder:
         """
         others = [one for one in others if _may_be_one(memory, one)]
         mine = word_list(memory.spoken)
+        if not mine:  # nothing to compare: "!!!" does not say what "???" says
+            return []
         literal = [one for one in others if word_list(one.spoken) == mine]
         reworded = [one for one in others if one not in literal]
         if not reworded:

@@ -254,6 +254,10 @@ class TestRun:
         await add(journal, memory(1, text), memory(2, text.upper()), memory(3, text.rpartition(" ")[0]))
         assert (await tend(journal)).consolidated == 1
 
+    async def test_memories_without_words_are_not_the_same(self, journal: Journal) -> None:
+        await add(journal, memory(1, "!!!"), memory(2, "???"))
+        assert (await tend(journal)).consolidated == 0
+
     async def test_same_words_in_another_order_are_left_to_the_model(self, journal: Journal) -> None:
         """Jaccard similarity cannot tell who owes whom, so that without a model this is a known weakness."""
         embedder = Distinct()
