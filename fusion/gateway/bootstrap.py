@@ -157,7 +157,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             lifecycle=Lifecycle(
                 journal,
                 embedder,
-                deliverer.settle,
+                partial(_deliver, deliverer),
                 forgetter.delete_expired,
                 use_log.flush,
                 classify,
@@ -173,6 +173,12 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             note_watcher=None if damaged else _note_watcher(settings, intake),
             health=Health(settings, guarded, journal, deliverer, damaged),
         )
+
+
+async def _deliver(deliverer: Deliverer) -> None:
+    """Send the backends what was decided, and wait for it."""
+    deliverer.wake()
+    await deliverer.settle()
 
 
 def of_tenant(settings: Settings, tenant: str) -> Settings:

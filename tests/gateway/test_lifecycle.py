@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from adapters.cortex import Cortex
 from fusion.contract import Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
@@ -45,8 +47,11 @@ async def test_what_ended_is_answered_by_no_backend(home: Path) -> None:
         await stated(gateway, "The ferry to Oslo leaves at ten", lifetime="session")
         await stated(gateway, "The ferry to Stavanger leaves at noon")
         assert len(await answered(gateway, "when does the ferry leave?")) == 3
+        cortex = cast(Cortex, gateway.guarded["cortex"].backend)
         report = await gateway.run_lifecycle(LifecycleRequest(NADIA, ttl_hours=SOON, idle_hours=SOON))
         assert (report.expired, report.decayed, report.scanned) == (1, 1, 3)
+        stored = await cortex.graph.page()
+        assert sum(memory.state.ended_at is not None for memory in stored) == 2, "the cortex was sent the states"
         assert await answered(gateway, "when does the ferry leave?") == {"The ferry to Stavanger leaves at noon"}
         fused = await gateway.fuse("when does the ferry leave?", scope=NADIA)
         refused = [row.get("refused", {}) for row in fused.backends]
