@@ -1,4 +1,4 @@
-"""Claude Code's hooks: recall before a prompt, capture after a turn.
+"""The hooks of Claude Code and of openclaw-cortex: recall before a prompt, capture after a turn.
 
     echo '{"prompt": "why did we leave SQLite?", "cwd": "/home/ada/hjul"}' | fusion hook user-prompt-submit
 
@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from fusion import local_server
@@ -61,6 +62,12 @@ PROFILE_MS = 1500
 """milliseconds for recall at the start of a session, when the caches are cold"""
 PROFILE_CHARS = 2000
 PROFILE_MEMORIES = 4
+CONTEXT_TOKENS = 2000
+"""tokens of the context of openclaw-cortex's hook, unless its caller or `[hooks]` says otherwise"""
+MIN_CONTEXT_TOKENS = 60
+"""tokens of the smallest block"""
+MIN_SIDE_CHARS = 20
+"""minimum characters of a side of a turn that openclaw-cortex's hook keeps"""
 LIMITS = ("budget_chars", "budget_tokens", "max_results", "max_items", "format")
 """settings of `[hooks]` that are fields of a question"""
 
@@ -105,16 +112,24 @@ class HookCall(NamedTuple):
             raise SettingsError("a limit in [hooks] is no number; `fusion doctor` names it") from None
 
     @property
+    def session(self) -> str:
+        """The id of the session in one line; "" if it is unknown."""
+        return " ".join(self.text("session_id").split())[:256]
+
+    @property
     def asker(self) -> dict[str, object] | None:
         """The session that asks; its context begins anew when it starts or was compacted, not when it is resumed."""
-        session = " ".join(self.text("session_id").split())[:256]
-        if not session:
+        if not self.session:
             return None
-        asker: dict[str, object] = {"agent_id": "claude-code", "session_id": session}
+        asker: dict[str, object] = {"agent_id": "claude-code", "session_id": self.session}
         return {**asker, "new_context": True} if self.text("source") in NEW_CONTEXT else asker
 
     def block_for(self, question: str, **options: object) -> str:
-        """The server's block for a question.
+        """The server's block for a question."""
+        return str(self.fused(question, **options)["block"])
+
+    def fused(self, question: str, **options: object) -> Mapping[str, Any]:
+        """The server's answer to a question.
 
         A running server is asked on the connection on which it has proved itself. If none runs, or the home was
         replaced, the client starts one or waits for it.
@@ -131,9 +146,9 @@ class HookCall(NamedTuple):
         with suppress(HomeGone):
             reply = local_server.ask(self.home, "/v1/fuse", request, look_s=PROBE_S, answer_s=ANSWER_S)
             if reply is not None:
-                return str(reply["block"])
+                return reply
         with self.server() as memory:
-            return memory.fuse(**request)["block"]
+            return memory.fuse(**request)
 
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
@@ -302,22 +317,86 @@ def _reply(call: HookCall, text: str) -> NewMemory:
     )
 
 
+# The hooks of openclaw-cortex ----------------------------------------------------------------------------------------
+
+
+def pre(call: HookCall) -> Mapping[str, Any] | None:
+    """openclaw-cortex's hook before a turn: the context for a message, from all memories."""
+    from fusion.lib.budget import MAX_BUDGET_TOKENS, estimate_tokens
+
+    question = question_of(call.text("message") or call.text("prompt"))
+    if not question:
+        return None
+    given = call.payload.get("token_budget")
+    limits = {"budget_tokens": CONTEXT_TOKENS, **call.limits(), "format": "cortex"}
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        limits["budget_tokens"] = min(max(given, MIN_CONTEXT_TOKENS), MAX_BUDGET_TOKENS)
+    session = call.session
+    asker = {"session_id": session} if session else None
+    fused = call.fused(question, project=call.text("project").strip()[:256] or call.project, asker=asker, **limits)
+    return {
+        "context": fused["block"],
+        "memory_count": sum(len(excerpt["members"]) for excerpt in fused["memories"]),
+        "tokens_used": estimate_tokens(fused["block"]),
+    }
+
+
+def post(call: HookCall) -> Mapping[str, Any]:
+    """openclaw-cortex's hook after a turn: remembers both sides. The same turn of a session is kept once."""
+    from datetime import UTC, datetime
+
+    from fusion.contract import Moment, Scope
+    from fusion.doors.memory_batches import wire_form
+    from fusion.ingest.intake import NewMemory
+    from fusion.lib.words import content_hash
+
+    user = said(call.text("user_message"), "user")
+    assistant = said(call.text("assistant_message") or call.text("last_assistant_message"), "assistant")
+    exchange = content_hash(f"{user.text}\0{assistant.text}")
+    now = Moment(datetime.now(UTC))
+    project = call.text("project").strip()[:256] or call.project
+    turns = [
+        NewMemory(
+            text=one.text,
+            scope=Scope(user_id=call.user, session_id=call.session or None, project=project, audience="private"),
+            kind="turn",
+            speaker=who,
+            at=now,
+            source=f"openclaw-cortex:{call.session}",
+            revision=f"{who}:{exchange}",
+            origin="owner" if who == "user" else "agent",
+        )
+        for who, one in (("user", user), ("assistant", assistant))
+        if len(one.text) >= MIN_SIDE_CHARS and not user.unattended
+    ]
+    if not turns:
+        return {"stored": False}
+    with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
+        kept = memory.remember([wire_form(turn) for turn in turns])["memories"]
+    return {"stored": any(one["status"] in ("stored", "superseded", "duplicate") for one in kept)}
+
+
 class Hook(NamedTuple):
     """One hook: the name of its event in Claude Code, its function, and its time limit."""
 
     event: str
-    run: Callable[[HookCall], str | None]
+    run: Callable[[HookCall], str | Mapping[str, Any] | None]
     limit_s: float
     context: bool = False
     """whether it adds context for the model; the others answer with an empty object"""
     detached: bool = False
     """whether it answers at once and works in a process of its own, which outlives its caller"""
 
-    def answer(self, context: str) -> dict[str, Any]:
-        """The JSON that Claude Code reads."""
+    nothing: Mapping[str, Any] = MappingProxyType({})
+    """the answer of a hook without context when it has done nothing"""
+
+    def answer(self, result: str | Mapping[str, Any] | None) -> dict[str, Any]:
+        """The JSON that the caller reads: for a text, that of Claude Code."""
+        if isinstance(result, Mapping):
+            return dict(result)
         if not self.context:
-            return {}
-        return {"hookSpecificOutput": {"hookEventName": self.event, "additionalContext": context}}
+            return dict(self.nothing)
+        return {"hookSpecificOutput": {"hookEventName": self.event, "additionalContext": result or ""}}
 
 
 HOOKS: Mapping[str, Hook] = {
@@ -329,6 +408,14 @@ HOOKS: Mapping[str, Hook] = {
     "session-end": Hook("SessionEnd", capture_transcript, 120, detached=True),
 }
 
+CORTEX_HOOKS: Mapping[str, Hook] = {
+    "pre": Hook("pre", pre, 15, nothing={"context": "", "memory_count": 0, "tokens_used": 0}),
+    "post": Hook("post", post, 55, nothing={"stored": False}),
+}
+"""the hooks of openclaw-cortex, with its JSON on stdin and stdout"""
+
+_ALL: Mapping[str, Hook] = {**HOOKS, **CORTEX_HOOKS}
+
 
 # Running a hook ------------------------------------------------------------------------------------------------
 
@@ -339,17 +426,17 @@ class _TooLate(BaseException):
 
 def main(arguments: Sequence[str]) -> None:
     """Run one hook: JSON on stdin, JSON on stdout. It never raises, because a hook always exits with 0."""
-    hook = HOOKS.get(arguments[0] if arguments else "")
+    hook = _ALL.get(arguments[0] if arguments else "")
     answer = hook.answer("") if hook else {}
     try:
         if hook is None:
-            raise BadInput(f"there is no such hook; there are {', '.join(HOOKS)}")
+            raise BadInput(f"there is no such hook; there are {', '.join(_ALL)}")
         with _limit(STDIN_S):
             call = _read_call(arguments[1:])
         if hook.detached and not _detach(call.home, answer):
             return
         with _limit(hook.limit_s):
-            answer = hook.answer(hook.run(call) or "")
+            answer = hook.answer(hook.run(call))
     except BaseException as error:  # noqa: BLE001 — no failure of memory may hold up an agent
         notice = _notice(_why(error))
         _write(2, notice)

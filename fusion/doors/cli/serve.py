@@ -107,9 +107,9 @@ def mcp(
 
 
 def hook(context: typer.Context) -> None:
-    """Run a hook of Claude Code.
+    """Run a hook of Claude Code or of openclaw-cortex.
 
-    Hooks: user-prompt-submit, session-start, stop, pre-compact, session-end.
+    Claude Code's: user-prompt-submit, session-start, stop, pre-compact, session-end. openclaw-cortex's: pre, post.
     Reads JSON on stdin, prints JSON, and always exits with 0. Options: --home FOLDER, --user USER_ID.
     """
     from fusion.doors.hooks import main
