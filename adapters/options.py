@@ -18,7 +18,7 @@ from fusion.lib.did_you_mean import hint
 
 T = TypeVar("T")
 
-FULL_FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(KINDS))
+FULL_FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, no_user=True, kinds=frozenset(KINDS))
 """features of a backend that stores every kind of memory with its scope and times"""
 
 _TYPES = {

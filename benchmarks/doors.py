@@ -62,9 +62,9 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
             files = server.files()
             figures |= _load(door, concurrent)
             with door.client() as client:
-                after_load = client.fuse(question(Random(3)))
+                after_load = client.fuse(question(Random(3)), all_users=True)
                 figures |= _endurance(server, door, requests)
-                at_the_end = client.fuse(question(Random(3)))
+                at_the_end = client.fuse(question(Random(3)), all_users=True)
             return {
                 "memories": memories,
                 "users": len(USERS),
@@ -116,7 +116,7 @@ def _hook(home: Path, door: Address) -> dict[str, Any]:
         prompt = question(draw)
         started = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "fusion", "hook", "user-prompt-submit", "--home", str(home)],
+            [sys.executable, "-m", "fusion", "hook", "user-prompt-submit", "--home", str(home), "--user", USERS[0]],
             input=json.dumps({"prompt": prompt, "cwd": str(home.parent), "hook_event_name": "UserPromptSubmit"}),
             capture_output=True,
             text=True,
@@ -125,7 +125,7 @@ def _hook(home: Path, door: Address) -> dict[str, Any]:
         hook_ms = (time.perf_counter() - started) * 1000
         if not json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]:
             said = done.stderr
-        elif (server_ms := _server_ms(door, {"query": prompt, "recipe": "hook"})) is not None:
+        elif (server_ms := _server_ms(door, {"query": prompt, "recipe": "hook", "user_id": USERS[0]})) is not None:
             took.append(hook_ms)
             own.append(server_ms)
             if len(took) == HOOKS + 1:  # the first one warms the disk's cache

@@ -42,6 +42,8 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 LIFETIMES: tuple[Lifetime, ...] = get_args(Lifetime)
 UNSTATED_CONFIDENCE = 0.7
 """the confidence of a memory for which none was stated (seed 000)"""
+NO_USER = ""
+"""as ``user_id`` of a query: the items that belong to no user"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ class Scope:
 
     On a query, a dimension that is ``None`` does not filter. On an item, ``None`` means that the item belongs to no
     particular user (agent, run, session), and a query that names the dimension does not return it: no default moves a
-    memory from one user to another. ``project`` only raises a score. ``audience`` of a query is where the answer will
-    be read; of an item, the widest audience that may read it.
+    memory from one user to another. A query with `NO_USER` returns the items that belong to no user. ``project`` only
+    raises a score. ``audience`` of a query is where the answer will be read; of an item, the widest audience that may
+    read it.
     """
 
     tenant: str = "default"
@@ -70,7 +73,7 @@ class Scope:
         """Whether a query in this scope may see ``item``."""
         return (
             self.tenant == item.tenant
-            and (self.user_id is None or self.user_id == item.user_id)
+            and (self.user_id is None or self.user_id == (item.user_id or NO_USER))
             and (self.agent_id is None or self.agent_id == item.agent_id)
             and (self.run_id is None or self.run_id == item.run_id)
             and (self.session_id is None or self.session_id == item.session_id)
@@ -468,7 +471,8 @@ class Features:
 
     ``filters`` are the scope dimensions that its search filters by. ``bound`` has fixed values of dimensions that it
     cannot filter by: such a backend answers only queries that name exactly these values. ``tenants`` says whether it
-    separates tenants; otherwise it serves ``tenant`` alone. ``as_of`` says whether it answers for a time in the past.
+    separates tenants; otherwise it serves ``tenant`` alone. ``as_of`` says whether it answers for a time in the past,
+    ``no_user`` whether it can search what belongs to no user (`NO_USER`).
     """
 
     filters: frozenset[Dimension] = frozenset()
@@ -476,6 +480,7 @@ class Features:
     tenants: bool = False
     tenant: str = "default"
     as_of: bool = False
+    no_user: bool = False
     kinds: frozenset[Kind] = frozenset()
     """kinds of events that it stores; empty if it is read-only"""
 

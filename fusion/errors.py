@@ -60,6 +60,14 @@ class AlreadyReplaced(BadInput):
         self.details = {} if current is None else {"current": current}
 
 
+class NobodyNamed(BadInput):
+    """A question names neither user nor agent where several have memories; ``details`` has ``users`` or ``agents``."""
+
+    def __init__(self, message: str, details: dict[str, list[str]] | None = None) -> None:
+        super().__init__(message)
+        self.details = details or {}
+
+
 class KeyReused(BadInput):
     """An Idempotency-Key was sent again with another body."""
 

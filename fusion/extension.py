@@ -123,6 +123,13 @@ class Operates(Protocol):
 
 
 @runtime_checkable
+class Asks(Protocol):
+    """A verb that ranks memories by a question: it is refused where it names nobody and several have memories."""
+
+    asks: Literal[True]
+
+
+@runtime_checkable
 class RendersResult(Protocol):
     """A verb that renders its result as text; the results of other verbs are printed field by field."""
 
@@ -135,10 +142,11 @@ class Route:
 
     ``handle`` gets the values of the body, the query string and the path (``/v1/memories/{id}``) as one unchecked
     mapping, in which the path takes precedence, and returns the JSON reply. A ``probe`` is answered even if the queue
-    of requests is full.
+    of requests is full. A route that ``asks`` is as a verb that `Asks`.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     handle: Callable[[Any, Call, Mapping[str, object]], Awaitable[object]]
     probe: bool = False
+    asks: bool = False

@@ -28,6 +28,7 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.BadInput: 422,
     errors.TooLarge: 413,
     errors.AlreadyReplaced: 409,
+    errors.NobodyNamed: 422,
     errors.KeyReused: 422,
     errors.KeyInUse: 409,
     errors.NotFound: 404,
@@ -86,6 +87,8 @@ def error_of(problem: Mapping[str, Any], status: int) -> errors.FusionError:
         return kind(detail, {k: v for k, v in problem.items() if k not in _MEMBERS}, **given)
     if issubclass(kind, errors.AlreadyReplaced):
         return kind(detail, problem.get("current"))
+    if issubclass(kind, errors.NobodyNamed):
+        return kind(detail, {name: problem[name] for name in ("users", "agents") if name in problem})
     if issubclass(kind, errors.HttpStatus):
         return kind(detail, status, **given)
     if issubclass(kind, errors.RetryLater | errors.RateLimited):

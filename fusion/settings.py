@@ -73,6 +73,7 @@ class KeySettings(_Part):
     name: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     tenant: str = "default"
+    all_users: bool = False
 
 
 class ServerSettings(_Part):

@@ -258,6 +258,10 @@ class Problem(TypedDict):
     backends: NotRequired[list[BackendAnswer]]
     current: NotRequired[str]
     """the ref of the newest version of a memory that was replaced"""
+    users: NotRequired[list[str]]
+    """of a question that names nobody: the first ten users that have memories, by name"""
+    agents: NotRequired[list[str]]
+    """the same, where several agents of one user have memories"""
 
 
 class Ready(TypedDict):

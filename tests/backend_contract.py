@@ -26,6 +26,7 @@ import pytest
 
 from fusion.contract import (
     DIMENSIONS,
+    NO_USER,
     Backend,
     Describes,
     Dimension,
@@ -317,6 +318,19 @@ class BackendContract(ABC):
         assert (seen_by_ada, seen_by_ben) == ({event_id(1)}, {event_id(2)})
         assert list(seen_by_carl) == []
         assert seen_by_all == {event_id(1), event_id(2), event_id(3)}
+
+    async def test_query_for_no_user_finds_what_belongs_to_no_user(self, backend: Backend) -> None:
+        """And only that, however many memories of users match; an agent's memories without a user are among them."""
+        if not backend.features.no_user:
+            pytest.skip("it does not search the memories without a user: the gateway skips it with that reason")
+        (text, fact), kind = SAMPLES[2], self.kind(backend)
+        users = [make_event(n, text, self.scope(backend, user_id="ada"), kind=kind) for n in range(10, 30)]
+        nobodys = make_event(1, f"{text} Also pears, plums and quinces.", self.scope(backend), kind=kind)
+        agents = make_event(2, f"{text} Also figs.", self.scope(backend, agent_id="main"), kind=kind)
+        await self.fill(backend, [make_extracted(event, fact) for event in (*users, nobodys, agents)])
+        found = await self.ask(backend, text, 5, user_id=NO_USER)
+        assert {hit.event_id for hit in found if hit.event_id} == {event_id(1), event_id(2)}
+        assert {hit.scope.user_id for hit in found} == {None}
 
     async def test_scope_does_not_use_up_the_limit(self, backend: Backend) -> None:
         """The filter applies before the limit: better matches of other users do not displace one's own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from adapters.cortex.context import packed
 from adapters.cortex.maintenance_verbs import Entities, Export, Import, Lifecycle, Migrate, Reembed, Reindexed, Stats
@@ -53,6 +53,8 @@ Sure = Annotated[float | None, "From 0 to 1."]
 class Recall:
     """The best memories for a message, as text for a prompt within a budget of tokens."""
 
+    asks: ClassVar[Literal[True]] = True
+
     message: Annotated[str, "What is asked, or talked about."]
     budget: Annotated[int, "Tokens at most."] = 2000
     project: Annotated[str | None, "Boosts memories of this project."] = None
@@ -84,6 +86,8 @@ class Recall:
 @dataclass(frozen=True)
 class Search:
     """The best memories for a message, each with its score and what that is made of. Counts nothing as used."""
+
+    asks: ClassVar[Literal[True]] = True
 
     message: Annotated[str, "What to look for."]
     limit: Annotated[int, "How many at most."] = 10

@@ -73,8 +73,8 @@ def _checked(sent: Sent, **kinds: type | tuple[type, ...]) -> dict[str, Any]:
 
 ROUTES = (
     Route("POST", "/v1/remember", remember),
-    Route("POST", "/v1/recall", recall),
-    Route("POST", "/v1/search", search),
+    Route("POST", "/v1/recall", recall, asks=True),
+    Route("POST", "/v1/search", search, asks=True),
     Route("GET", "/v1/memories/{id}", get),
     Route("PUT", "/v1/memories/{id}", put),
     Route("DELETE", "/v1/memories/{id}", delete),

@@ -68,7 +68,7 @@ class Markdown:
         self._notes = Notes(roots[0].folder)
         self._sync = sync
         kinds: tuple[Kind, ...] = KINDS if options.remember_turns else tuple(k for k in KINDS if k != "turn")
-        self.features = Features(frozenset(DIMENSIONS), tenants=True, as_of=True, kinds=frozenset(kinds))
+        self.features = Features(frozenset(DIMENSIONS), tenants=True, as_of=True, no_user=True, kinds=frozenset(kinds))
         self._unsure = False  # a write was interrupted: the files on disk must be scanned
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False

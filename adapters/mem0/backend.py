@@ -38,7 +38,7 @@ class Mem0:
     def __init__(
         self, shelf: EmbeddedMem0 | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
     ) -> None:
-        shared = replace(FULL_FEATURES, tenants=False, tenant=options.tenant)
+        shared = replace(FULL_FEATURES, tenants=False, tenant=options.tenant, no_user=False)
         self.features = shared if options.url else FULL_FEATURES
         self._options = options
         self._shelf = shelf

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.mem0.library import Bare, Frugal, config, library
 from adapters.mem0.replies import Change, changes_said
 from adapters.qdrant.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of
-from fusion.contract import Embedder, Event, Hit, Query, Scope
+from fusion.contract import NO_USER, Embedder, Event, Hit, Query, Scope
 from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
 from fusion.lib.rank_fusion import reciprocal
@@ -228,7 +228,7 @@ class EmbeddedMem0:
         asked: dict[str, object] = {"user_id": "*"}  # mem0 requires an owner in a query; this is any owner
         wanted = conditions(scope)
         for position, key in enumerate(MATCHED):
-            named = key == "tenant" or getattr(scope, key) is not None
+            named = key == "tenant" or getattr(scope, key) not in (None, NO_USER)  # the latter by `Query.admits`
             if named and any(stored[position] != wanted[position] for stored in self._scopes):
                 asked[key] = wanted[position]
         if scope.audience == "group" and any(stored[-1] != "group" for stored in self._scopes):

@@ -62,7 +62,7 @@ UNEMBEDDED = {"must_not": [{"has_vector": DENSE}]}
 class Qdrant:
     """Remembers events in a collection of its own. The native id of a memory is its event's id."""
 
-    features = FULL_FEATURES
+    features = replace(FULL_FEATURES, no_user=False)
 
     def __init__(self, client: Client, options: Ours, embedder: Embedder | None) -> None:
         self._client, self._options, self._embedder = client, options, embedder

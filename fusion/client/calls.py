@@ -100,10 +100,13 @@ def fuse(
     timeout_ms: int | None = None,
     explain: bool | None = None,
     asker: Mapping[str, Any] | None = None,
+    all_users: bool | None = None,
 ) -> Call[wire.FuseReply]:
     """Ask all memories; the reply has one block. What is None is left to the server's recipe.
 
-    ``asker`` has the agent_id, session_id and channel of who asks: no filter, unlike those of the scope.
+    ``asker`` has the agent_id, session_id and channel of who asks: no filter, unlike those of the scope. Raises
+    NobodyNamed for a question without user and agent where several have memories, unless ``all_users``. An empty
+    ``user_id`` asks for the memories without a user.
     """
     return Call.post("/v1/fuse", locals())
 
@@ -121,6 +124,7 @@ def compare(
     max_items: int | None = None,
     format: str | None = None,
     timeout_ms: int | None = None,
+    all_users: bool | None = None,
     **scope: str | None,
 ) -> Call[wire.CompareReply]:
     """Answer a question by two arms. An arm is a recipe, @backends or both: seed003, default@markdown+cortex, -mem0."""
@@ -139,7 +143,9 @@ def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
     return Call.get("/v1/feedback", locals())
 
 
-def search(backend: str, query: str, *, limit: int = 10, **scope: str | None) -> Call[wire.SearchReply]:
+def search(
+    backend: str, query: str, *, limit: int = 10, all_users: bool | None = None, **scope: str | None
+) -> Call[wire.SearchReply]:
     """The raw hits of one backend."""
     return Call.post("/v1/search", locals())
 
@@ -263,6 +269,7 @@ def forget_many(
     limit: int | None = None,
     cursor: str | None = None,
     dry_run: bool = False,
+    all_users: bool | None = None,
     **scope: str | None,
 ) -> Call[wire.ForgetReply]:
     """Forget by refs, or everything that matches all criteria, at most ``limit`` at once; ``dry_run`` only shows it.
@@ -298,7 +305,8 @@ def retire(
 def memory_search(
     query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any
 ) -> Call[wire.ToolSearchReply]:
-    """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms."""
+    """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms,
+    all_users."""
     body = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
     return Call.post("/v1/tools/memory_search", body)
 

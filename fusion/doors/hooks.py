@@ -8,7 +8,8 @@ in one line on stderr what failed, and exits with 0 in time. With a running serv
 Scope: a question names no session, agent or run as whose memories it reads. Those filter, and the memories of *other*
 sessions help; its own session is in the prompt already. The session is named as the asker: what was shown in it is not
 shown again while it is in the context, which begins anew when a session starts or is compacted. The project, the folder
-in which the session began, boosts. ``--user`` filters, for a home that several people share.
+in which the session began, boosts. ``--user`` filters, for a home that several people share. Without it, a hook
+in such a home reads what it stores there: the memories of no user.
 
 Capture reads the session's transcript with `fusion.sources.sessions` from the bookmark of the last call, with the same
 turns, keys and bookmarks as `fusion ingest ~/.claude/projects`. So no turn is kept twice, and each hook catches up on
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from fusion import local_server
 from fusion.doors.terminal import plain
-from fusion.errors import BadInput, FusionError, HomeGone, NotFound, SettingsError
+from fusion.errors import BadInput, FusionError, HomeGone, NobodyNamed, NotFound, SettingsError
 from fusion.home import locate_home, missing_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
@@ -143,6 +144,13 @@ class HookCall(NamedTuple):
             **options,
         }
         request: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        try:
+            return self._ask(request)
+        except NobodyNamed:  # several users or agents have memories: what a hook keeps without --user has no user
+            return self._ask({**request, "user_id": ""})
+
+    def _ask(self, request: dict[str, Any]) -> Mapping[str, Any]:
+        """The server's reply to one request."""
         with suppress(HomeGone):
             reply = local_server.ask(self.home, "/v1/fuse", request, look_s=PROBE_S, answer_s=ANSWER_S)
             if reply is not None:

@@ -26,7 +26,13 @@ START_S = 20.0
 
 
 async def serve_stdio(
-    home: Path | Located, config: Path | None, fixed: Mapping[str, str], *, create: bool = True, cortex: bool = False
+    home: Path | Located,
+    config: Path | None,
+    fixed: Mapping[str, str],
+    *,
+    all_users: bool = False,
+    create: bool = True,
+    cortex: bool = False,
 ) -> None:
     """Serve a client on stdin and stdout until it closes them; meanwhile finds the home's server, or starts it.
 
@@ -45,7 +51,7 @@ async def serve_stdio(
             started, _ = await asyncio.wait({starting}, timeout=START_S)
             if not started:
                 raise ServerUnreachable(f"The server of {located.path} is still starting; try again in a moment.")
-            return Caller(gateway, fixed, session)
+            return Caller(gateway, fixed, session, all_users)
 
         served = tools_server(caller_of, cortex=cortex)
         try:

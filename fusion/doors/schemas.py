@@ -148,6 +148,7 @@ def until(value: object) -> object:
 
 
 Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
+UserId = Annotated[str, Field(max_length=256, description="empty: no user"), AfterValidator(_one_line)]
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
 QueryText = Annotated[
@@ -215,9 +216,12 @@ When = Annotated[
 
 
 class Scoped(_Body):
-    """The scope of a request. A field that is not set does not filter a question, and is empty on a memory."""
+    """The scope of a request. A field that is not set does not filter a question, and is empty on a memory.
 
-    user_id: Id | None = None
+    An empty ``user_id`` asks for the memories that belong to no user.
+    """
+
+    user_id: UserId | None = None
     agent_id: Id | None = None
     run_id: Id | None = None
     session_id: Id | None = None
@@ -240,7 +244,18 @@ class AskerBody(_Body):
         return self._as(Asker)
 
 
-class Question(Scoped):
+class Asking(Scoped):
+    """The scope of a request that ranks memories by a question.
+
+    It names a user or an agent, unless one user and one agent are all that have memories.
+    """
+
+    all_users: Annotated[bool, BeforeValidator(_boolean)] = Field(
+        default=False, description="the home's owner asks for the memories of all users and agents"
+    )
+
+
+class Question(Asking):
     """The fields of a question and of a comparison."""
 
     query: QueryText = Field(
@@ -312,7 +327,7 @@ class FeedbackBody(Scoped):
 class ReceiptQuery(_Body):
     """The user that the receipt's question was asked for."""
 
-    user_id: Id | None = Field(default=None, description="who asked; the receipt of another question is not found")
+    user_id: UserId | None = Field(default=None, description="who asked; the receipt of another question is not found")
 
 
 class LabelsQuery(_Body):
@@ -398,7 +413,7 @@ class MemoriesQuery(Scoped):
     cursor: PageCursor = None
 
 
-class SearchBody(Scoped):
+class SearchBody(Asking):
     """A question to one backend, answered with its raw hits."""
 
     backend: Name
@@ -418,7 +433,7 @@ class DocumentQuery(Scoped):
     )
 
 
-class ForgetBody(Scoped):
+class ForgetBody(Asking):
     """What to forget: refs, or all memories of a scope that match every criterion, at most ``limit`` at once."""
 
     refs: Annotated[list[Reference], Field(min_length=1, max_length=MAX_BATCH)] | None = Field(
@@ -562,7 +577,7 @@ class FlushBody(_Body):
         return replace(configured, **self.model_dump(include=names, exclude_none=True))
 
 
-class SearchToolBody(Scoped):
+class SearchToolBody(Asking):
     """memory_search, with the field names of OpenClaw."""
 
     query: QueryText
@@ -669,7 +684,7 @@ def verb(kind: type[Verb], body: bytes) -> tuple[Verb, Scoped]:
         sent = _arguments_model(kind).validate_json(body)  # strict JSON mode accepts a list for a tuple
     except ValidationError as error:
         raise BadInput(explain(error)) from None
-    own = {name: getattr(sent, name) for name in sent.model_fields_set - Scoped.model_fields.keys()}
+    own = {name: getattr(sent, name) for name in sent.model_fields_set - Asking.model_fields.keys()}
     return kind(**own), sent
 
 
@@ -686,7 +701,8 @@ def _arguments_model(kind: type[Verb]) -> TypeAdapter[Scoped]:
         f.name: (hints[f.name], ... if f.default is MISSING and f.default_factory is MISSING else None)
         for f in fields(kind)  # type: ignore[arg-type]  # a Verb is a dataclass, which a protocol cannot declare
     }
-    return TypeAdapter(create_model(kind.__name__, __base__=Scoped, **own))
+    base = Asking if getattr(kind, "asks", False) else Scoped
+    return TypeAdapter(create_model(kind.__name__, __base__=base, **own))
 
 
 def in_query(model: type[B], parameters: Sequence[tuple[str, str]]) -> B:

@@ -31,7 +31,7 @@ from fusion.errors import (
     NobodyAnswered,
     NotFound,
 )
-from fusion.extension import Call, Operates, Route, Verb
+from fusion.extension import Asks, Call, Operates, Route, Verb
 from fusion.gateway import decisions, transfer
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log
@@ -40,6 +40,7 @@ from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
+from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prepared_answers import Basis, PreparedAnswer, PreparedAnswers
 from fusion.gateway.read_only import writable_home
@@ -198,11 +199,13 @@ class Gateway(TenantParts):
         """Ask every backend and pack one block; ``fields`` are the fields of `FuseRequest` for a plain query.
 
         Stores the receipt and the cited external items, refreshes the backends' health, and reports in the background
-        which memories were used. Raises BadInput, NobodyAnswered if every backend failed, and Overloaded if no slot was
-        free within the question's own time limit.
+        which memories were used. Raises BadInput, NobodyAnswered if every backend failed, Overloaded if no slot was
+        free within the question's own time limit, and NobodyNamed for a question that names neither user nor agent
+        where several have memories (`fusion.gateway.owners`).
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         self.require_home()
+        await require_owner(self.journal, asked.scope, asked.all_users)
         session = await self.asking_sessions.of(asked.scope, asked.asker)
         outcome = await self._prepared_outcome(asked, session) if session else None
         if outcome is None:
@@ -334,8 +337,9 @@ class Gateway(TenantParts):
         """Answer one question with two arms over one gather, as `wire.CompareReply`; see `fusion.compare.arms`.
 
         Both receipts are kept, and nothing is marked as used. Raises BadInput for an invalid arm and for two equal
-        arms, NobodyAnswered if every backend of one arm failed, and Overloaded as `fuse` does.
+        arms, NobodyAnswered if every backend of one arm failed, and Overloaded and NobodyNamed as `fuse` does.
         """
+        await require_owner(self.journal, request.scope, request.all_users)
         arms = ArmReader(self.recipes, tuple(self.guarded), self.settings.recipe).arms(a, b)
         try:
             async with self.admission.slot(max(_max_wait_s(request, arm.recipe) for arm in arms)):
@@ -357,8 +361,14 @@ class Gateway(TenantParts):
         return {**answer, "coverage": self.health.coverage(answer["coverage"]), "degraded": degraded}
 
     @in_tenant
-    async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
-        """One backend's answer in its own order, after the filter. Raises BadInput (unknown name) and Overloaded."""
+    async def search(
+        self, backend: str, query: str, scope: Scope, limit: int = 10, *, all_users: bool = False
+    ) -> Answer:
+        """One backend's answer in its own order, after the filter.
+
+        Raises BadInput (unknown name), and Overloaded and NobodyNamed as `fuse` does.
+        """
+        await require_owner(self.journal, scope, all_users)
         guarded = self._backend_named(backend)
         asked = Query(query, scope, datetime.now(UTC), limit, guarded.deadline_s)
         async with self.admission.slot(guarded.deadline_s):
@@ -459,7 +469,8 @@ class Gateway(TenantParts):
         item = await self.journal.read(external_refs.resolve, ref, scope)
         if item.backend not in self.guarded:
             raise NotFound(f"there is no memory {ref!r} here: its backend {item.backend} is not configured any more")
-        answer = await self.search(item.backend, spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS], scope, 100)
+        probe = spoken(item.hit.text, item.hit.speaker)[:PROBE_CHARS]
+        answer = await self.search(item.backend, probe, scope, 100, all_users=True)  # the ref names it
         if answer.status not in ("ok", "empty"):
             raise NobodyAnswered(f"{ref} is a memory of {item.backend}, which does not answer ({answer.status})", {})
         for hit in answer.hits:
@@ -536,7 +547,12 @@ class Gateway(TenantParts):
 
     @in_tenant
     async def forget_many(self, request: ForgetRequest) -> ForgetResult:
-        """Delete the memories that a request selects, or only list them. Raises BadInput."""
+        """Delete the memories that a request selects, or only list them.
+
+        Raises BadInput, and for a query NobodyNamed as `fuse` does.
+        """
+        if request.query is not None:
+            await require_owner(self.journal, request.scope, request.all_users)
         await self.external_refs.flush()
         try:
             return await self.forgetter.request(request, self._preview_forget)
@@ -587,8 +603,15 @@ class Gateway(TenantParts):
         return {name: routes for name, routes in by_backend.items() if routes}
 
     @in_tenant
-    async def do(self, backend: str, verb: Verb, scope: Scope, line: Line, progress: Progress) -> object:
-        """Run a verb of a backend. Raises BadInput, and BackendUnreachable if the backend is disabled."""
+    async def do(
+        self, backend: str, verb: Verb, scope: Scope, line: Line, progress: Progress, *, all_users: bool = False
+    ) -> object:
+        """Run a verb of a backend.
+
+        Raises BadInput, BackendUnreachable if the backend is disabled, and for a verb that asks NobodyNamed as `fuse`.
+        """
+        if isinstance(verb, Asks):
+            await require_owner(self.journal, scope, all_users)
         if isinstance(verb, Operates) and scope.tenant != Scope().tenant:
             raise BadInput("This verb works on the whole store: it needs a key of the tenant default.")
         await self.health.losses.forget(backend)
@@ -601,9 +624,19 @@ class Gateway(TenantParts):
 
     @in_tenant
     async def serve(
-        self, backend: str, route: Route, scope: Scope, request: Mapping[str, object], line: Line, progress: Progress
+        self,
+        backend: str,
+        route: Route,
+        scope: Scope,
+        request: Mapping[str, object],
+        line: Line,
+        progress: Progress,
+        *,
+        all_users: bool = False,
     ) -> object:
         """The reply of a drop-in route. Raises as `do`."""
+        if route.asks:
+            await require_owner(self.journal, scope, all_users)
         return await route.handle(self._opened_backend(backend), self._call(backend, scope, line, progress), request)
 
     def _opened_backend(self, backend: str) -> Backend:

@@ -73,7 +73,10 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What to forget in a scope: refs, or what matches the query and all criteria, at most ``limit`` at once."""
+    """What to forget in a scope: refs, or what matches the query and all criteria, at most ``limit`` at once.
+
+    With ``all_users`` a query without user and agent is meant for all of them.
+    """
 
     scope: Scope
     refs: tuple[str, ...] = ()
@@ -82,6 +85,7 @@ class ForgetRequest:
     limit: int | None = None
     cursor: str | None = None
     dry_run: bool = False
+    all_users: bool = False
 
     def names(self) -> list[str]:
         """The names of its criteria, for the audit. Raises BadInput for none, or for a wrong combination."""

@@ -240,7 +240,7 @@ class Intake:
             event_id=str(self._ids(int(now.timestamp() * 1000))),
             text=text,
             recorded_at=now,
-            scope=replace(item.scope, tenant=tenant),
+            scope=replace(item.scope, tenant=tenant, user_id=item.scope.user_id or None),
             kind=item.kind,
             raw_kind=raw_kind,
             speaker=speaker,

@@ -45,7 +45,7 @@ def put(db: Connection, scope: Scope, ref: str, seq: int, by: str, now: datetime
 
 def page(db: Connection, scope: Scope, limit: int, before: int | None = None) -> list[tuple[int, Audited]]:
     """What was forgotten of a scope's user, or of the whole tenant, newest first, each with its entry's number."""
-    of_user = "" if scope.user_id is None else "and user_id = ?"
+    of_user = "" if scope.user_id is None else "and coalesce(user_id, '') = ?"
     values = [scope.tenant, *([] if scope.user_id is None else [scope.user_id])]
     rows = db.execute(
         f"select * from audit where tenant = ? {of_user} and id < ? order by id desc limit ?",

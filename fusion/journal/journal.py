@@ -33,6 +33,7 @@ from fusion.journal import (
     lifecycle,
     listing,
     outbox,
+    owners,
     retire,
     split_tenants,
     state,
@@ -86,6 +87,9 @@ class Journal:
         """by ref, the states of external items; few, as only their owner sets them"""
         self._unused_at_open = 0
         """event numbers that had no row when the file was opened"""
+        self._owners: dict[str, owners.Owners] = {}
+        """by tenant, as long as no write changes them"""
+        self._owners_changed = 0
         self._has_events = False
         """false in a gateway over external stores alone, which then skips the term counts"""
 
@@ -232,11 +236,18 @@ class Journal:
         """Drop from the caches what a write changed."""
         self._cache.invalidate()
         self._has_events = self._has_events or bool(outcome)
+        if not all(self._knows_owner(stored) for stored in outcome):
+            self._forget_owners()
         for stored in outcome:
             self._cache.drop(stored.event)
             if stored.event.supersedes is not None:
                 self._cache.drop_superseded(stored.event.supersedes)
             self._drop_cached(stored.retired)
+
+    def _knows_owner(self, stored: Stored) -> bool:
+        """Whether an outcome leaves the owners as they are; what it replaces may have been an agent's last memory."""
+        known = self._owners.get(stored.event.scope.tenant)
+        return known is not None and known.include(stored.event) and stored.event.supersedes is None
 
     def _drop_cached(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -350,6 +361,20 @@ class Journal:
 
     # Counts
 
+    async def owners(self, tenant: str) -> owners.Owners:
+        """The users and agents that have memories in a tenant; from memory unless a write has changed them."""
+        known = self._owners.get(tenant)
+        if known is None:
+            changes = self._owners_changed
+            known = await self.read(owners.read, tenant)
+            if changes == self._owners_changed:
+                self._owners[tenant] = known
+        return known
+
+    def _forget_owners(self) -> None:
+        self._owners.clear()
+        self._owners_changed += 1
+
     async def backlog(self) -> Mapping[str, int]:
         """By backend, how many deliveries are open."""
         return await self.outbox.backlog()
@@ -393,6 +418,7 @@ class Journal:
             return stored, [event_of(row) for row in earlier]
 
         outcome, earlier = await self._database.write(work)
+        self._forget_owners()
         self._update_caches(outcome)
         self._drop_cached(earlier)
         await self._show_decisions()
@@ -465,6 +491,7 @@ class Journal:
         async with self._tombstone_lock:
             forgotten = await self.write(deletion.forget_all, refs, scope, by, datetime.now(UTC))
             self._cache.invalidate()
+            self._forget_owners()
             for ref, deletions in forgotten.items():
                 for one in deletions:
                     self._cache.drop(one.record.event)
@@ -487,6 +514,7 @@ class Journal:
         moved = await self.write(split_tenants.release, tenant, kept)
         await self._database.checkpoint()
         await self.load()
+        self._forget_owners()
         self._unused_at_open = await self.read(watermark.unused)
         return moved
 
@@ -512,6 +540,7 @@ class Journal:
             deletions, merge.deletions = merge.deletions, []
             changed, merge.changed = merge.changed, False
             self._cache.clear()
+            self._forget_owners()
             self._has_events = True
             if deletions or changed:
                 self._tombstones = await self._database.read(Tombstones.of)
@@ -526,6 +555,7 @@ class Journal:
         """Take back up to ``limit`` memories that a run added, without tombstones, so the run can be repeated."""
         undone = await self.write(batches.undo, scope, batch, limit, datetime.now(UTC))
         self._cache.invalidate()
+        self._forget_owners()
         for record in undone.records:
             self._cache.drop(record.event)
             if record.event.supersedes is not None:
@@ -546,6 +576,7 @@ class Journal:
         else:
             gone = await self.write(_retire_missing, scope, files)
             self._cache.invalidate()
+            self._forget_owners()
             self._drop_cached(map(event_of, gone))
             await self._show_decisions()
         return Counter(row["source"] for row in gone)

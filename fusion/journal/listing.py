@@ -64,15 +64,16 @@ def page(
     source: str | None = None,
 ) -> Page:
     """Up to ``limit`` current memories that ``scope`` may see, newest first, from where the previous page ended."""
-    audience = None if scope.audience == "private" else "group"
-    wanted = (*scope.named().items(), ("audience", audience), ("document", document), ("source", source))
-    given = [("tenant", scope.tenant), *((name, storable(value)) for name, value in wanted if value is not None)]
-    sql = (
-        f"select * from event where {' and '.join(f'{name} = ?' for name, _ in given)} and seq < ? "
-        "and forgotten = 0 and superseded_by is null order by seq desc limit ?"
-    )
-    values = (*(value for _, value in given), MAX_SEQ if before is None else before, limit + 1)
-    rows = db.execute(sql, values).fetchall()
+    terms, values = visible_to(scope)
+    for name, value in (("document", document), ("source", source)):
+        if value is not None:
+            terms += f" and {name} = ?"
+            values.append(storable(value))
+    rows = db.execute(
+        f"select * from event where {terms} and seq < ? and forgotten = 0 and superseded_by is null "
+        "order by seq desc limit ?",
+        (*values, MAX_SEQ if before is None else before, limit + 1),
+    ).fetchall()
     shown = [record for record in map(record_of, rows[:limit]) if scope.admits(record.event.scope)]
     return Page(tuple(shown), rows[limit - 1]["seq"] if len(rows) > limit else None)
 
@@ -112,16 +113,12 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
     the memories are those of one, `_precedence` says of which. Raises BadInput when several users have a document of
     that name and ``scope`` does not name one.
     """
-    named = scope.named()
-    conditions = ["tenant = ?", "document = ?", "forgotten = 0", "superseded_by is null", "trust <> 'quarantined'"]
-    conditions += [f"{dimension} = ?" for dimension in named]
-    if scope.audience == "group":
-        conditions.append("audience = 'group'")
-    which, values = " and ".join(conditions), (scope.tenant, name, *named.values())
+    visible, values = visible_to(scope)
+    which = f"{visible} and document = ? and forgotten = 0 and superseded_by is null and trust <> 'quarantined'"
     parts = db.execute(
         f"select *, min(seq) as began, json_group_array(seq) as seqs from event where {which} "
         "group by user_id, agent_id, run_id, place_unit, source, trust = 'untrusted', origin = 'tool'",
-        values,
+        (*values, storable(name)),
     ).fetchall()
     best = min((_precedence(event_of(part)) for part in parts), default=0)
     first = sorted((part for part in parts if _precedence(event_of(part)) == best), key=itemgetter("began"))

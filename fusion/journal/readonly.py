@@ -18,6 +18,7 @@ from fusion.contract import Event, Scope
 from fusion.errors import StoreDamaged
 from fusion.journal import Journal
 from fusion.journal.outbox import Deliveries
+from fusion.journal.owners import Owners
 from fusion.journal.rows import Record, record_of
 from fusion.lib.bm25 import Frequencies
 from fusion.store.sqlite import Connection, Database
@@ -56,6 +57,9 @@ class ReadOnlyJournal(Journal):
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         return await _or(super().frequencies(scope, asked), Frequencies())
+
+    async def owners(self, tenant: str) -> Owners:
+        return await _or(super().owners(tenant), Owners())
 
     async def backlog(self) -> Mapping[str, int]:
         return await _or(super().backlog(), {})

@@ -33,7 +33,7 @@ WORK = "journal.repair"
 READY = "ready"
 """the file that marks the new journal as complete; it holds the name under which the old one is kept"""
 _SIDES = ("-wal", "-shm")
-_DERIVED = frozenset({"mark", "term", "owner", "sqlite_sequence"})
+_DERIVED = frozenset({"mark", "term", "owner", "owned", "sqlite_sequence"})
 """tables that are not copied, because they are counted again or belong to one journal"""
 
 Recovery = Literal["known", "forgotten", "recovered", "renumbered"]

@@ -15,7 +15,7 @@ from typing import Any
 from fusion.contract import DIMENSIONS, Event, Scope
 from fusion.journal import outbox, state
 from fusion.journal.rows import RETIRED, count
-from fusion.store.rows import event_of, storable
+from fusion.store.rows import event_of, scope_terms, storable
 from fusion.store.sqlite import Connection
 
 SCHEMA = """
@@ -118,17 +118,17 @@ def revive(db: Connection, row: Any, stores: Sequence[str]) -> None:
 
 def sources(db: Connection, scope: Scope, prefix: str, after: str, limit: int) -> list[SourceCount]:
     """The sources of a scope's memories that begin with ``prefix``, sorted, from the one after ``after``."""
-    same = " and ".join(f"{dimension} = ?" for dimension in scope.named())
+    terms, values = scope_terms(scope)
     # The upper bound ends the scan of the index; U+10FFFF is not a character.
     rows = db.execute(
-        "select source, count(*) as n from event where tenant = ? and source > ? and source >= ? and source < ? "
-        "and substr(source, 1, ?) = ? and forgotten = 0 and superseded_by is null "
-        f"{'and ' + same if same else ''} group by source order by source limit ?",
+        f"select source, count(*) as n from event where {' and '.join(terms)} and source > ? and source >= ? "
+        "and source < ? and substr(source, 1, ?) = ? and forgotten = 0 and superseded_by is null "
+        "group by source order by source limit ?",
         (
-            scope.tenant,
+            *values,
             *map(storable, (after, prefix, f"{prefix}\U0010ffff")),
             len(prefix),
-            *map(storable, (prefix, *scope.named().values())),
+            storable(prefix),
             limit,
         ),
     )

@@ -14,10 +14,11 @@ from pydantic import TypeAdapter
 
 from fusion.contract import NEW, Event, Hit, Scope, State, Trust
 from fusion.errors import NotFound
+from fusion.journal import owners
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.words import content_hash, normalise, spoken
-from fusion.store.rows import EVENT_NAMES, event_of, event_row, storable, time_of
+from fusion.store.rows import EVENT_NAMES, event_of, event_row, scope_terms, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
 SHORT_TEXT_WORDS = 5
@@ -172,7 +173,8 @@ def owner_of(scope: Scope) -> str:
 
 
 def count(db: Connection, event: Event, sign: int) -> None:
-    """Add an event's terms to the document frequencies of its owner, or subtract them with ``sign`` -1."""
+    """Add a current event to the counts of its owner: its terms and itself; or subtract it with ``sign`` -1."""
+    owners.count(db, event, sign)
     owner, found = owner_of(event.scope), terms(spoken(event.text, event.speaker))
     db.execute(
         "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
@@ -190,13 +192,13 @@ def count(db: Connection, event: Event, sign: int) -> None:
 
 def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequencies:
     """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
-    owners = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
+    whose = "owner = ?" if scope.user_id is not None else "owner in (select owner from owner where tenant = ?)"
     owner = owner_of(scope) if scope.user_id is not None else scope.tenant
     documents, length = db.execute(
-        f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {owners}", (owner,)
+        f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {whose}", (owner,)
     ).fetchone()
     counts = db.execute(
-        f"select term, sum(n) as n from term where {owners} and term in (select value from json_each(?)) group by term",
+        f"select term, sum(n) as n from term where {whose} and term in (select value from json_each(?)) group by term",
         (owner, json.dumps(list(asked))),
     ).fetchall()
     return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})
@@ -204,8 +206,7 @@ def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequenci
 
 def visible_to(scope: Scope) -> tuple[str, list[object]]:
     """The condition on an ``event`` under which a query of ``scope`` may see it, and its parameters."""
-    named = scope.named()
-    terms_of = ["tenant = ?", *(f"{dimension} = ?" for dimension in named)]
+    terms_of, values = scope_terms(scope)
     if scope.audience == "group":
         terms_of.append("audience = 'group'")
-    return " and ".join(terms_of), [scope.tenant, *map(storable, named.values())]
+    return " and ".join(terms_of), values

@@ -11,6 +11,7 @@ from fusion.journal import (
     feedback,
     jobs,
     outbox,
+    owners,
     retire,
     same_words,
     sessions,
@@ -84,5 +85,6 @@ STEPS = (
     jobs.SCHEMA,
     sessions.SCHEMA,
     use.SCHEMA,
+    owners.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

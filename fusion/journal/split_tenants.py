@@ -17,6 +17,8 @@ from fusion.store.private_files import sync
 from fusion.store.sqlite import Connection, read_only
 
 _OTHERS = "seq in (select seq from event where tenant <> :tenant)"
+_OF_TENANT = ("owner", "owned", "idempotency", "shown", "label", "external_state", "asking_session")
+"""tables of which a tenant's rows move"""
 _LEFT = "(select event_id from event)"
 _COPY = (
     f"delete from delivery where {_OTHERS}",
@@ -29,10 +31,7 @@ _COPY = (
     "delete from hidden where tenant <> :tenant",
     "delete from term where owner not in (select owner from owner where tenant = :tenant)",
     "delete from state_change where decision in (select id from decision where tenant <> :tenant)",
-    *(
-        f"delete from {name} where tenant <> :tenant"
-        for name in ("owner", "idempotency", "shown", "label", "audit", "external_state", "decision", "asking_session")
-    ),
+    *(f"delete from {name} where tenant <> :tenant" for name in (*_OF_TENANT, "audit", "decision")),
     "update mark set id = lower(hex(randomblob(8)))",
     # New numbers continue the tenant's own, so that they do not reveal how much others wrote.
     *(
@@ -50,10 +49,7 @@ _MOVED = (
     ),
     "delete from use where item in (select event_id from event where tenant = :tenant)",
     "delete from term where owner in (select owner from owner where tenant = :tenant)",
-    *(
-        f"delete from {name} where tenant = :tenant"
-        for name in ("owner", "hidden", "idempotency", "shown", "label", "external_state", "asking_session")
-    ),
+    *(f"delete from {name} where tenant = :tenant" for name in (*_OF_TENANT, "hidden")),
     "delete from state_change where decision in (select id from decision where tenant = :tenant)",
     "delete from decision where tenant = :tenant",
     (

@@ -247,7 +247,7 @@ def log(
     """
     terms, values = ["tenant = ?"], [scope.tenant]
     if scope.user_id is not None:
-        terms.append("user_id = ?")
+        terms.append("coalesce(user_id, '') = ?")
         values.append(storable(scope.user_id))
     if ref is not None:
         item = ref if is_external(ref) else row_of(db, ref, scope)["event_id"]

@@ -59,7 +59,7 @@ class FuseRequest:
 
     ``budget_chars`` and ``budget_tokens`` include the block's frame; if one of them is given, the recipe's other one
     does not hold. ``max_results`` counts excerpts, ``max_items`` the single memories in them. ``backends`` limits the
-    search to these.
+    search to these. With ``all_users`` a question without user and agent is meant for all of them.
     """
 
     query: str
@@ -77,6 +77,7 @@ class FuseRequest:
     explain: bool = False
     asker: Asker | None = None
     """who asks; the scope says whose memories are searched"""
+    all_users: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fusion.contract import Backend, Features, Hit, Query
+from fusion.contract import NO_USER, Backend, Features, Hit, Query
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -191,6 +191,8 @@ def unable(query: Query, features: Features) -> str | None:
                 return f"it is bound to another {dimension}"
         elif dimension not in features.filters:
             return f"it cannot filter by {dimension}"
+        elif value == NO_USER and not features.no_user:
+            return "it cannot search the memories without a user alone"
     for dimension in features.bound:
         if dimension not in named:
             return f"it is bound to one {dimension}, and the query names none"

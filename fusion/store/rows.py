@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter
 from sqlite3 import Connection, Row
 from typing import Any, NamedTuple
 
-from fusion.contract import Event, Hit, Moment, Place, Query, Scope
+from fusion.contract import NO_USER, Event, Hit, Moment, Place, Query, Scope
 
 Fields = Row | Mapping[str, Any]
 """a row, by column name"""
@@ -223,10 +223,22 @@ def admission(scope: Scope, mark: str = ":") -> tuple[list[str], dict[str, objec
     ``mark`` begins the name of a parameter.
     """
     named: dict[str, str] = {"tenant": scope.tenant} | {str(name): value for name, value in scope.named().items()}
-    terms = [f"m.{name} = {mark}{name}" for name in named]
+    terms = [f"m.{name} = {mark}{name}" if value != NO_USER else f"m.{name} IS NULL" for name, value in named.items()]
     if scope.audience != "private":
         terms.append("m.audience = 'group'")
-    return terms, {name: storable(value) for name, value in named.items()}
+    return terms, {name: storable(value) for name, value in named.items() if value != NO_USER}
+
+
+def scope_terms(scope: Scope) -> tuple[list[str], list[object]]:
+    """The conditions of a query's tenant and named dimensions on a row of events, and their values."""
+    terms, values = ["tenant = ?"], list[object]([scope.tenant])
+    for dimension, value in scope.named().items():
+        if value == NO_USER:
+            terms.append(f"{dimension} is null")
+        else:
+            terms.append(f"{dimension} = ?")
+            values.append(storable(value))
+    return terms, values
 
 
 def visible(query: Query) -> tuple[str, dict[str, object]]:

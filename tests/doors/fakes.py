@@ -156,7 +156,9 @@ class FakeFusion:
             raise BadInput("cursor: it is invalid")
         return {"labels": [examples()["labels"]["reply"]["labels"][0]], "next_cursor": None}
 
-    async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
+    async def search(
+        self, backend: str, query: str, scope: Scope, limit: int = 10, *, all_users: bool = False
+    ) -> Answer:
         await self._work()
         if backend != "markdown":
             raise BadInput(f"there is no backend {backend!r}; there is markdown")
@@ -280,7 +282,9 @@ class FakeFusion:
     def routes(self) -> dict[str, Sequence[Route]]:
         return {}
 
-    async def do(self, backend: str, verb: Verb, scope: Scope, line: Any, progress: Any) -> object:
+    async def do(
+        self, backend: str, verb: Verb, scope: Scope, line: Any, progress: Any, *, all_users: bool = False
+    ) -> object:
         await self._work()
         return await verb(self, Call(scope, datetime(2026, 3, 14, tzinfo=UTC), None, line, progress))  # type: ignore[arg-type]
 

@@ -20,8 +20,10 @@ from mcp import StdioServerParameters, stdio_client
 from fusion.client import Client, ensure_server, stop_server
 from fusion.contract import Asker
 from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
+from fusion.errors import NobodyNamed
 from fusion.home import HomeLock, owner
 from fusion.local_server import running_server
+from fusion.recall.engine import Fused, FuseRequest
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
 
@@ -119,6 +121,23 @@ class TestRecall:
         payload = {"prompt": "where do chains come from?"}
         await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home, "--user", "ada")
         assert memory.requests[0].scope.named() == {"user_id": "ada"}
+
+    async def test_prompt_hook_reads_what_has_no_user_where_several_users_have_memories(self, home: Path) -> None:
+        """Without --user it stores memories without a user, so these are its own; it mixes in no user's."""
+
+        class Several(FakeFusion):
+            async def fuse(self, request: str | FuseRequest, **fields: Any) -> Fused:
+                if isinstance(request, FuseRequest) and request.scope.user_id is None:
+                    raise NobodyNamed("Several users have memories here: ada, ben.", {"users": ["ada", "ben"]})
+                return await super().fuse(request, **fields)
+
+        fusion = Several()
+        async with serving_home(home, fusion):
+            asked = {"prompt": "where do chains come from?"}
+            printed, notice = await asyncio.to_thread(hook, "user-prompt-submit", asked, "--home", home)
+        assert "We move to Postgres" in context("user-prompt-submit", printed)
+        assert notice == ""
+        assert [request.scope.user_id for request in fusion.requests] == [""]
 
     @pytest.mark.row(
         "A158", "short prompts, slash commands, heartbeats, scheduled runs and subagents are not looked up"

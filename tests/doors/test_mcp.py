@@ -353,6 +353,13 @@ class TestScope:
         assert fusion.requests[0].scope == whose
         assert fusion.kept[0][0].scope == replace(whose, audience="private")
 
+    async def test_all_users_is_for_whoever_sets_the_server_up(self, fusion: FakeFusion) -> None:
+        """The address says it for every question; no argument of a tool does."""
+        async with serving(fusion) as url, Client(f"{url}/mcp?all_users=true&agent_id=coder") as client:
+            done(await client.call_tool("memory_fuse", ASKED))
+            assert "all_users" in refused(await client.call_tool("memory_fuse", {**ASKED, "all_users": True}))
+        assert [(asked.all_users, asked.scope.agent_id) for asked in fusion.requests] == [(True, "coder")]
+
     @pytest.mark.row("A156", "MCP: a model cannot leave a scope that was fixed at setup")
     async def test_model_cannot_leave_the_fixed_scope(self, fusion: FakeFusion) -> None:
         """Another user is refused, and nobody is asked; the same one is not, and a project only boosts."""

@@ -402,6 +402,7 @@ DOORS: tuple[Door, ...] = (
     Door("fuse --json", ["fuse", QUESTION, "--json"]),
     Door("search", ["search", "markdown", QUESTION]),
     Door("remember", ["remember", "the keys are under the mat"]),
+    Door("update", ["update", "m1", "the keys are with Ada"]),
     Door("ingest", ["ingest", "@transcript@"]),
     Door("memories", ["memories"]),
     Door("get", ["get", "m1"]),

@@ -148,6 +148,8 @@ class Tenant:
             await get("/v1/memories", **more)
         for ref in (*dict.fromkeys(self.refs), "m5", "mzz", "x0123456789"):
             await get(f"/v1/memories/{ref}")
+        unknown = await self.http.patch("/v1/memories/mzz", json={"text": word})
+        await note("PATCH /v1/memories/mzz", unknown)
         await post("/v1/forget", {"document": PLACE, "dry_run": True})
         await post("/v1/forget", {"source": "mail", "dry_run": True})
         await post("/v1/retire", {"source": "mail", "keep": [], "dry_run": True})

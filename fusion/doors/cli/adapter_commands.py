@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 
 from fusion.doors.cli.command import Owner, Target, as_command
 from fusion.doors.cli.connect import print_json, settings_of
+from fusion.doors.cli.options import AllUsers
 from fusion.doors.cli.usage import OneLine
 from fusion.doors.memory_batches import BATCH_BYTES
 from fusion.errors import BadInput, FusionError, NotFound
@@ -147,20 +148,26 @@ def _option(words: Sequence[str], option: str) -> str | None:
     return None
 
 
+_ALL_USERS = inspect.Parameter("all_users", inspect.Parameter.KEYWORD_ONLY, annotation=AllUsers, default=False)
+"""the option of a verb that asks"""
+
+
 def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
     """A verb as a function for typer: its fields as arguments and options, then the common options."""
     hints = get_type_hints(kind, include_extras=True)
     own = [_parameter(field, hints[field.name]) for field in fields(kind)]  # type: ignore[arg-type]  # a dataclass
     files = next((field.name for field in fields(kind) if _plain(hints[field.name]) is Lines), None)  # type: ignore[arg-type]
     settings_only: Mapping[str, str] = getattr(kind, "in_settings", {})
+    asking = [_ALL_USERS] if getattr(kind, "asks", False) else []
 
     async def run(owner: Owner, target: Target, **given: Any) -> None:
+        all_users = {"all_users": True} if given.pop(_ALL_USERS.name, False) else {}
         moved = {name: given.pop(name) for name in settings_only}
         for option in (name for name, value in moved.items() if value is not None):
             flag = option.replace("_", "-")
             raise BadInput(f"--{flag} is a setting now. Write in fusion.toml: {settings_only[option]}")
         arguments = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
-        calls = _in_batches(arguments, files)
+        calls = _in_batches(arguments | all_users, files)
         async with target.client() as client:
             result, lines = await _do(client, backend, name, calls, owner.ids(), quiet=target.as_json)
         if target.as_json and not lines:
@@ -169,7 +176,7 @@ def command(backend: str, name: str, kind: type[Verb]) -> Callable[..., None]:
             # Lines on stdout are for a file, and nothing else belongs in it.
             print(text, file=sys.stderr if lines else sys.stdout)
 
-    return as_command(run, [*own, *map(_hidden, settings_only), Owner, Target])
+    return as_command(run, [*own, *map(_hidden, settings_only), Owner, *asking, Target])
 
 
 def _hidden(name: str) -> inspect.Parameter:

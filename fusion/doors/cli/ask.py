@@ -9,6 +9,7 @@ import typer
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import require_words, say_if_empty, say_if_expanded
 from fusion.doors.cli.options import (
+    AllUsers,
     AskerAgent,
     AskerChannel,
     AskerSession,
@@ -28,6 +29,7 @@ async def fuse(
     *,
     question: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="The question; quotes are not needed.")],
     owner: Owner,
+    all_users: AllUsers = False,
     project: Project = None,
     as_of: AsOf = None,
     budget: Budget = None,
@@ -57,6 +59,7 @@ async def fuse(
         fused = await client.fuse(
             " ".join(question),
             **owner.ids(),
+            all_users=all_users or None,
             project=project,
             as_of=as_of,
             budget_chars=budget,
@@ -88,6 +91,7 @@ async def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="Number of hits.")] = 10,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the backend's own ids, too.")] = False,
     owner: Owner,
+    all_users: AllUsers = False,
     target: Target,
 ) -> None:
     """Ask one backend; print its own hits.
@@ -96,7 +100,7 @@ async def search(
     """
     require_words(query, f"fusion search {backend} database")
     async with target.client() as client:
-        found = await client.search(backend, " ".join(query), limit=limit, **owner.ids())
+        found = await client.search(backend, " ".join(query), limit=limit, all_users=all_users or None, **owner.ids())
         from fusion.doors.cli import render
 
         target.show(found, lambda answer: render.found(answer, native=verbose))

@@ -28,11 +28,15 @@ MAX_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to forget, within a scope: the memories with these refs, or those that match all ``criteria``."""
+    """What to forget, within a scope: the memories with these refs, or those that match all ``criteria``.
+
+    With ``all_users`` a query that names nobody is meant for all users.
+    """
 
     refs: tuple[str, ...]
     criteria: Mapping[str, str | None]
     scope: Mapping[str, Any]
+    all_users: bool = False
 
     def arguments(self) -> dict[str, Any]:
         """The arguments of the client's call. A source that is a file here becomes the source of its memories."""
@@ -40,7 +44,8 @@ class Selection:
         source = given.get("source")
         if source is not None and not source.startswith("file:") and (path := Path(source).expanduser()).is_file():
             given["source"] = f"file:{path.resolve()}"
-        return {**given, **({"refs": self.refs} if self.refs else {}), **self.scope}
+        refs = {"refs": self.refs} if self.refs else {}
+        return {**given, **refs, "all_users": self.all_users or None, **self.scope}
 
 
 async def forget(client: AsyncClient, selection: Selection, *, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
-from fusion.doors.cli.options import AsOf, Budget, BudgetTokens, Format, MaxItems, MaxResults, TimeoutMs
+from fusion.doors.cli.options import AllUsers, AsOf, Budget, BudgetTokens, Format, MaxItems, MaxResults, TimeoutMs
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
 
@@ -30,6 +30,7 @@ async def compare(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for the confidence interval.")] = 0,
     owner: Owner,
+    all_users: AllUsers = False,
     as_of: AsOf = None,
     budget: Budget = None,
     budget_tokens: BudgetTokens = None,
@@ -51,7 +52,7 @@ async def compare(
     from fusion.doors.cli import render
     from fusion.doors.cli.compare import over_all
 
-    given: dict[str, Any] = {**owner.ids(), "as_of": as_of}
+    given: dict[str, Any] = {**owner.ids(), "all_users": all_users or None, "as_of": as_of}
     given |= {"budget_chars": budget, "budget_tokens": budget_tokens, "timeout_ms": timeout_ms}
     given |= {"max_results": max_results, "max_items": max_items, "format": block_format}
     if queries is None:

@@ -10,6 +10,7 @@ import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import existing, print_json, refs_of, require_words, say
+from fusion.doors.cli.options import AllUsers
 from fusion.doors.cli.plural import counted, plural
 from fusion.doors.cli.usage import report
 from fusion.errors import NotFound, ServerUnreachable
@@ -202,6 +203,7 @@ async def forget(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     owner: Owner,
+    all_users: AllUsers = False,
     target: Target,
 ) -> None:
     """Forget memories in all backends, and verify it.
@@ -213,7 +215,7 @@ async def forget(
 
     criteria = {"query": query, "source": source, "document": document, "after": after, "before": before}
     criteria["time"] = "recorded" if recorded else None
-    selection = Selection(tuple(refs_of(refs or ())), criteria, owner.ids())
+    selection = Selection(tuple(refs_of(refs or ())), criteria, owner.ids(), all_users)
     async with target.client() as client:
         await forget_selection(client, selection, dry_run=dry_run, yes=yes, as_json=target.as_json)
 

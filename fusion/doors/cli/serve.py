@@ -9,7 +9,7 @@ import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import is_named, located_home, print_json, say_if_new
-from fusion.doors.cli.options import Project
+from fusion.doors.cli.options import AllUsers, Project
 from fusion.errors import NotFound
 
 
@@ -88,6 +88,7 @@ def mcp(
     cortex: Annotated[
         bool, typer.Option("--cortex", help="openclaw-cortex's tools: remember, recall, forget, search, stats.")
     ] = False,
+    all_users: AllUsers = False,
     target: Target,
 ) -> None:
     """Serve the memory tools to an MCP client on stdin and stdout.
@@ -103,7 +104,8 @@ def mcp(
     fixed = {name: value for name, value in given.items() if value is not None}
     in_query(Scoped, list(fixed.items()))
     home = located_home(target.home, target.config)
-    asyncio.run(serve_stdio(home, target.config, fixed, create=not is_named(target.home), cortex=cortex))
+    create = not is_named(target.home)
+    asyncio.run(serve_stdio(home, target.config, fixed, all_users=all_users, create=create, cortex=cortex))
 
 
 def hook(context: typer.Context) -> None:

@@ -19,12 +19,11 @@ from starlette.types import Scope as Connection
 
 import fusion as package
 from fusion import problem
-from fusion.contract import Scope
-from fusion.doors import validation
+from fusion.doors import schemas, validation
 from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
-from fusion.doors.http.routing import ClientGone, RequestContext, reply, while_connected
+from fusion.doors.http.routing import ClientGone, RequestContext, context_of, reply, while_connected
 from fusion.doors.http.streaming import no_lines
 from fusion.errors import BadInput, FusionError
 from fusion.extension import Route as DropIn
@@ -71,21 +70,32 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
     return gate
 
 
+OWNER = ("user_id", "agent_id", "all_users")
+"""the parameters that say whose memories a drop-in route asks for"""
+
+
 def compat_path(backend: str, route: DropIn) -> str:
     """The path of a drop-in route of a backend."""
     return f"/compat/{backend}{route.path}"
 
 
 def drop_in_endpoint(gateway: Gateway, backend: str, route: DropIn) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of a drop-in route. The other system has no users, so its scope is the whole tenant."""
+    """The endpoint of a drop-in route. The other system has no users, so its scope is the whole tenant.
+
+    The address of a route that asks may name one: ``?user_id=ada``.
+    """
 
     async def endpoint(request: Request) -> Response:
         sent = validation.content_of(body) if (body := await request.body()) else {}
         if not isinstance(sent, dict):
             raise BadInput("The body is not a JSON object.")
-        arguments = {**request.query_params, **sent, **request.path_params}
-        scope = Scope(request.scope["tenant"], audience="private")
-        work = gateway.serve(backend, route, scope, arguments, no_lines, no_progress)
+        named = dict(request.query_params)
+        given = {name: named.pop(name) for name in OWNER if route.asks and name in named}
+        asking = schemas.in_query(schemas.Asking, list(given.items()))
+        (await context_of(request)).permit(asking)
+        arguments = {**named, **sent, **request.path_params}
+        scope, all_users = asking.scope(request.scope["tenant"]), asking.all_users
+        work = gateway.serve(backend, route, scope, arguments, no_lines, no_progress, all_users=all_users)
         return reply(await while_connected(request, work))
 
     return endpoint

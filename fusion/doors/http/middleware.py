@@ -71,6 +71,8 @@ class Rules:
     """origins of other sites whose pages may call this server, "https://notes.example"; its own origin always may"""
     keys: tuple[tuple[str, str], ...] = ()
     """(SHA-256 in hex, tenant) of the token and of each API key; empty: every request has the tenant `default`"""
+    asks_all: frozenset[str] = frozenset()
+    """of these keys, those that may ask for the memories of all users of their tenant"""
     token: str | None = field(default=None, repr=False)
     """the token that `proof_of` proves to know; it opens the server only if it is in ``keys``"""
     max_body_bytes: int = 262_144
@@ -87,13 +89,16 @@ class Rules:
         """The rules of the settings; ``local_token``, the home's, is one more key of the tenant `default`."""
         server = settings.server
         keys = [(key.sha256, key.tenant) for key in settings.keys]
+        asks_all = {key.sha256 for key in settings.keys if key.all_users}
         if local_token is not None and not server.open_to_local_users:
             keys.append((sha256(local_token.encode()).hexdigest(), "default"))
+            asks_all.add(keys[-1][0])
         bound = f"[{server.host}]" if ":" in server.host else server.host
         return cls(
             hosts=LOOPBACK_NAMES | {bound.lower()} | {name.lower() for name in server.allowed_hosts},
             origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
             keys=tuple(keys),
+            asks_all=frozenset(asks_all),
             token=local_token,
             max_body_bytes=server.max_body_bytes,
             max_import_bytes=int(server.max_import_mb * 1_000_000),
@@ -137,8 +142,9 @@ class Refused(Exception):
 
 
 class Gate:
-    """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]`` and ``scope["admitted"]``: whether the
-    request has the token or a key. Without one it reaches the public routes only."""
+    """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]``, ``scope["admitted"]``: whether the request
+    has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users.
+    Without a key it reaches the public routes only."""
 
     def __init__(
         self,
@@ -241,10 +247,12 @@ class Gate:
 
         try:
             self._check_names(scope, head)
-            tenant = self._tenant(head, compat=scope["path"].startswith(COMPAT))
+            digest = sha256(_key(head, compat=scope["path"].startswith(COMPAT))).hexdigest()
+            tenant = self._tenant(digest)
             if tenant is None and scope["path"] not in PUBLIC:
                 raise _unauthorized()
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
+            scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
             if scope["path"] not in self._probes:
                 self._require_home()
             streamed = scope["path"] in STREAMED
@@ -286,11 +294,10 @@ class Gate:
                     403, "Pages of that Origin may not call this server; server.allowed_origins names those that may."
                 )
 
-    def _tenant(self, head: Mapping[bytes, bytes], *, compat: bool) -> str | None:
-        """The tenant of the request's key; None for a missing or unknown key."""
+    def _tenant(self, digest: str) -> str | None:
+        """The tenant of the key with this SHA-256; None for a missing or unknown key."""
         if not self.rules.keys:
             return "default"
-        digest = sha256(_key(head, compat=compat)).hexdigest()
         found = None
         for known, tenant in self.rules.keys:  # every key is compared: the time reveals nothing
             if hmac.compare_digest(digest, known):

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope
 from fusion import problem
 from fusion.doors import schemas, validation
 from fusion.doors.http.encode import encode
-from fusion.errors import NotFound
+from fusion.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from fusion.doors.http.middleware import Gate
@@ -76,11 +76,23 @@ class RequestContext:
     settings: Settings
     gate: Gate
     tenant: str = "default"
+    may_ask_all: bool = False
+    """whether the request's key may ask for the memories of all users"""
+
+    def permit(self, body: schemas.Asking) -> None:
+        """Raise BadInput for a request for all users whose key may not do that."""
+        if body.all_users and not self.may_ask_all:
+            raise BadInput(
+                "all_users needs the home's token, or an API key with all_users = true in [[server.keys]]; "
+                "otherwise name a user_id or an agent_id"
+            )
 
 
 async def context_of(request: Request) -> RequestContext:
     shared: RequestContext = request.app.state.context
-    return RequestContext(shared.gateway, shared.settings, shared.gate, request.scope["tenant"])
+    return RequestContext(
+        shared.gateway, shared.settings, shared.gate, request.scope["tenant"], request.scope["may_ask_all"]
+    )
 
 
 Context = Annotated[RequestContext, Depends(context_of)]

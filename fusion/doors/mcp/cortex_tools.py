@@ -127,7 +127,12 @@ class Recall(Arguments):
         scope: dict[str, Any] = caller.scope(project=self.project)
         asker = caller.asker(None, None)
         fused = await caller.gateway.fuse(
-            self.message, budget_tokens=self.budget, format="cortex", asker=asker, **scope
+            self.message,
+            budget_tokens=self.budget,
+            format="cortex",
+            asker=asker,
+            all_users=caller.all_users or None,
+            **scope,
         )
         count = sum(len(excerpt["members"]) for excerpt in fused["memories"])
         return Recalled(context=fused["block"], memory_count=count, notice=notice(fused))
@@ -167,7 +172,10 @@ class Search(Arguments):
 
     async def run(self, caller: Caller) -> Found:
         scope: dict[str, Any] = caller.scope(project=self.project)
-        return Found.of(await caller.gateway.memory_search(self.message, max_results=self.limit, **scope))
+        all_users = caller.all_users or None
+        return Found.of(
+            await caller.gateway.memory_search(self.message, max_results=self.limit, all_users=all_users, **scope)
+        )
 
     def fallback(self, error: FusionError) -> Found:
         return Found(results=[], notice=unavailable_notice(error))

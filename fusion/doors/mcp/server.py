@@ -146,8 +146,8 @@ def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
     served = tools_server(caller_of, cortex=cortex)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        given = schemas.in_query(schemas.Scoped, Request(scope).query_params.multi_items())
-        passed = {name: scope[name] for name in ("tenant", "request_id")}
+        given = schemas.in_query(schemas.Asking, Request(scope).query_params.multi_items())
+        passed = {name: scope[name] for name in ("tenant", "request_id", "may_ask_all")}
 
         async def inside(inner: Scope, inner_receive: Receive, inner_send: Send) -> None:
             """Call a route without the gate: this request holds its place there and must not wait for a second one."""
@@ -156,7 +156,8 @@ def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
         transport = httpx.ASGITransport(inside, raise_app_exceptions=False)
         async with AsyncClient.over(transport) as gateway:
             session = Request(scope).headers.get(MCP_SESSION_ID_HEADER)
-            scope["caller"] = Caller(gateway, given.model_dump(exclude_unset=True), session)
+            fixed = given.model_dump(exclude_unset=True, exclude={"all_users"})
+            scope["caller"] = Caller(gateway, fixed, session, given.all_users)
             manager = StreamableHTTPSessionManager(
                 served,
                 json_response=True,

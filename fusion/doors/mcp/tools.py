@@ -44,12 +44,16 @@ DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempote
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a tool: a client of its gateway, and the part of the scope that this server's settings fix."""
+    """The caller of a tool: a client of its gateway, and the part of the scope that this server's settings fix.
+
+    ``all_users``, which only those settings can say, lets a question that names nobody ask for everybody's memories.
+    """
 
     gateway: AsyncClient
     fixed: Mapping[str, str]
     session: str | None = None
     """the MCP session, if the protocol has one"""
+    all_users: bool = False
 
     def asker(self, agent: str | None, session: str | None) -> dict[str, str]:
         """Who asks: what the model names, else this MCP session."""
@@ -73,7 +77,7 @@ Ref = Annotated[
     Field(min_length=1, max_length=schemas.MAX_REF_CHARS),
 ]
 AsOf = Annotated[str | None, Field(description="answer as of this time: 2026-01-31, or with a time of day")]
-User = Annotated[schemas.Id | None, Field(description="only this user's memories")]
+User = Annotated[schemas.UserId | None, Field(description="only this user's memories; empty: those of no user")]
 Agent = Annotated[schemas.Id | None, Field(description="only this agent's memories")]
 Session = Annotated[schemas.Id | None, Field(description="only this session's memories")]
 Project = Annotated[schemas.Id | None, Field(description="prefer memories of this project")]
@@ -147,6 +151,7 @@ class MemoryFuse(Arguments):
             format=self.format,
             as_of=self.as_of,
             asker=caller.asker(self.asker_agent, self.asker_session),
+            all_users=caller.all_users or None,
             **_scope_of(caller, self),
         )
         return RecallResult(
@@ -197,6 +202,7 @@ class MemorySearch(Arguments):
             min_score=self.min_score,
             backends=self.backends,
             as_of=self.as_of,
+            all_users=caller.all_users or None,
             **_scope_of(caller, self),
         )
         return _with_notice(found)
@@ -364,7 +370,9 @@ class MemoryForget(Arguments):
             receipt = await caller.gateway.forget(self.ref, **scope)
             return ForgetResult(dry_run=False, memories=[ForgottenMemory.of(receipt)])
         refs = None if self.ref is None else [self.ref]
-        reply = await caller.gateway.forget_many(refs=refs, query=self.query, dry_run=dry_run, **scope)
+        reply = await caller.gateway.forget_many(
+            refs=refs, query=self.query, dry_run=dry_run, all_users=caller.all_users or None, **scope
+        )
         if reply["missing"]:
             raise NotFound(f"there is no memory {self.ref!r} here")
         memories = [ForgottenMemory(ref=one["ref"], snippet=one["text"], at=one["at"]) for one in reply["found"]]

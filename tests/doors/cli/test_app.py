@@ -261,6 +261,29 @@ def test_one_memory_is_shown_whole(home: Path) -> None:
     )
 
 
+def test_question_that_names_nobody_lists_whom_to_name(home: Path) -> None:
+    """Where two users have memories; --user, also an empty one, and --all-users answer it."""
+    home.mkdir()
+    (home / "fusion.toml").write_text(SMALL.replace("adapters.inmemory:InMemory", "adapters.markdown:Markdown"))
+    at = ("--home", home, "--direct")
+    for user in ("ada", "ben", ""):
+        said = home.parent / f"said by {user}.jsonl"
+        said.write_text(json.dumps({"text": f"The bicycle of {user or 'nobody'} is red.", "user_id": user or None}))
+        done = fusion("ingest", said, *at)
+        assert done.exit_code == 0, done.stderr
+    refused = fusion("fuse", "bicycle", *at)
+    assert refused.exit_code == 2
+    assert "Several users have memories here: ada, ben. Say whose to ask for" in refused.stderr
+    assert "Several users" in fusion("search", "memory", "bicycle", *at).stderr
+    assert "Several users" in fusion("forget", "--query", "bicycle", "--dry-run", *at).stderr
+    assert json.loads(fusion("fuse", "bicycle", "--json", *at).stderr)["users"] == ["ada", "ben"]
+    assert "of nobody" in (alone := fusion("fuse", "bicycle", "--user", "", *at).stdout)
+    assert "of ada" not in alone
+    assert all(f"of {user}" in fusion("fuse", "bicycle", "--all-users", *at).stdout for user in ("ada", "ben"))
+    assert "of ada" in fusion("search", "memory", "bicycle", "--all-users", *at).stdout
+    assert fusion("memories", *at).exit_code == 0
+
+
 @pytest.mark.feature("… and `fusion update` says how it is undone", of="`fusion update` replaces a memory")
 def test_update_names_both_versions_and_its_undo(home: Path) -> None:
     home.mkdir()

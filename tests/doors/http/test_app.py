@@ -180,7 +180,7 @@ class TestBadBodies:
             b'{"query": "q", "as_of": "yesterday"}',
             b'{"query": "q", "as_of": "0001-01-01T00:00:00+14:00"}',
             b'{"query": "q", "backends": []}',
-            b'{"query": "q", "user_id": ""}',
+            b'{"query": "q", "agent_id": ""}',
             b'{"query": ' + b"[" * 1000 + b"]" * 1000 + b"}",
             b'{"query": "q", "query": "r"}',
             b'{"query": "q", "qu\\u0065ry": "r"}',
@@ -442,7 +442,7 @@ class TestOtherRoutes:
         """503 with the backend's own word and the time until its breaker lets one through."""
 
         class Down(FakeFusion):
-            async def search(self, backend: str, query: str, scope: Scope, limit: int = 10) -> Answer:
+            async def search(self, backend: str, query: str, scope: Scope, **options: Any) -> Answer:
                 return Answer(backend, "open", detail="it is left alone for another 7 s")
 
         async with http(Down()) as client:

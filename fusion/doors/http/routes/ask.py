@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @router.post("/v1/fuse", name="fuse_v1", response_model=wire.FuseReply)
 async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Response:
     """Ask all memories; get one block that fits the prompt"""
+    context.permit(body)
     fused = await while_connected(request, context.gateway.fuse(body.request(context.tenant)))
     return reply(fused, server_timing=f"fuse;dur={fused.took_ms:.2f}")
 
@@ -30,6 +31,7 @@ async def fuse(request: Request, context: Context, body: schemas.FuseBody) -> Re
 @router.post("/v1/compare", response_model=wire.CompareReply)
 async def compare(request: Request, context: Context, body: schemas.CompareBody) -> Response:
     """Ask once, answer by two arms, and show what differs and why"""
+    context.permit(body)
     question = body.request(context.tenant)
     return reply(await while_connected(request, context.gateway.compare(question, body.a, body.b)))
 
@@ -37,7 +39,10 @@ async def compare(request: Request, context: Context, body: schemas.CompareBody)
 @router.post("/v1/search", response_model=wire.SearchReply)
 async def search(request: Request, context: Context, body: schemas.SearchBody) -> Response:
     """Ask one backend; get its raw hits"""
-    search_backend = context.gateway.search(body.backend, body.query, body.scope(context.tenant), limit=body.limit)
+    context.permit(body)
+    search_backend = context.gateway.search(
+        body.backend, body.query, body.scope(context.tenant), limit=body.limit, all_users=body.all_users
+    )
     answer = await while_connected(request, search_backend)
     if answer.status not in ("ok", "empty", "skipped"):
         raise no_answer(answer, await context.gateway.worth_asking_s([answer.backend], context.tenant))

@@ -127,6 +127,7 @@ async def forget(context: Context, ref: Reference, query: Annotated[schemas.Scop
 @router.post("/v1/forget", response_model=wire.ForgetReply, responses=problems(507))
 async def forget_many(context: Context, body: schemas.ForgetBody) -> Response:
     """Forget by refs, query, source, document or time; or show what would be forgotten"""
+    context.permit(body)
     return reply(await context.gateway.forget_many(body.request(context.tenant)))
 
 

@@ -43,7 +43,10 @@ async def do(request: Request, context: Context, backend: Name, verb: Name) -> R
     Each adapter has its own verbs: `fusion <backend> <verb> --help` shows the arguments of one.
     """
     work, sent = schemas.verb(context.gateway.verb(backend, verb), await request.body())
-    run = partial(context.gateway.do, backend, work, sent.scope(context.tenant))
+    all_users = isinstance(sent, schemas.Asking) and sent.all_users
+    if isinstance(sent, schemas.Asking):
+        context.permit(sent)
+    run = partial(context.gateway.do, backend, work, sent.scope(context.tenant), all_users=all_users)
     if NDJSON in request.headers.get("accept", ""):
         return await streamed(run)
     return reply(await while_connected(request, run(no_lines, no_progress)))

@@ -21,6 +21,7 @@ from fusion.recall.document import MAX_CHARS
 @router.post("/v1/tools/memory_search", response_model=wire.ToolSearchReply)
 async def memory_search(request: Request, context: Context, body: schemas.SearchToolBody) -> Response:
     """An agent's tool: single memories with path, lines and citation; an empty list when no backend answers"""
+    context.permit(body)
     try:
         fused = await while_connected(request, context.gateway.fuse(body.request(context.tenant)))
     except NobodyAnswered as error:
