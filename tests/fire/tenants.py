@@ -157,6 +157,19 @@ class Tenant:
         await get("/v1/sources")
         await get("/v1/batches")
         await post("/v1/undo", {"dry_run": True})
+        for ref in (*self.refs[:1], "mzz"):
+            await post("/v1/state", {"ref": ref, "confidence": 0.7})
+            await get("/v1/decisions", ref=ref)
+        await get("/v1/decisions")
+        await post("/v1/decisions/undo", {"decision": "d1"})
+        for path in ("/v1/jobs", "/v1/jobs/log"):
+            await get(path)
+        for step in ("run", "pause", "resume"):
+            await post(f"/v1/jobs/checks/{step}", {})
+        await post("/v1/lifecycle", {"dry_run": True})
+        await post("/v1/import", {})
+        # An export has the tenant's own ids and a checksum over them: only that it may be had is compared.
+        found["GET /v1/export"] = [(await self.http.get("/v1/export")).status_code]
         await get("/v1/documents", path=PLACE)
         await post("/v1/tools/memory_get", {"path": PLACE})
         await post("/v1/flush/plan", {"context_window": 200_000, "message": word})
@@ -172,6 +185,9 @@ class Tenant:
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
             headers = {"accept": "application/json, text/event-stream"}
             await note(f"POST /mcp {{{name}}}", await self.post("/mcp", call, **headers))
+        recall = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        recall |= {"params": {"name": "recall", "arguments": {"message": word}}}
+        await note("POST /mcp/cortex", await self.post("/mcp/cortex", recall, **headers))
         await post("/v1/settle", {"timeout_s": 60})
         for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs"):
             await get(path)
@@ -186,7 +202,8 @@ CLOCKED = frozenset("took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pe
 """durations; bytes on the disk, which depend on when SQLite and tantivy write back; and the number of missing vectors
 in an answer, which is of up to a second ago: the one of now is in `/v1/backends`, and compared"""
 _RANDOM = re.compile(
-    r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"
+    r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|(?<=End of memories )[0-9a-f]{12}"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"
 )
 """event ids, ids of receipts, hashes of native ids, nonces of fences"""
 _NOW = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|\+00:00)?")

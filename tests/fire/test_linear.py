@@ -15,6 +15,7 @@ FOUND, DYNAMIC = pumps.patterns()
 
 BUILT = {
     "fusion.ingest.extract": "a keyword of ours between two word boundaries",
+    "fusion.doors.cli.timers": "two marks of ours around the lines in the user's own crontab",
     "fusion.lib.ignore": "the user's own patterns for files",
     "fusion.lib.redact": "each kind is checked in tests/fire/test_secrets.py",
     "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",
