@@ -97,11 +97,15 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time with its precision; ``zone`` is the IANA name of the speaker's time zone."""
+    """A point in time with its precision; ``zone`` is the IANA name of the speaker's time zone.
+
+    ``until`` is the end (excluded) of something that lasted longer than the precision says: of an episode.
+    """
 
     utc: datetime
     precision: Precision = "second"
     zone: str | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +180,9 @@ class Event:
     """One memory as the journal stores it: immutable; it can be superseded or forgotten.
 
     ``event_id`` is a UUIDv7. ``source`` names the origin; ``source``, ``place`` and ``revision`` together are the
-    natural key: the same key is the same event. ``stated`` has further fields (name, value) from the caller for
-    backends that support them: the cortex reads lifetime, confidence and tag. ``file`` is the file of JSONL that it was
-    read from; only the journal stores it, and backends are not sent it.
+    natural key: the same key is the same event. ``stated`` has further fields (name, value) from the caller: lifetime,
+    confidence and tag begin the memory's state, and entity names what its episode involves. ``file`` is the file of
+    JSONL that it was read from; only the journal stores it, and backends are not sent it.
     """
 
     event_id: str

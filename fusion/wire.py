@@ -639,6 +639,10 @@ class StoredMemory(TypedDict):
     trust: str
     origin: str
     scope: dict[str, str]
+    until: NotRequired[str]
+    """the end, excluded, of an episode that began ``at`` a time"""
+    entities: NotRequired[list[str]]
+    """who and what its caller said that it involves"""
     backends: NotRequired[list[str]]
     supersedes: NotRequired[str | None]
     current: NotRequired[bool]

@@ -30,7 +30,7 @@ from typing import Any
 
 from adapters.markdown.files import Signature, signature
 from adapters.markdown.log import append_lines, named, write_all
-from fusion.contract import KINDS, Event, Moment, Place, Scope
+from fusion.contract import KINDS, Event, Moment, Place, Precision, Scope
 from fusion.lib.walk import open_parent
 
 SESSIONS = "sessions"
@@ -177,7 +177,8 @@ def _plain(value: object) -> object:
         case Scope():
             return {f.name: v for f in fields(Scope) if (v := getattr(value, f.name)) != getattr(Scope(), f.name)}
         case Moment():
-            return {"utc": value.utc.isoformat(), "precision": value.precision, "zone": value.zone}
+            until = {} if value.until is None else {"until": value.until.isoformat()}
+            return {"utc": value.utc.isoformat(), "precision": value.precision, "zone": value.zone, **until}
         case Place():
             return {f.name: getattr(value, f.name) for f in fields(Place)}
         case datetime():
@@ -204,11 +205,15 @@ def _time(text: str) -> datetime:
     return time
 
 
+def _moment(utc: str, precision: Precision, zone: str | None, until: str | None = None) -> Moment:
+    return Moment(_time(utc), precision, zone, None if until is None else _time(until))
+
+
 _DECODERS: Mapping[str, Callable[[Any], object]] = {
     **dict.fromkeys(("recorded_at", "valid_from", "valid_to"), _time),
     **dict.fromkeys(("derived_from", "path"), tuple),
     "scope": lambda value: Scope(**value),
-    "at": lambda value: Moment(**{**value, "utc": _time(value["utc"])}),
+    "at": lambda value: _moment(**value),
     "place": lambda value: Place(**value),
 }
 

@@ -25,7 +25,7 @@ MATCHED = ("tenant", "user_id", "agent_id", "run_id", "session_id")
 """the columns that are ids: encoded in a payload, and compared by a search"""
 
 _PLAIN = re.compile(r"[^\s*_]\S*")
-_TIMES = frozenset({"recorded_at", "at", "valid_from", "valid_to"})
+_TIMES = frozenset({"recorded_at", "at", "at_until", "valid_from", "valid_to"})
 _RENAMED = {
     "text": "data",
     "recorded_at": "created_at",

@@ -10,6 +10,7 @@ import orjson
 
 from fusion.errors import FusionError, ServerUnreachable
 from fusion.lib.batched import batched
+from fusion.lib.stated_fields import entities_of
 from fusion.problem import NO_SUCH_FIELD
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def wire_form(memory: NewMemory) -> dict[str, Any]:
         "kind": memory.kind,
         "raw_kind": memory.raw_kind,
         "speaker": memory.speaker,
-        "at": None if memory.at is None else asdict(memory.at),
+        "at": None if memory.at is None else _set(asdict(memory.at)),
+        "entities": list(entities_of(memory.stated)) or None,
         "source": memory.source,
         "revision": memory.revision,
         "origin": memory.origin,
@@ -49,7 +51,12 @@ def wire_form(memory: NewMemory) -> dict[str, Any]:
         "read_from": memory.file,
         **_where(memory.place),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return _set(found)
+
+
+def _set(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def check_version(refusal: FusionError) -> None:

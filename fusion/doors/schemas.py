@@ -54,13 +54,15 @@ from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
-from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS
+from fusion.lib.moment import end_of
+from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, stated_entities
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 from fusion.sources.readers import moment
 
 MAX_BATCH = 100
 MAX_REF_CHARS = 512
+MAX_ENTITIES = 32
 
 B = TypeVar("B", bound=BaseModel)
 D = TypeVar("D")
@@ -147,9 +149,20 @@ def until(value: object) -> object:
         raise ValueError("is beyond the end of the calendar") from None
 
 
+def end_of_day(moment: Moment) -> datetime:
+    """The end of an episode: of the day, month or year that is named, else the very time."""
+    if moment.precision not in ("day", "month", "year"):
+        return moment.utc
+    try:
+        return end_of(moment)
+    except (ValueError, OverflowError):
+        raise ValueError("until is beyond the end of the calendar") from None
+
+
 Id = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_one_line)]
 UserId = Annotated[str, Field(max_length=256, description="empty: no user"), AfterValidator(_one_line)]
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
+EntityName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
 QueryText = Annotated[
     str,
@@ -169,6 +182,7 @@ ArmText = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_pr
 _ARM = "a recipe, @ and backends joined by +, all of them, or all but those behind a -"
 Refs = Annotated[tuple[Reference, ...], Field(max_length=1000, strict=False)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=64, strict=False)]
+Entities = Annotated[tuple[EntityName, ...], Field(max_length=MAX_ENTITIES, strict=False)]
 Cursor = Annotated[str, Field(min_length=1, max_length=64)]
 PageCursor = Annotated[Cursor | None, Field(description="next_cursor of the page before; none for the first page")]
 PageSize = Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_integer)]
@@ -189,14 +203,21 @@ def _common_fields(kind: type[Any], body: type[_Body]) -> frozenset[str]:
 
 
 class MomentBody(_Body):
-    """A moment with an explicit precision; ``zone`` is the IANA name of its time zone."""
+    """A moment with an explicit precision, or the time to ``until``; ``zone`` is the IANA name of its time zone."""
 
     utc: Since
     precision: Precision = "second"
     zone: Annotated[str, Field(max_length=64), AfterValidator(_printable)] | None = None
+    until: Since | None = Field(default=None, description="when it ended, if that is later than the precision says")
+
+    @model_validator(mode="after")
+    def _check_end(self) -> Self:
+        if self.until is not None and self.until < self.utc:
+            raise ValueError("until is before utc; it is when the same thing ended")
+        return self
 
     def moment(self) -> Moment:
-        return Moment(self.utc, self.precision, self.zone)
+        return self._as(Moment)
 
 
 _MOMENT = TypeAdapter(MomentBody)
@@ -345,7 +366,9 @@ class MemoryBody(Scoped):
     kind: Kind = "note"
     raw_kind: Id | None = Field(default=None, description="the source's own word for it")
     speaker: Id | None = None
-    at: When | None = Field(default=None, description="when it happened, as precisely as it is known")
+    at: When | None = Field(default=None, description="when it happened, or began, as precisely as it is known")
+    until: When | None = Field(default=None, description="when it ended: an episode lasts from at to the end of this")
+    entities: Entities = Field(default=(), description="who and what an episode involves, by name")
     document: Reference | None = Field(default=None, description="the conversation or file that contains it")
     position: int | None = Field(default=None, ge=0, le=2**53, description="its place there: turn or line, in order")
     end: int | None = Field(default=None, ge=0, le=2**53, description="…and the last one, if it takes several")
@@ -368,9 +391,30 @@ class MemoryBody(Scoped):
             raise ValueError("end comes at or after position")
         return self
 
+    @model_validator(mode="after")
+    def _check_episode(self) -> Self:
+        """Require a beginning for an end, and the end after it."""
+        if self.until is None:
+            return self
+        if self.at is None:
+            raise ValueError("until needs at: give the beginning of the episode, too")
+        if self.at.until is not None:
+            raise ValueError("until is given twice, also in at; give one of them")
+        end, begin = end_of_day(self.until), self.at.utc
+        if end < begin or (end == begin and self.until.utc < begin):  # of the day before
+            raise ValueError("until is before at; an episode ends at or after its beginning")
+        return self
+
     def memory(self) -> NewMemory:
         """The memory for `fusion.ingest`, which adds the tenant."""
-        return self._as(NewMemory, scope=self.scope("default"), place=self._place(), file=self.read_from)
+        return self._as(
+            NewMemory,
+            scope=self.scope("default"),
+            at=self.at and (replace(self.at, until=end_of_day(self.until)) if self.until else self.at),
+            place=self._place(),
+            stated=stated_entities(self.entities),
+            file=self.read_from,
+        )
 
     def _place(self) -> Place | None:
         if self.document is None or self.position is None:

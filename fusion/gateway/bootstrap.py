@@ -124,6 +124,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 journal.frequencies,
                 journal.without_forgotten,
                 lambda event_ids: journal.read(use.of, event_ids),
+                journal.happened,
             ),
             embedder=local_model(embedder),
             judge=shared.judge,

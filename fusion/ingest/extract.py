@@ -7,12 +7,15 @@ facts come from questions, conditions, negations, or subjects that are only pron
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from fusion.contract import Entity, Episode, Event, Extraction, Kind, Moment
 from fusion.ingest.entities import MAX_ENTITIES, entities
 from fusion.ingest.facts import MAX_FACTS, MAX_PART_WORDS, facts
+from fusion.lib.moment import end_of
+from fusion.lib.stated_fields import entities_of
 from fusion.lib.times import Window, windows
 
 MAX_EXTRACTED_CHARS = 20_000
@@ -31,13 +34,16 @@ def extract(event: Event) -> Extraction:
     prose = _prose(text)
     stated = facts(prose, event.speaker)
     names = entities(text, prose, event.speaker, stated)
+    named = entities_of(event.stated)
+    names = [*(Entity(name) for name in named if all(name != found.name for found in names)), *names]
     said = list(islice(windows(text, event.at or Moment(event.recorded_at)), MAX_TIMES))
+    found = (_episode(window, text, names, event.speaker) for window in said)
     return Extraction(
         kind=classify(text) if event.kind == "note" else event.kind,
         entities=tuple(names),
         facts=tuple(stated),
         times=tuple(dict.fromkeys(window.at for window in said if window.at is not None)),
-        episodes=tuple(dict.fromkeys(_episode(window, text, names, event.speaker) for window in said)),
+        episodes=tuple(dict.fromkeys((*_stated_episode(event, named), *found))),
     )
 
 
@@ -99,6 +105,15 @@ def classify(text: str) -> Kind:
 
 
 # Episodes ----------------------------------------------------------------------------------------------------------
+
+
+def _stated_episode(event: Event, named: tuple[str, ...]) -> Iterator[Episode]:
+    """The episode that the caller stated: of kind episode with a time, or with an end or with entities."""
+    if event.at is None or not (event.kind == "episode" or event.at.until is not None or named):
+        return
+    with suppress(OverflowError, ValueError):  # the year 9999 has no next one
+        yield Episode(event.at.utc, end_of(event.at), named)
+
 
 _FIRST_PERSON = re.compile(r"(?i)\b(?:I|me|my|we|us|our)\b")
 _SENTENCE = re.compile(r"[.!?…。！？\n]")

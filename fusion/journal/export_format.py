@@ -120,6 +120,7 @@ class EventLine(_Line):
     at: AwareDatetime | None = None
     at_precision: Precision | None = None
     at_zone: Id | None = None
+    at_until: AwareDatetime | None = None
     document: Id | None = None
     place_start: Position | None = None
     place_end: Position | None = None
@@ -147,6 +148,8 @@ class EventLine(_Line):
     def _check(self) -> Self:
         if (self.at is None) != (self.at_precision is None):
             raise ValueError("at and at_precision go together")
+        if self.at_until is not None and (self.at is None or self.at_until < self.at):
+            raise ValueError("at_until needs an at, and is not before it")
         place = (self.document, self.place_start, self.place_end, self.place_unit)
         if any(value is None for value in place) != all(value is None for value in place):
             raise ValueError("document, place_start, place_end and place_unit go together")
@@ -179,7 +182,7 @@ class EventLine(_Line):
         return replace(event_of(values), stated=tuple(self.stated), file=self.file)
 
 
-EVENT_TIMES = ("recorded_at", "at", "valid_from", "valid_to")
+EVENT_TIMES = ("recorded_at", "at", "at_until", "valid_from", "valid_to")
 """the columns of an event that are times, which an export writes as ISO 8601"""
 
 

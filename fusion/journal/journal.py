@@ -45,7 +45,7 @@ from fusion.journal.batches import Undone
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import is_external
-from fusion.journal.listing import Page
+from fusion.journal.listing import Page, Period
 from fusion.journal.merge import Merge, MergeRules
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, CompleteFile
@@ -283,6 +283,16 @@ class Journal:
     def _visible(self, records: Iterable[Record]) -> list[Record]:
         """The records without forgotten statements of their files; those with nothing left are dropped."""
         return [left for record in records if (left := self._tombstones.visible_record(record)) is not None]
+
+    async def happened(
+        self, scope: Scope, periods: Sequence[Period], limit: int, *, history: bool, episodes_only: bool
+    ) -> Sequence[Record]:
+        """At most ``limit`` memories of what happened in one of these periods (`listing.happened`)."""
+        if not self._has_events:
+            return ()
+        return self._visible(
+            await self.read(listing.happened, scope, periods, limit, history=history, episodes_only=episodes_only)
+        )
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from operator import itemgetter
 
 from fusion import wire
@@ -19,12 +20,15 @@ from fusion.contract import (
     document_of,
 )
 from fusion.errors import BadInput
-from fusion.journal.rows import Record, record_of, visible_to
+from fusion.journal.rows import LIVE, Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
 from fusion.store.rows import event_of, microseconds, storable
 from fusion.store.sqlite import Connection, Row
 
 MAX_SEQ = (1 << 63) - 1
+
+Period = tuple[datetime, datetime]
+"""a time from its beginning (included) to its end (excluded)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,34 @@ def matching(
         (*values, beyond, limit),
     ).fetchall()
     return [record_of(row) for row in rows]
+
+
+def happened(
+    db: Connection, scope: Scope, periods: Sequence[Period], limit: int, *, history: bool, episodes_only: bool
+) -> list[Record]:
+    """At most ``limit`` memories of what happened in one of these periods: episodes first, then the newest.
+
+    With ``history``, memories that were replaced later count as well.
+    """
+    terms, values = visible_to(scope)
+    terms += f" and {LIVE}" if history else " and forgotten = 0 and superseded_by is null"
+    found: dict[int, Row] = {}
+    wanted = [(microseconds(start), microseconds(end)) for start, end in periods]
+    for start, end in wanted:
+        rows = db.execute(
+            f"select * from event where {terms} and seq in (select seq from episode where ended > ? and began < ?) "
+            "order by coalesce(at, recorded_at) desc, seq desc limit ?",
+            (*values, start, end, limit),
+        ).fetchall()
+        found |= {row["seq"]: row for row in rows}
+    for start, end in () if episodes_only else wanted:
+        rows = db.execute(
+            f"select * from event indexed by event_at where {terms} and at >= ? and at < ? "
+            "order by at desc, seq desc limit ?",
+            (*values, start, end, limit),
+        ).fetchall()
+        found |= {row["seq"]: row for row in rows if row["seq"] not in found}
+    return [record_of(row) for row in islice(found.values(), limit)]
 
 
 def document(db: Connection, name: str, scope: Scope, start: int, limit: int) -> list[Record]:

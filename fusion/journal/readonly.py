@@ -17,6 +17,7 @@ from fusion import wire
 from fusion.contract import Event, Scope
 from fusion.errors import StoreDamaged
 from fusion.journal import Journal
+from fusion.journal.listing import Period
 from fusion.journal.outbox import Deliveries
 from fusion.journal.owners import Owners
 from fusion.journal.rows import Record, record_of
@@ -54,6 +55,12 @@ class ReadOnlyJournal(Journal):
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
         return await _or(super().neighbours(event_ids, span), {})
+
+    async def happened(
+        self, scope: Scope, periods: Sequence[Period], limit: int, *, history: bool, episodes_only: bool
+    ) -> Sequence[Record]:
+        read = super().happened(scope, periods, limit, history=history, episodes_only=episodes_only)
+        return await _or(read, ())
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         return await _or(super().frequencies(scope, asked), Frequencies())

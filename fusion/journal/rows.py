@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from fusion.contract import NEW, Event, Hit, Scope, State, Trust
 from fusion.errors import NotFound
-from fusion.journal import owners
+from fusion.journal import episodes, owners
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.words import content_hash, normalise, spoken
@@ -72,7 +72,7 @@ class Record:
 def record_of(row: Any) -> Record:
     """The record of a row."""
     said_at = None if row["said_at"] is None else time_of(row["said_at"])
-    event = event_of(row)
+    event = event_of(row) if row["stated"] == "[]" else delivered_event(row)
     return Record(short_ref(row["seq"]), event, bool(row["forgotten"]), row["superseded_by"], said_at, state_of(row))
 
 
@@ -103,7 +103,7 @@ def written_state(state: State, project: str | None) -> str | None:
 
 
 def delivered_event(row: Row) -> Event:
-    """The event of a row with ``stated``, which only deliveries need."""
+    """The event of a row with ``stated``."""
     return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
 
 
@@ -113,6 +113,7 @@ def insert_event(db: Connection, event: Event, **columns: object) -> int:
     values = (*event_row(event), *columns.values())
     inserted = db.execute(f"insert into event({', '.join(names)}) values({', '.join('?' * len(names))})", values)
     assert inserted.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
+    episodes.add(db, inserted.lastrowid, event)
     return inserted.lastrowid
 
 

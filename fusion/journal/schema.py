@@ -7,6 +7,7 @@ from fusion.journal import (
     batches,
     conversations,
     distil_queue,
+    episodes,
     external_refs,
     feedback,
     jobs,
@@ -86,5 +87,6 @@ STEPS = (
     sessions.SCHEMA,
     use.SCHEMA,
     owners.SCHEMA,
+    episodes.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

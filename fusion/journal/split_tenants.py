@@ -23,6 +23,7 @@ _LEFT = "(select event_id from event)"
 _COPY = (
     f"delete from delivery where {_OTHERS}",
     f"delete from lesson where {_OTHERS}",
+    f"delete from episode where {_OTHERS}",
     "delete from event where tenant <> :tenant",
     f"delete from derived where event_id not in {_LEFT}",
     f"delete from learnt where event_id not in {_LEFT}",
@@ -43,6 +44,7 @@ _COPY = (
 _THEIRS = "seq in (select seq from event where tenant = :tenant)"
 _MOVED = (
     f"delete from lesson where {_THEIRS}",
+    f"delete from episode where {_THEIRS}",
     *(
         f"delete from {name} where event_id in (select event_id from event where tenant = :tenant)"
         for name in ("derived", "learnt", "tombstone")

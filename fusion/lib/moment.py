@@ -50,10 +50,13 @@ _LENGTH = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour
 
 
 def end_of(moment: Moment) -> datetime:
-    """The end of the period that a moment covers by its precision: of its day, month or year in its own time zone.
+    """The end of the period that a moment covers: its ``until``, else that of its day, month or year in its own time
+    zone, by its precision.
 
     Raises OverflowError, and ValueError after the year 9999.
     """
+    if moment.until is not None:
+        return moment.until
     if moment.precision in _LENGTH:
         return moment.utc + _LENGTH[moment.precision]
     local = moment.utc.astimezone(zone_of(moment.zone))

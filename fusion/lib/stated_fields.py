@@ -1,8 +1,11 @@
-"""Lifetime, confidence and tags that a caller stated, as pairs in `Event.stated`, and back as fields of a `State`."""
+"""What a caller stated besides the text, as pairs in `Event.stated`, and back.
+
+Lifetime, confidence and tags become fields of a `State`; entities are those that an episode involves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 
 from fusion.contract import LIFETIMES, Event, StateChange
@@ -50,6 +53,16 @@ def from_stated(event: Event) -> StateChange:
             if (name, value) == ("lifetime", lifetime):
                 change["lifetime"] = lifetime
     return change
+
+
+def stated_entities(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The pairs of `Event.stated` for the entities of an episode."""
+    return tuple(("entity", name) for name in dict.fromkeys(names))
+
+
+def entities_of(stated: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The entities among the pairs of `Event.stated`."""
+    return tuple(value for name, value in stated if name == "entity")
 
 
 def _number(text: str) -> float | None:

@@ -26,6 +26,7 @@ from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Block, Excerpt, pack
+from fusion.recall.query_dates import Dates, dates
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import (
     Scored,
@@ -49,6 +50,8 @@ QUERY_LIMIT = 32_000
 """maximum characters of a query; a longer one is refused"""
 BACKENDS_SHARE = 0.8
 """share of a request's time that the backends get; the rest is for ranking and packing"""
+JOURNAL = "journal"
+"""where memories come from that no backend found"""
 JUDGE_MARGIN_S = 0.03
 """seconds left for packing after the judge"""
 
@@ -137,6 +140,10 @@ class RecallIO(Protocol):
         """How often each of these memories was in a block, and when last; without those that never were."""
         ...
 
+    async def happened(self, query: Query, named: Dates) -> Sequence[Hit]:
+        """The memories of what happened in the times that the query names, best first."""
+        ...
+
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         """The document frequencies of these terms in the scope."""
         ...
@@ -220,11 +227,12 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
-    known = {**more, **records}
+    happened, then = await _admitted_happenings(query, recipe, io)
+    known = {**then, **more, **records}
     weighed = recipe.rerank.weighed & STANDING
     uses = await io.uses(list(known)) if weighed & USE else {}
     standings = standings_of(known, weighed, uses)
-    pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup), standings)
+    pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
@@ -353,6 +361,19 @@ async def _admitted_neighbours(
             if isinstance(item, Admitted):
                 admitted.setdefault(ref, []).append(item)
     return admitted, [(backend, found[ref]) for ref, backend, _ in finds if ref in found], records
+
+
+async def _admitted_happenings(
+    query: Query, recipe: Recipe, io: RecallIO
+) -> tuple[list[Admitted], Mapping[str, Record]]:
+    """What happened in the times that the query names: the memories that may be shown, and the records by event id."""
+    named = dates(query.text, query.now) if recipe.rerank.episode_boost else Dates()
+    if not named.windows:
+        return [], {}
+    hits = await io.happened(query, named)
+    records = await io.records([hit.event_id for hit in hits if hit.event_id]) if hits else {}
+    items = (admit_one(JOURNAL, hit, rank, query, records) for rank, hit in enumerate(hits, start=1))
+    return [item for item in items if isinstance(item, Admitted)], records
 
 
 async def _ask_judge(

@@ -1,4 +1,4 @@
-"""Expansion of the ranked candidates into a pool: their neighbours join, after the same filter and dedup.
+"""Expansion of the ranked candidates into a pool: what happened then and neighbours join, after filter and dedup.
 
 Neighbours come from the journal, which has every event in its order, or from a backend that `FindsNeighbours`. This
 stage gets them as an argument and decides which are new.
@@ -33,15 +33,21 @@ def expand(
     neighbours: Mapping[str, Sequence[Admitted]],
     numbers: ExpandSettings,
     rules: DedupSettings,
+    happened: Sequence[Admitted] = (),
 ) -> tuple[Pooled, ...]:
     """The ranked candidates, then their new neighbours in the candidates' order; at most ``numbers.max_pool``.
 
-    ``neighbours`` has each candidate's neighbours, by its ref.
+    ``neighbours`` has each candidate's neighbours, by its ref. Between both comes what ``happened`` in a time that the
+    query names and no backend found; it has an ``rrf`` of 0, too.
     """
     pool = [Pooled(r.candidate, r.score, r.parts) for r in ranked[: numbers.max_pool]]
     finds = {entry.candidate.ref for entry in pool}
-    neighbour_of: dict[str, str] = {}
+    neighbour_of: dict[str, str | None] = {}
     others = []
+    for item in happened:
+        if item.ref not in finds and item.ref not in neighbour_of:
+            neighbour_of[item.ref] = None
+            others.append((item.ref, item.hit))
     for entry in pool:
         for item in neighbours.get(entry.candidate.ref, ()):
             if item.ref not in finds and item.ref not in neighbour_of:

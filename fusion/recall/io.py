@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import is_
+from typing import Protocol
 
 from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge, Passage, Query, Scope, Verdict
 from fusion.errors import FusionError
@@ -18,6 +19,7 @@ from fusion.recall.filter import Record
 from fusion.recall.gather import Answer, GuardedBackend, gather
 from fusion.recall.maxsim import best_matches
 from fusion.recall.near_duplicates import Texts
+from fusion.recall.query_dates import Dates
 from fusion.recall.signals import Likeness
 from fusion.recall.standing import Use
 from fusion.recall.synonyms import reworded
@@ -32,6 +34,24 @@ async def _no_uses(event_ids: Sequence[str]) -> Mapping[str, Use]:
     return {}
 
 
+MAX_HAPPENED = 50
+"""memories of the times that a query names that join the pool, besides those that backends find"""
+
+
+class Happened(Protocol):
+    """`fusion.journal.Journal.happened`."""
+
+    async def __call__(
+        self,
+        scope: Scope,
+        periods: Sequence[tuple[datetime, datetime]],
+        limit: int,
+        *,
+        history: bool,
+        episodes_only: bool,
+    ) -> Sequence[Record]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class JournalReads:
     """The journal's read functions that the read path needs; it may not import the journal itself."""
@@ -44,6 +64,8 @@ class JournalReads:
     """a backend's hits without external ones that have forgotten text"""
     uses: Callable[[Sequence[str]], Awaitable[Mapping[str, Use]]] = _no_uses
     """by event id, how often a memory was in a block, for those that were"""
+    happened: Happened | None = None
+    """the records of what happened in some periods; None where a test has none"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +111,19 @@ class Live:
 
     async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
         return await self.journal.uses(event_ids)
+
+    async def happened(self, query: Query, named: Dates) -> Sequence[Hit]:
+        """From the journal: episodes, and every memory of that time if the query names nothing else."""
+        if self.journal.happened is None:
+            return ()
+        records = await self.journal.happened(
+            query.scope,
+            named.periods,
+            MAX_HAPPENED,
+            history=query.as_of is not None or query.known_at is not None,
+            episodes_only=not named.nothing_else,
+        )
+        return [record.hit for record in records]
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         return await self.journal.frequencies(scope, terms)

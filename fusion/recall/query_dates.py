@@ -3,15 +3,19 @@
 Relative dates ("yesterday", "last summer", "two weeks ago") count from the time of the query, in UTC days. The coarser
 such a date, the less exact it is: outside of the named time, closeness is ½ / (1 + distance / unit), where the unit is
 the length of the named time. A month or year that is named must match.
+
+A question about a time also finds what happened then without a word in common: episodes; and every memory of that time
+if the question names nothing else ("what happened in March?").
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from fusion.contract import Moment
+from fusion.contract import Hit, Moment
+from fusion.lib.bm25 import terms
 from fusion.lib.moment import end_of
 from fusion.lib.times import MONTHS, windows
 from fusion.recall.multilingual_dates import in_english
@@ -24,6 +28,15 @@ _WEEK_S = timedelta(days=7).total_seconds()
 # Capitals tell the month from the verb: "it may rain", "they march".
 _MONTH = re.compile(r"\b(?:" + "|".join(f"{m[:3].title()}(?:{m[3:]})?" for m in MONTHS) + r"|Sept)\b")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_ABOUT_ANY_EVENT = frozenset(
+    terms(
+        "happen happens happened happening occur occurred event events episode episodes go going take took place "
+        "remember recall tell new talk talked talking discuss discussed meet met see saw work worked working"
+    )
+)
+"""the words that a question about a time may have besides it, and still ask for all that happened then"""
+MAX_PERIODS = 4
+"""the windows of a query that are looked up in the journal"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,31 @@ class Dates:
     months: frozenset[int] = frozenset()
     years: frozenset[int] = frozenset()
     windows: tuple[tuple[float, float, float], ...] = ()
+    nothing_else: bool = False
+    """whether the query names a window and asks for nothing but what happened then"""
+
+    @property
+    def periods(self) -> list[tuple[datetime, datetime]]:
+        """The beginning and end of each window, at most `MAX_PERIODS`."""
+        return [
+            (datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC))
+            for start, end, _ in self.windows[:MAX_PERIODS]
+        ]
+
+    def asks_for(self, hit: Hit) -> bool:
+        """Whether the query asks for what happened in a time, and the hit says what happened then.
+
+        That is an episode that overlaps the time; or any memory of that time, if the query names nothing else.
+        """
+        if not self.windows or hit.external:
+            return False
+        at = hit.at
+        if at is None and hit.kind == "episode" and hit.recorded_at is not None:
+            at = Moment(hit.recorded_at)
+        if at is None or not (self.nothing_else or hit.kind == "episode" or at.until is not None):
+            return False
+        first, last = at.utc.timestamp(), max(_end(at), at.utc.timestamp() + 1)
+        return any(not _distance(first, last, start, end) for start, end, _ in self.windows)
 
     def __bool__(self) -> bool:
         return bool(self.months or self.years or self.windows)
@@ -64,11 +102,16 @@ def dates(text: str, now: datetime) -> Dates:
         next(i for i, m in enumerate(MONTHS, 1) if m[:3] == name[:3].lower()) for name in _MONTH.findall(text)
     )
     found = []
+    rest = text
     for said in (text, *in_english(text)):
         for window in windows(said, Moment(now)):
             start, end = window.start.timestamp(), window.end.timestamp()
             found.append((start, end, max(end - start, _WEEK_S if window.weeks else 0.0)))
-    return Dates(months, frozenset(int(y) for y in _YEAR.findall(text)), tuple(found))
+            if said is text:
+                first, last = window.span
+                rest = rest[:first] + "\0" * (last - first) + rest[last:]
+    alone = bool(found) and _ABOUT_ANY_EVENT.issuperset(terms(rest.replace("\0", " ")))
+    return Dates(months, frozenset(int(y) for y in _YEAR.findall(text)), tuple(found), alone)
 
 
 def _distance(first: float, last: float, start: float, end: float) -> float:

@@ -19,6 +19,7 @@ from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
 from fusion.recall.near_duplicates import Texts
+from fusion.recall.query_dates import Dates, dates
 from fusion.recall.signals import Likeness
 from fusion.recall.standing import Use
 
@@ -42,6 +43,8 @@ class Recording:
     records: dict[str, Record] = field(default_factory=dict)
     uses: dict[str, Use] = field(default_factory=dict)
     neighbours: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
+    happened: Sequence[Hit] = ()
+    """what happened in the times that the query names"""
     documents: int = 0
     average_length: float = 1.0
     counts: dict[str, int] = field(default_factory=dict)
@@ -83,6 +86,9 @@ class Recorder:
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         answers = await self.io.answers(query, names, deadline_s)
         self.recording.answers.update({a.backend: a for a in answers})
+        if (named := dates(query.text, query.now)).windows:  # another recipe may want it
+            self.recording.happened = await self.io.happened(query, named)
+            await self.records([h.event_id for h in self.recording.happened if h.event_id])
         return answers
 
     async def records(self, event_ids: Sequence[str]) -> Mapping[str, Record]:
@@ -93,6 +99,10 @@ class Recorder:
 
     async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
         return {i: self.recording.uses[i] for i in event_ids if i in self.recording.uses}
+
+    async def happened(self, query: Query, named: Dates) -> Sequence[Hit]:
+        del query, named
+        return self.recording.happened
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         found = await self.io.frequencies(scope, terms)
@@ -117,6 +127,7 @@ class Recorder:
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
         hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
+        hits += self.recording.happened
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits)]))
         seen = await self.io.likeness(query, every, deadline_s)
         if seen is None:
@@ -168,6 +179,10 @@ class Replay:
 
     async def uses(self, event_ids: Sequence[str]) -> Mapping[str, Use]:
         return {i: self.recording.uses[i] for i in event_ids if i in self.recording.uses}
+
+    async def happened(self, query: Query, named: Dates) -> Sequence[Hit]:
+        del query, named
+        return self.recording.happened
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:
         del scope

@@ -55,6 +55,7 @@ def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSe
     if numbers.model is None:
         means = boosted(scores(table, numbers.signals), table, "graph", numbers.graph_boost)
         means = boosted(means, table, "project", numbers.project_boost)
+        means = boosted(means, table, "episode", numbers.episode_boost)
         local = penalised(means, table, numbers.penalties).tolist()
     else:
         table = in_context(pool, table, numbers.signals)

@@ -18,13 +18,16 @@
 |            | for turns among others: turns of one conversation name the same people, which links all of them |
 
 | project    | 1 for a memory of the project that the question names, else 0; absent if it names none |
+| episode    | 1 for an episode in a time that the query names, and for every memory of that time if the query names |
+|            | nothing else; absent for all others |
 | reach      | ``graph``, but 0 where it is absent: seed 000's graph proximity; computed if a recipe weighs it |
 | cosine     | ``dense``, but ``fusion`` where it is absent: seed 000's similarity; computed if a recipe weighs it |
 
 `fusion.recall.standing` has further signals, of what a memory is regardless of the question's words.
 
-A signal that is not available (no model, no time to encode) is absent, and the others carry the weight. ``graph`` and
-``project`` have no weight: what they lead to need not resemble the query, so they raise the mean instead.
+A signal that is not available (no model, no time to encode) is absent, and the others carry the weight. ``graph``,
+``project`` and ``episode`` have no weight: what they lead to need not resemble the query, so they raise the
+mean instead.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
-from fusion.recall.query_dates import dates
+from fusion.recall.query_dates import Dates, dates
 from fusion.recall.standing import STANDING_SIGNALS, Standing, standing_signals
 
 if TYPE_CHECKING:
@@ -134,19 +137,22 @@ def local_signals(
     among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
     turns = among & np.array([_is_turn(hit) for hit in hits])
     asked = terms(query.text)
+    named = dates(query.text, query.now)
     if frequencies.documents < len(pool):
         frequencies = _pool_frequencies(texts, asked)
     columns = {
         "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
         "speaker": _speakers(query.text, hits, turns),
-        "date": _closeness(query, hits),
+        "date": _closeness(named, hits),
         "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / FULL_LENGTH_CHARS),
         "graph": np.where(turns, nan, [_graph(entry) for entry in pool]),
         "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
     if likeness.matches:
         columns |= _late_interaction(said, adjacent, turns, frequencies, likeness)
+    if named.windows and any(then := [named.asks_for(hit) for hit in hits]):
+        columns["episode"] = np.where(then, 1.0, nan)
     columns["similarity"] = np.where(turns, nan, _similarity(columns.get("maxsim"), columns["dense"], among))
     if query.scope.project is not None:
         columns["project"] = np.array([float(hit.scope.project == query.scope.project) for hit in hits])
@@ -311,10 +317,9 @@ def _names(text: str, speakers: Collection[str]) -> frozenset[str]:
     )
 
 
-def _closeness(query: Query, hits: Sequence[Hit]) -> Column:
+def _closeness(asked_for: Dates, hits: Sequence[Hit]) -> Column:
     import numpy as np
 
-    asked_for = dates(query.text, query.now)
     return np.array([asked_for.closeness(hit.at) for hit in hits]) if asked_for else np.zeros(len(hits))
 
 

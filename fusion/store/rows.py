@@ -48,11 +48,11 @@ def _read_time(since_1970: int | None) -> datetime | None:
 
 
 def _written_moment(at: Moment | None) -> tuple[object, ...]:
-    return (None, None, None) if at is None else (microseconds(at.utc), at.precision, at.zone)
+    return (None,) * 4 if at is None else (microseconds(at.utc), at.precision, at.zone, *_written_time(at.until))
 
 
-def _read_moment(at: int | None, precision: Any, zone: str | None) -> Moment | None:
-    return None if at is None else Moment(time_of(at), precision, zone)
+def _read_moment(at: int | None, precision: Any, zone: str | None, until: int | None) -> Moment | None:
+    return None if at is None else Moment(time_of(at), precision, zone, _read_time(until))
 
 
 def _written_place(place: Place | None) -> tuple[object, ...]:
@@ -93,7 +93,7 @@ _SCOPE = {
     "project": "text",
     "audience": "text not null",
 }
-_MOMENT = {"at": "integer", "at_precision": "text", "at_zone": "text"}
+_MOMENT = {"at": "integer", "at_precision": "text", "at_zone": "text", "at_until": "integer"}
 _PLACE = {"document": "text", "place_start": "integer", "place_end": "integer", "place_unit": "text"}
 
 # In the order of `Event`. Times are microseconds since 1970 UTC, so that they compare exactly. A new column is added to

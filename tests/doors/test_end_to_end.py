@@ -69,6 +69,22 @@ def test_command_ends_quietly_on_a_closed_pipe(home: Path) -> None:
         assert (process.communicate(timeout=60)[1], process.returncode) == ("", 141)
 
 
+@pytest.mark.row("A039", "an episode is stated with `fusion remember --from --to --with`, and shown by `fusion get`")
+def test_remember_an_episode_and_ask_for_its_time(home: Path) -> None:
+    """From 28 February to 3 March is in March, and no word of it is in the question."""
+    period = ("--kind", "episode", "--from", "2026-02-28", "--to", "2026-03-03", "--with", "Ana", "--with", "Bob")
+    kept = fusion_json("remember", "A trip to Lisbon", *period, "--home", home)["memories"][0]
+    with Client.of_home(home, start=False) as client:
+        assert client.settle(60)["settled"]
+    fused = fusion_json("fuse", "What happened in March 2026?", "--home", home)
+    assert [m["ref"] for m in fused["memories"]] == [kept["ref"]]
+    shown = fusion("get", kept["ref"], "--home", home)
+    assert "happened  2026-02-28T00:00:00Z to 2026-03-04T00:00:00Z\n" in shown
+    assert "with      Ana, Bob\n" in shown
+    with start("remember", "x", "--from", "2026-03-02", "--to", "2026-03-01", "--home", home) as process:
+        assert "until is before at" in process.communicate(timeout=60)[1]
+
+
 def test_command_writes_no_progress_without_terminal(home: Path, tmp_path: Path) -> None:
     """No bar is shown, and a line only on a machine that is busy for seconds. The result, with how to undo it, is on
     stdout."""

@@ -31,15 +31,28 @@ async def remember(
         str, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
     ] = "note",
     speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
-    at: Annotated[str | None, typer.Option(help="When it happened: 2026-01-31, or 2026-01-31T15:00.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", "--from", help="When it happened, or began: 2026-01-31, or 2026-01-31T15:00."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="When it ended, that day included.")] = None,
+    entities: Annotated[
+        list[str] | None, typer.Option("--with", help="Who or what an episode involves. Repeatable.")
+    ] = None,
     supersedes: Annotated[str | None, typer.Option(help="Ref of the memory that this one replaces.")] = None,
     owner: Owner,
     target: Target,
 ) -> None:
     """Store one memory in all backends."""
     require_words(text, "fusion remember The staging database moved to port 5433.")
-    given = {"text": " ".join(text), "kind": kind, "speaker": speaker, "at": at, "supersedes": supersedes}
-    given |= owner.ids()
+    given: dict[str, Any] = {
+        "text": " ".join(text),
+        "kind": kind,
+        "speaker": speaker,
+        "at": at,
+        "supersedes": supersedes,
+    }
+    given |= {"until": until, "entities": entities or None} | owner.ids()
     async with target.client() as client:
         kept = await client.remember({name: value for name, value in given.items() if value is not None})
     memory = kept["memories"][0]

@@ -37,6 +37,8 @@ OPTIONS = {
     "timeout_ms": "--timeout-ms",
     "as_of": "--as-of",
     "at": "--at",
+    "until": "--to",
+    "entities": "--with",
     "kind": "--kind",
     "user_id": "--user",
     "agent_id": "--agent",

@@ -63,6 +63,8 @@ class ReadResult(Result):
     next_from: int | None = Field(default=None, alias="nextFrom", description="`from` of the next page")
     speaker: str | None = None
     at: str | None = Field(default=None, description="when it happened")
+    until: str | None = Field(default=None, description="when an episode ended, excluded")
+    entities: list[str] | None = Field(default=None, description="who and what an episode involves")
     kind: str | None = None
     trust: str | None = None
 

@@ -295,6 +295,8 @@ class MemoryStore(Arguments):
     kind: Kind = Field(default="note", description="what sort of thing it is")
     speaker: schemas.Id | None = Field(default=None, description="who said it")
     at: str | None = Field(default=None, description="when it happened, as precisely as known: 2026, 2026-01-31, …")
+    until: str | None = Field(default=None, description="when it ended, for an episode that at begins: 2026-02-02")
+    entities: schemas.Entities = Field(default=(), description="who and what an episode involves, by name")
     supersedes: Ref | None = Field(default=None, description="ref of the memory that this one replaces")
     audience: Audience = Field(default="group", description="private: never shown where others read along")
     user_id: schemas.Id | None = Field(default=None, description="whose memory it is")
@@ -303,7 +305,8 @@ class MemoryStore(Arguments):
     project: schemas.Id | None = Field(default=None, description="the project that it belongs to")
 
     async def run(self, caller: Caller) -> StoreResult:
-        said = self.model_dump(include={"text", "kind", "speaker", "at", "supersedes"}, exclude_none=True)
+        fields = {"text", "kind", "speaker", "at", "until", "entities", "supersedes"}
+        said = self.model_dump(include=fields, exclude_none=True, exclude_defaults=True)
         scope = {name: value for name, value in _scope_of(caller, self).items() if value is not None}
         reply = await caller.gateway.remember({**said, **scope, "audience": self.audience, "origin": "agent"})
         kept = reply["memories"][0].items()
