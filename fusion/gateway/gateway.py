@@ -481,8 +481,7 @@ class Gateway(TenantParts):
 
     async def _use_of(self, item: str) -> dict[str, Any]:
         """How often an event or an external item was part of a block, and when last."""
-        await self.use.flush()
-        known = (await self.journal.read(use.of, [item])).get(item)
+        known = self.use.counted(item, (await self.journal.read(use.of, [item])).get(item))
         return {"included": known.included if known else 0, "last_included_at": known and known.last_included_at}
 
     @in_tenant

@@ -51,6 +51,11 @@ class UseLog:
         if self._waiting and self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._linger())
 
+    def counted(self, item: str, written: Use | None) -> Use | None:
+        """The use of an item: what was written, and what waits. A reader never waits for a writer."""
+        waiting = self._waiting.get(item)
+        return _sum(written, waiting) if written and waiting else written or waiting
+
     def _add(self, uses: Mapping[str, Use]) -> None:
         for item, use in uses.items():
             known = self._waiting.get(item)

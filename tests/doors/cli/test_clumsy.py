@@ -101,7 +101,7 @@ CASES = [
     Case("get", ["missing argument 'ref'", "fusion memories"]),
     Case("--home @ fuse q", ["no such option: --home. Put options after the command"]),
     Case("fuse q --budget 0 --home @ --direct", ["--budget: Input should be greater than or equal to 1"]),
-    Case("fuse q --user= --home @ --direct", ["--user: is empty"]),
+    Case("fuse q --agent= --home @ --direct", ["--agent: is empty"]),
     Case("remember it --kind nte --home @ --direct", ["--kind: Input should be 'rule'"]),
     Case("remember it --at tomorrow --home @ --direct", ["--at: is no time", "2026-01-31"]),
     Case("get m9z --home @ --direct", ["m9z"]),
