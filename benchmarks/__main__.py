@@ -153,6 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     cortex.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for what the graph adds")
     cortex.set_defaults(measure=_cortex)
 
+    state = commands.add_parser("state", help="statements that are said again: reinforced rewordings, wrong merges")
+    state.set_defaults(measure=_state, show=_show_state)
+
     fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
     fire.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
     fire.add_argument("--short", action="store_true", help="some 20 s a part, as the tests run it")
@@ -179,6 +182,18 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
     command.add_argument("--jobs", type=_positive, default=1, help="processes; latency is best measured with one")
     command.add_argument("--home", type=Path, help="keep the stores here between runs")
     command.add_argument("--recordings", type=Path, help="keep recordings here, and replay those that are there")
+
+
+def _state(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import state
+
+    return state.measure()
+
+
+def _show_state(figures: Mapping[str, Any]) -> None:
+    from benchmarks import state
+
+    state.show(figures)
 
 
 def _show(figures: Mapping[str, Any]) -> None:

@@ -37,6 +37,8 @@ Ending = Literal["expired", "decayed", "retired", "archived", "lost"]
 ConflictStatus = Literal["active", "resolved"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+STATEMENT_KINDS: frozenset[Kind] = frozenset({"rule", "procedure", "fact", "preference", "decision", "plan"})
+"""kinds of memories that hold on their own, independent of where and when they were said"""
 BLOCK_FORMATS: tuple[BlockFormat, ...] = get_args(BlockFormat)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 LIFETIMES: tuple[Lifetime, ...] = get_args(Lifetime)

@@ -275,16 +275,20 @@ class Get:
 
 @dataclass(frozen=True)
 class History:
-    """Every version of a memory, oldest first; of one that says the same as another, those of the other too."""
+    """Every version of a memory, oldest first; also those of a memory that says the same, or contradicts it."""
 
     id: Id
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
-        memory = await own_memory(cortex, call, self.id)
-        shown = []
-        for id_ in filter(None, (memory.id, memory.state.merged_into)):
+        to_show = [(await own_memory(cortex, call, self.id)).id]
+        shown: list[dict[str, Any]] = []
+        for id_ in to_show:
+            if id_ in {one["id"] for one in shown}:
+                continue
             versions = await without_forgotten(call, await cortex.graph.versions(id_))
-            shown += chain([one for one in versions if call.scope.admits(one.event.scope)])
+            versions = [one for one in versions if call.scope.admits(one.event.scope)]
+            shown += chain(versions)
+            to_show += [other for one in versions for other in (one.state.merged_into, one.state.contradicts) if other]
         return {"versions": sorted(shown, key=lambda one: (one["valid_from"], one["id"]))}
 
     def render(self, result: Any) -> str:

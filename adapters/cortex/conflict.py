@@ -1,11 +1,11 @@
-"""Chooses the memory to reinstate when the winner of a conflict is deleted; for all stores of the cortex."""
+"""What becomes of memories that depended on one that is gone; for all stores of the cortex."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from adapters.cortex.port import Change, Memory
+from adapters.cortex.port import Change, Graph, Memory
 from fusion.lib.conflict import best
 
 
@@ -28,3 +28,14 @@ def restored(gone: Sequence[Memory], left: Sequence[Memory]) -> Mapping[str, Cha
 def _group(memory: Memory) -> tuple[str, str | None, str | None]:
     scope = memory.event.scope
     return scope.tenant, scope.user_id, memory.state.conflict_group
+
+
+async def free_orphans(graph: Graph, into: Mapping[str, str]) -> None:
+    """Unmerge memories whose target was deleted meanwhile. ``into`` maps the merged id to its target's.
+
+    Call it after the merge is written: deletions from then on unmerge by themselves.
+    """
+    there = await graph.get(list(set(into.values()))) if into else {}
+    orphans: dict[str, Change] = {id_: {"merged_into": None} for id_, one in into.items() if one not in there}
+    if orphans:
+        await graph.alter(orphans)

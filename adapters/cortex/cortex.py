@@ -9,14 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from adapters.bolt.errors import with_fix
-from adapters.cortex.consolidate import Kept, initial, keep
 from adapters.cortex.open_store import STORE_OPTIONS, open_graph, verify
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Memory, View, stored_fields
+from adapters.cortex.port import State as StoredState
 from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
-from adapters.cortex.supersede import carry_conflicts_over
 from adapters.index.encode import BestEffortEmbedding
 from adapters.options import FULL_FEATURES, read, verified
 from fusion.contract import (
@@ -26,7 +25,6 @@ from fusion.contract import (
     Extracted,
     Forgotten,
     Hit,
-    LanguageModel,
     Opening,
     Query,
     Scope,
@@ -35,7 +33,7 @@ from fusion.contract import (
 from fusion.errors import BackendError, FusionError, SettingsError
 
 if TYPE_CHECKING:
-    from fusion.contract import Floats
+    pass
 
 
 class Cortex:
@@ -49,15 +47,12 @@ class Cortex:
         self,
         graph: Graph,
         options: Options,
-        model: LanguageModel | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.graph = graph
         self._options = options
-        self._model = model
         self._clock = clock
         self._embedding = BestEffortEmbedding("cortex")
-        self._storing = asyncio.Lock()
         self._prewarm = PrewarmCache()
         self._to_refresh: dict[Scope, tuple[Query, bool]] = {}
         """by session, the last query, which is to be run again"""
@@ -67,7 +62,7 @@ class Cortex:
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = read(Options, opening, also=STORE_OPTIONS)
-        cortex = cls(await open_graph(opening, options), options, opening.model)
+        cortex = cls(await open_graph(opening, options), options)
         cortex.opening = opening
         return cortex
 
@@ -119,29 +114,17 @@ class Cortex:
                 await self.graph.settle()
                 await self.recall(query, history=history)
 
-    async def _encoded(self, texts: Sequence[str]) -> Floats | None:
-        """One vector for each text; ``None`` without an embedder, or while it fails."""
-        return await self._embedding.vectors(self.graph.embedder, texts)
-
     def accepts(self, event: Event) -> bool:
         return event.kind in self.features.kinds
 
     async def remember(self, batch: Sequence[Extracted]) -> Sequence[tuple[str, ...]]:
-        await self.store([Memory(c.event, c.extraction, initial(c)) for c in batch])
+        """Store memories in their states; those that are stored already stay as they are."""
+        await self.graph.add([Memory(c.event, c.extraction, StoredState(**stored_fields(c.state))) for c in batch])
         self._refresh_stale({c.event.scope.session_id for c in batch} - {None})
         return [(extracted.event.event_id,) for extracted in batch]
 
     async def set_states(self, states: Mapping[str, State]) -> None:
         await self.graph.alter({event_id: stored_fields(state) for event_id, state in states.items()})
-
-    async def store(self, memories: Sequence[Memory]) -> Sequence[Kept]:
-        """Store memories; return the outcome of each, in their order. See `adapters.cortex.consolidate`."""
-        async with self._storing:
-            memories, changes = await carry_conflicts_over(self.graph, memories)
-            kept = await keep(self.graph, memories, self._encoded, self._model, self._options, self._clock())
-            if changes:
-                await self.graph.alter(changes)
-            return kept
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Delete the memory with its mentions and relations; relations that other memories assert too stay."""

@@ -19,11 +19,10 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from adapters.cortex.conflict import restored
-from adapters.cortex.consolidate import free_orphans, is_comparable_kind
+from adapters.cortex.conflict import free_orphans, restored
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.index import vectors_of
-from fusion.contract import Embedder, Scope
+from fusion.contract import STATEMENT_KINDS, Embedder, Scope
 from fusion.errors import FusionError
 from fusion.lib.conflict import best
 from fusion.lib.jaccard import guard_words, jaccard
@@ -84,6 +83,10 @@ def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[Ending, datetim
     if event.valid_to is not None:
         deadlines.append(("retired", event.valid_to))
     return next(((why, at) for why, at in deadlines if at <= now), None)
+
+
+def _is_comparable_kind(memory: Memory) -> bool:
+    return memory.kind in STATEMENT_KINDS and memory.event.place is None
 
 
 def settled(group: Sequence[Memory], now: datetime) -> dict[str, Change]:
@@ -167,7 +170,7 @@ def _review(page: Sequence[Memory], now: datetime, rules: Rules, superseded: Col
         elif state.conflict_group is not None:
             if state.conflict_status == "active":
                 found.disputed.append((state.conflict_group, memory))
-        elif state.lifetime == "permanent" and memory.id not in superseded and is_comparable_kind(memory):
+        elif state.lifetime == "permanent" and memory.id not in superseded and _is_comparable_kind(memory):
             found.comparable.append(memory)
     return found
 

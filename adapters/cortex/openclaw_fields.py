@@ -37,7 +37,7 @@ def shaped(memory: Memory, successor: Memory | None = None) -> dict[str, Any]:
         "access_count": state.access_count,
         "reinforced_at": state.reinforced_at,
         "reinforced_count": state.reinforced_count,
-        "supersedes_id": event.supersedes,
+        "supersedes_id": memory.supersedes,
         "valid_from": event.valid_from or (event.at.utc if event.at else event.recorded_at),
         "valid_to": min(ended, default=None),
         "valid_until": event.valid_to,

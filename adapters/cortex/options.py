@@ -15,8 +15,8 @@ class Options(WalkOptions):
 
     ``candidates``: memories from each of words, vectors and graph that are ranked (seed 000: 50). ``by_words``: share
     of BM25 in the similarity factor, 0 to 1; the seed uses 0, which finds fewer turns of a conversation. ``weights``:
-    a table of the nine ranking factors; they add up to 1. ``guarded``: merge a statement only into one that has all its
-    words. Without it a cosine of .80 suffices, as in the seed, and "prefers coffee" is merged into "prefers tea".
+    a table of the nine ranking factors; they add up to 1. ``guarded``: of an earlier version, without effect:
+    the gateway compares statements now, for all memories.
     """
 
     candidates: int = number(50, 1, 1000)

@@ -108,6 +108,14 @@ class Memory:
         return self.extraction.kind if self.event.kind == "note" else self.event.kind
 
     @property
+    def supersedes(self) -> str | None:
+        """The id of what it replaces: an earlier version, or the earlier side of an open conflict (seed 000)."""
+        state = self.state
+        if self.event.supersedes is None and state.conflict_status == "active" and state.contradicts is not None:
+            return state.contradicts if state.contradicts < self.id else None
+        return self.event.supersedes
+
+    @property
     def spoken(self) -> str:
         """The text with its speaker, as the store indexes and embeds it."""
         return spoken(self.event.text, self.event.speaker)

@@ -105,7 +105,7 @@ def rank(
     by_words: float = 0.0,
 ) -> list[Ranked]:
     """All of ``candidates``, best first; ties by fused score, then by id."""
-    superseded = {c.memory.event.supersedes for c in candidates if c.memory.event.supersedes}
+    superseded = {id_ for c in candidates if (id_ := c.memory.supersedes) is not None}
     asked = words(text)
     # By state, kind and project, the factors that these decide, and what they weigh: most share one state.
     alike: dict[tuple[int, Kind, str | None], tuple[Standing, float]] = {}

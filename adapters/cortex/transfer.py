@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
-from adapters.cortex.conflict import restored
-from adapters.cortex.consolidate import free_orphans
+from adapters.cortex.conflict import free_orphans, restored
 from adapters.cortex.lifecycle import pages
 from adapters.cortex.port import Change, Graph, Memory
 from adapters.cortex.records import line_of, memory_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ from fusion.sources.files import Limits
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import Delta, SessionWatcher
 from fusion.trust.token import make_private
+from fusion.upkeep.consolidator import Consolidator
 from fusion.upkeep.lifecycle import Lifecycle, Rules
 
 P = TypeVar("P", bound=TenantParts)
@@ -104,18 +105,37 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             damaged = only_read(journal, lost, settings.home)
         # A delivery that cannot be marked as done must not be made.
         mark_stores = partial(write_marks, journal, places)
-        deliverer = Deliverer(journal, {} if damaged else stores, ask=search_function(guarded), on_change=mark_stores)
+        consolidator: Consolidator | None = None
+
+        async def delivered(name: str) -> None:
+            await mark_stores(name)
+            if consolidator is not None:
+                consolidator.wake()
+
+        deliverer = Deliverer(journal, {} if damaged else stores, ask=search_function(guarded), on_change=delivered)
         if not damaged:
             await mark_stores(*places)
             await refill(journal, [name for name in stores if await was_emptied(journal, guarded[name])], places)
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
         ids = UuidSource()  # one for each tenant: ids count within a millisecond, which would reveal others' writes
+        if embedder is not None and not damaged:
+            consolidator = Consolidator(
+                journal, embedder, deliverer.extraction, model=shared.model, on_decision=deliverer.wake
+            )
+            consolidator.start()
+            stack.push_async_callback(consolidator.close)
         distiller = None
         if shared.model is not None and not damaged:
             distiller = Distiller(journal, deliverer, shared.model, quiet_s=settings.model.quiet_s, ids=ids)
             distiller.start()
             stack.push_async_callback(distiller.close)
+
+        async def forget_texts(texts: Sequence[str]) -> None:
+            if consolidator is not None:
+                consolidator.forget_vectors()
+            await embedders.forget(texts)
+
         live = Live(
             guarded=guarded,
             journal=JournalReads(
@@ -140,7 +160,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(asking_sessions.close)
         use_log = UseLog(lambda uses: journal.write(use.add, uses))
         stack.push_async_callback(use_log.close)
-        forgetter = Forgetter(journal, deliverer, embedders.forget)
+        forgetter = Forgetter(journal, deliverer, forget_texts)
         intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
         yield kind(
             tenant=tenant,
@@ -150,6 +170,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             journal=journal,
             intake=intake,
             distiller=distiller,
+            consolidator=consolidator,
             deliverer=deliverer,
             external_refs=external_refs,
             asking_sessions=asking_sessions,

@@ -793,6 +793,9 @@ class Gateway(TenantParts):
         if self.distiller is not None:
             await self.distiller.settle()
         await self.deliverer.settle()
+        if self.consolidator is not None:
+            await self.consolidator.settle()
+            await self.deliverer.settle()  # the states that it decided
         waiting = {n: s.backend for n, s in self.guarded.items() if isinstance(s.backend, Settles) and not s.disabled}
         ends = await asyncio.gather(*(backend.settle() for backend in waiting.values()), return_exceptions=True)
         for name, end in zip(waiting, ends, strict=True):

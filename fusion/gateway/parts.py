@@ -24,6 +24,7 @@ from fusion.recipe import Recipe
 from fusion.settings import Settings
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import SessionWatcher
+from fusion.upkeep.consolidator import Consolidator
 from fusion.upkeep.lifecycle import Lifecycle
 
 DEFAULT = Scope().tenant
@@ -76,6 +77,8 @@ class TenantParts:
     embedders: Embedders
     admission: Admission
     distiller: Distiller | None = None
+    consolidator: Consolidator | None = None
+    """None without an embedder"""
     notes: tuple[str, ...] = ()
     """limitations for all tenants, in words with the fix"""
     session_watcher: SessionWatcher | None = None

@@ -20,9 +20,9 @@ from fusion.errors import FusionError
 from fusion.journal.sessions import SessionKey
 from fusion.lib.bm25 import terms
 from fusion.lib.jaccard import guard_words
+from fusion.lib.paraphrase import Kind, difference
 from fusion.lib.words import words
 from fusion.recall.engine import FuseRequest, Outcome
-from fusion.recall.paraphrase import Kind, difference
 
 log = logging.getLogger(__name__)
 

@@ -237,7 +237,7 @@ class Deliverer:
         made = [d.event.event_id for d in batch if d.event.derived_from]
         distilled = await self._journal.read(distil_queue.extractions, made) if made else {}
         extracted = [
-            Extracted(d.event, distilled.get(d.event.event_id) or self._extraction(d.event), d.state) for d in batch
+            Extracted(d.event, distilled.get(d.event.event_id) or self.extraction(d.event), d.state) for d in batch
         ]
         async with asyncio.timeout(DELIVERY_TIMEOUT_S):
             acknowledged = await store.remember(extracted)
@@ -323,7 +323,8 @@ class Deliverer:
     async def _search(self, name: str, query: Query) -> Sequence[Hit]:
         return await self._backends[name].search(query)
 
-    def _extraction(self, event: Event) -> Extraction:
+    def extraction(self, event: Event) -> Extraction:
+        """What the rules extract from an event; cached, since each backend is sent it."""
         found = self._extractions.get(event.event_id)
         if found is None:
             found = self._extractions[event.event_id] = self._extract(event)

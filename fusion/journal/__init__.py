@@ -10,6 +10,7 @@ Every other module owns one table or one step:
 - `rows` reads and writes the row of an event, and counts its terms.
 - `outbox` has the deliveries, one per backend and event.
 - `distil_queue` has the turns that the language model still has to read, and its extractions.
+- `statements` has the statements that wait to be compared with earlier ones, and those that were.
 - `idempotency` has the replies to requests that may be repeated.
 - `listing` lists memories by page, criteria and document.
 - `external_refs` has the items of backends that were shown under a ref.

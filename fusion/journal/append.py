@@ -9,7 +9,7 @@ from typing import Literal
 
 from fusion.contract import CLAIMED_PREFIX, Event
 from fusion.errors import NotFound
-from fusion.journal import conversations, distil_queue, outbox, retire, state, versions
+from fusion.journal import conversations, distil_queue, outbox, retire, state, statements, versions
 from fusion.journal.rows import RETIRED, count, insert_event, keys_of, row_of, written_state
 from fusion.journal.same_words import count_repeat, find_repeat
 from fusion.journal.tombstones import Tombstones, is_blocked, lift
@@ -126,6 +126,11 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
     count(db, event, +1)
     if rules.distils and event.kind == "turn" and event.trust != "quarantined":
         distil_queue.add(db, seq)
+    if statements.may_state(event):
+        # An update is compared with nothing: its caller says what it replaces.
+        statements.add(db, seq, decides=event.supersedes is None or event.kind == "turn")
+    if event.supersedes is not None:
+        state.carry_conflict_over(db, event.supersedes, event.event_id, event.recorded_at)
     replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
     return Stored(short_ref(seq), event, outcome, tuple(retired), withheld, supersedes=replaced)
 

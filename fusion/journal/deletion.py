@@ -15,7 +15,7 @@ from typing import Any
 
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
-from fusion.journal import audit, distil_queue, external_refs, feedback, outbox, state, use
+from fusion.journal import audit, distil_queue, external_refs, feedback, outbox, state, statements, use
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import BORN_FORGOTTEN, Record, count, insert_event, keys_of, record_of, row_of, words_key
 from fusion.journal.same_words import SameWords
@@ -137,6 +137,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
         keys = {key for one in (natural, row["natural"]) if one for key in keys_under(one, words, row["file"])}
         store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     distil_queue.drop(db, record.event.event_id, row["seq"])
+    statements.drop(db, row["seq"])
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)

@@ -37,6 +37,7 @@ from fusion.journal import (
     retire,
     split_tenants,
     state,
+    statements,
     versions,
     watermark,
 )
@@ -52,6 +53,7 @@ from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
 from fusion.journal.state import Change, Decision, Planned
+from fusion.journal.statements import Settled
 from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
@@ -462,6 +464,15 @@ class Journal:
         await self._show_decisions()
         await self._database.checkpoint()  # as in `forget`
         return len(records)
+
+    async def settle_statements(self, settled: Sequence[Settled], who: str) -> Sequence[int]:
+        """Decide on new statements, as `statements.settle`; visible when it returns."""
+        if not settled:
+            return []
+        done = await self.write(statements.settle, settled, who, datetime.now(UTC))
+        if any(one.changes for one in settled):
+            await self._show_decisions()
+        return done
 
     async def decide_external(self, ref: str, scope: Scope, change: StateChange, who: str, why: str) -> Decision | None:
         """Change the state of an external item that was shown to a question of ``scope``. Raises NotFound."""

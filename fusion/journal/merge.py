@@ -22,7 +22,7 @@ import orjson
 from pydantic import ValidationError
 
 from fusion.contract import Event, State
-from fusion.journal import conversations, distil_queue, outbox, retire, state
+from fusion.journal import conversations, distil_queue, outbox, retire, state, statements
 from fusion.journal.append import supersede
 from fusion.journal.deletion import Deletion, forget_row, with_dependents
 from fusion.journal.export_format import (
@@ -302,9 +302,12 @@ class Merge:
         last = 0 if last is None else last["seq"]
         if line.seq > last:
             self.gap += line.seq - last - 1
-            return insert_event(db, event, seq=line.seq, **columns)
-        seq = insert_event(db, event, **columns)
-        if not columns.get("forgotten"):
+            seq = insert_event(db, event, seq=line.seq, **columns)
+        else:
+            seq = insert_event(db, event, **columns)
+        if not columns.get("forgotten") and statements.may_state(event):
+            statements.add(db, seq, decides=False)  # the other home decided on it
+        if line.seq <= last and not columns.get("forgotten"):
             self.moved(line.ref, short_ref(seq))
         return seq
 

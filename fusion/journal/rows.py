@@ -71,9 +71,13 @@ class Record:
 
 def record_of(row: Any) -> Record:
     """The record of a row."""
-    said_at = None if row["said_at"] is None else time_of(row["said_at"])
     event = event_of(row) if row["stated"] == "[]" else delivered_event(row)
-    return Record(short_ref(row["seq"]), event, bool(row["forgotten"]), row["superseded_by"], said_at, state_of(row))
+    state = state_of(row)
+    times = [] if row["said_at"] is None else [time_of(row["said_at"])]
+    if state.reinforced_at is not None and event.kind != "turn":  # a turn was said once, where it stands
+        times.append(state.reinforced_at)
+    said_at = max(times, default=None)
+    return Record(short_ref(row["seq"]), event, bool(row["forgotten"]), row["superseded_by"], said_at, state)
 
 
 _STATE: TypeAdapter[State] = TypeAdapter(State)

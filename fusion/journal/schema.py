@@ -17,6 +17,7 @@ from fusion.journal import (
     same_words,
     sessions,
     state,
+    statements,
     tombstones,
     use,
     watermark,
@@ -88,5 +89,6 @@ STEPS = (
     use.SCHEMA,
     owners.SCHEMA,
     episodes.SCHEMA,
+    statements.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -22,8 +22,7 @@ _OF_TENANT = ("owner", "owned", "idempotency", "shown", "label", "external_state
 _LEFT = "(select event_id from event)"
 _COPY = (
     f"delete from delivery where {_OTHERS}",
-    f"delete from lesson where {_OTHERS}",
-    f"delete from episode where {_OTHERS}",
+    *(f"delete from {name} where {_OTHERS}" for name in ("lesson", "episode", "statement_queue", "statement")),
     "delete from event where tenant <> :tenant",
     f"delete from derived where event_id not in {_LEFT}",
     f"delete from learnt where event_id not in {_LEFT}",
@@ -43,8 +42,7 @@ _COPY = (
 """the statements that reduce a copy of a shared journal to one tenant"""
 _THEIRS = "seq in (select seq from event where tenant = :tenant)"
 _MOVED = (
-    f"delete from lesson where {_THEIRS}",
-    f"delete from episode where {_THEIRS}",
+    *(f"delete from {name} where {_THEIRS}" for name in ("lesson", "episode", "statement_queue", "statement")),
     *(
         f"delete from {name} where event_id in (select event_id from event where tenant = :tenant)"
         for name in ("derived", "learnt", "tombstone")

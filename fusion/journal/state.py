@@ -295,6 +295,28 @@ def endings_reverted(db: Connection, event_ids: Sequence[str]) -> set[tuple[str,
     return {(row["item"], row["why"]) for row in rows}
 
 
+def carry_conflict_over(db: Connection, old_id: str, new_id: str, now: datetime) -> None:
+    """Let a new version of a memory take its place in an open conflict.
+
+    The earlier version keeps its group: it is part of the history of the conflict.
+    """
+    row = db.execute("select * from event where event_id = ?", (old_id,)).fetchone()
+    old = state_of(row)
+    if old.conflict_status != "active":
+        return
+    changes: dict[str, Change] = {
+        old_id: {"conflict_status": "resolved"},
+        new_id: {
+            "conflict_group": old.conflict_group,
+            "conflict_status": "active",
+            "contradicts": old.contradicts,
+        },
+    }
+    if old.contradicts is not None:
+        changes[old.contradicts] = lambda state: {"contradicts": new_id} if state.contradicts == old_id else {}
+    decide(db, changes, "gateway", "the new version takes the place of the earlier one in a conflict", now)
+
+
 def release(db: Connection, event_ids: Sequence[str], why: str, now: datetime) -> list[str]:
     """Free what depended on memories that are gone: merged ones, and opponents in a conflict. Returns their ids.
 

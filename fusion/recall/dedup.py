@@ -2,7 +2,7 @@
 
 Two hits are the same memory if one of these holds, tested in this order: the same event; one's span contains the
 other's and so do its words; the same content; a word-set Jaccard of 0.6 or more that the guard admits
-(`fusion.recall.paraphrase`: no content word, name, negation, number or date differs, nor the order). Two memories that
+(`fusion.lib.paraphrase`: no content word, name, negation, number or date differs, nor the order). Two memories that
 the guard keeps apart are rivals. A fact and the event it was derived from are never the same memory.
 
 Of several hits one is shown: the verbatim one, then one of the journal (only that can be forgotten by its ref), then
@@ -17,10 +17,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fusion.contract import Hit, document_of
+from fusion.lib.paraphrase import Kind
 from fusion.recall.document_place import PlaceIndex, in_one_document
 from fusion.recall.filter import Admitted
 from fusion.recall.near_duplicates import NearDuplicates, Texts
-from fusion.recall.paraphrase import Kind
 from fusion.recipe import DedupSettings
 
 

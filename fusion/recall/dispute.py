@@ -14,8 +14,8 @@ from datetime import datetime
 from fusion.contract import BACKEND_PREFIX, Hit
 from fusion.lib.budget import clip
 from fusion.lib.escape import escape
+from fusion.lib.paraphrase import Kind
 from fusion.recall.dedup import Candidate
-from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Scored
 
 NAME_CHARS = 60

@@ -8,10 +8,10 @@ from collections.abc import Collection, Container, Sequence
 
 from fusion.contract import Hit
 from fusion.lib.jaccard import jaccard
+from fusion.lib.paraphrase import Difference, Kind, difference
 from fusion.lib.words import normalise, spoken, word_list
 from fusion.recall.candidate_pairs import possible_pairs
 from fusion.recall.document_place import in_one_document
-from fusion.recall.paraphrase import Difference, Kind, difference
 from fusion.recipe import DedupSettings
 
 MAX_RIVALS = 4

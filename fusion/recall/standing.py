@@ -25,6 +25,7 @@ from math import nan
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fusion.contract import NEW, Hit, Query, State, Trust
+from fusion.lib.paraphrase import Kind
 from fusion.lib.seed000_factors import (
     confidence,
     frequency,
@@ -38,7 +39,6 @@ from fusion.lib.words import words
 from fusion.recall.dedup import Rival
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Record
-from fusion.recall.paraphrase import Kind
 
 if TYPE_CHECKING:
     import numpy as np

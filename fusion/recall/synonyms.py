@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fusion.contract import TokenVectors
+from fusion.lib.paraphrase import difference
+from fusion.lib.word_forms import misspelt, names, opposed, parts
 from fusion.recall.maxsim import best_matches
-from fusion.recall.paraphrase import difference
-from fusion.recall.word_forms import misspelt, names, opposed, parts
 
 MIN_TOKEN_COSINE = 0.82
 """lowest cosine of a token with its best match. In our test pairs opposites and related roles (landlord, tenant; buyer,

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from adapters.cognee import replies
-from adapters.cortex import contradict
 from adapters.cortex.key_phrases import key_phrases
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
@@ -33,13 +32,16 @@ from fusion.lib import (
     front_matter,
     listing,
     moment,
+    paraphrase,
     prompt,
     redact,
     statements,
     times,
+    word_forms,
     words,
 )
-from fusion.recall import candidate_pairs, fence, multilingual_dates, paraphrase, query_dates, split_query, word_forms
+from fusion.recall import candidate_pairs, fence, multilingual_dates, query_dates, split_query
+from fusion.upkeep import contradict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SAID = moment.moment("2026-03-01T12:00:00Z")

@@ -26,7 +26,7 @@ FAST_S = 0.002
 """CPU seconds for 16 KB below which a function is also given 64 KB, because growth would hide in so little"""
 HELD_BACK = {
     "fusion.lib.ignore._PIECE": "sees a text only up to its last closing bracket",
-    "fusion.recall.word_forms._SENTENCE_ENDS": "sees eight characters",
+    "fusion.lib.word_forms._SENTENCE_ENDS": "sees eight characters",
 }
 """patterns that are super-linear on texts that their callers never give them; the callers have tests below"""
 FOUND = [found for found in FOUND if found.name not in HELD_BACK]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from fusion.contract import Place
 from fusion.lib.jaccard import jaccard
+from fusion.lib.paraphrase import Kind, difference
 from fusion.lib.words import words
 from fusion.recall.dedup import AnsweredHits, DistinctHits, dedup, join
 from fusion.recall.filter import Admitted
 from fusion.recall.near_duplicates import MAX_COMPARED_CHARS
-from fusion.recall.paraphrase import Kind, difference
 from fusion.recipe import DedupSettings
 from tests.recall.helpers import admitted, found_by, standalone, turn
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fusion.contract import Place
+from fusion.lib.paraphrase import Kind
 from fusion.recall.dedup import Candidate, Rival, dedup
 from fusion.recall.dispute import next_to_rivals
 from fusion.recall.expand import Pooled
 from fusion.recall.pack import Block, pack
-from fusion.recall.paraphrase import Kind
 from fusion.recall.rerank import Scored
 from fusion.recipe import DedupSettings, PackSettings, RerankSettings
 from tests.recall.helpers import admitted, at, scored, standalone, turn

@@ -341,7 +341,7 @@ class TestTend:
 
     @pytest.mark.feature(
         "… upkeep restores a statement that outlasts the one it was merged into",
-        of="Cortex: a repeated statement",
+        of="a reworded statement is answered once",
     )
     async def test_what_outlasts_what_it_was_merged_into_is_found_again(self, graph: Graph) -> None:
         """Said for a session, again later in it, and for good: the first is over, the other two stand for themselves.

@@ -2,7 +2,7 @@
 
 Two texts differ if each has a content word that the other lacks; if a number, date, negation or name is in only one;
 or if their words are in another order ("Ada pays Bo", "Bo pays Ada"). Spellings, inflections, contractions and listed
-synonyms count as the same word (`fusion.recall.word_forms`). Synonyms that are not listed, and misspellings, need a
+synonyms count as the same word (`fusion.lib.word_forms`). Synonyms that are not listed, and misspellings, need a
 model: `Difference.doubtful` marks pairs for it.
 """
 
@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from fusion.recall.word_forms import FUNCTION_WORDS, canonical, names, same_word
+from fusion.lib.word_forms import FUNCTION_WORDS, canonical, names, same_word
 
 
 class Kind(StrEnum):

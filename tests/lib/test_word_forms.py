@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusion.recall.word_forms import opposed, same_word
+from fusion.lib.word_forms import opposed, same_word
 
 
 @pytest.mark.parametrize("pair", ["colour/color", "organise/organize", "went/go", "tries/try", "photo/picture"])

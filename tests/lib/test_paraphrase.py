@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.recall.paraphrase import Difference, Kind, difference
-from fusion.recall.word_forms import misspelt
+from fusion.lib.paraphrase import Difference, Kind, difference
+from fusion.lib.word_forms import misspelt
 from tests.fire.lies import Pair, copies, lies
 
 MODEL_NEEDED = {("typo", "databse")}

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cortex.contradict import CANDIDATES, Claim, Contradiction, contradicted, contradiction, read
 from fusion.contract import Event, Fact
 from fusion.errors import BackendUnreachable, InvalidAnswer, RateLimited
 from fusion.ingest.extract import extract
+from fusion.upkeep.contradict import CANDIDATES, Claim, Contradiction, contradicted, contradiction, read
 from tests.fakes import FakeModel
 
 NOON = datetime(2026, 3, 11, 12, tzinfo=UTC)

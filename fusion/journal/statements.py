@@ -1,0 +1,122 @@
+"""The statements of a home: those that wait to be compared with earlier ones, and those that were.
+
+An event that may be a statement is queued in the transaction that stores it. The decision on it, its removal from the
+queue and its entry among the statements are one transaction as well, so that an interruption repeats no decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fusion.contract import STATEMENT_KINDS, Event, Scope
+from fusion.journal import state
+from fusion.journal.rows import state_of
+from fusion.journal.state import Change
+from fusion.store.rows import event_of, storable
+from fusion.store.sqlite import VALUES, Connection, listed
+
+_KINDS = ", ".join(f"'{kind}'" for kind in sorted({*STATEMENT_KINDS, "note"}))
+SCHEMA = f"""
+create table statement_queue(seq integer primary key references event(seq), decides integer not null default 1);
+create table statement(seq integer primary key references event(seq));
+insert into statement_queue
+    select seq, 0 from event where kind in ({_KINDS}) and document is null and forgotten = 0 and superseded_by is null;
+"""
+"""The statements of an earlier version are compared with later ones; with each other they were, so ``decides`` is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """An event that waits to be compared; without ``decides`` it is only one that later ones are compared with."""
+
+    seq: int
+    event: Event
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The decision on one queued event: whether it is a statement, the changes of states, and their reason.
+
+    The changes are made only while the events in ``while_current`` are current; else the event stays queued.
+    """
+
+    seq: int
+    is_statement: bool = False
+    changes: Mapping[str, Change] | None = None
+    why: str = ""
+    while_current: Sequence[str] = ()
+
+
+def may_state(event: Event) -> bool:
+    """Whether an event may be a statement: it is of such a kind or a note, or a turn; and no part of a document."""
+    if event.trust == "quarantined":
+        return False
+    return event.kind == "turn" or (event.place is None and event.kind in {*STATEMENT_KINDS, "note"})
+
+
+def add(db: Connection, seq: int, *, decides: bool) -> None:
+    """Queue an event."""
+    db.execute("insert or ignore into statement_queue values(?, ?)", (seq, decides))
+
+
+def oldest(db: Connection, limit: int) -> list[Queued]:
+    """The events that were queued first."""
+    rows = db.execute(
+        "select e.*, q.decides from statement_queue q join event e using(seq) order by q.seq limit ?", (limit,)
+    )
+    return [Queued(row["seq"], event_of(row), bool(row["decides"])) for row in rows]
+
+
+def texts(db: Connection, scope: Scope, limit: int) -> list[tuple[str, str, str | None]]:
+    """Id, text and speaker of the newest current statements of a scope's tenant and user, oldest first."""
+    rows = db.execute(
+        "select e.event_id, e.text, e.speaker from statement s join event e using(seq) where e.tenant = ? "
+        "and e.user_id is ? and e.forgotten = 0 and e.superseded_by is null and e.merged_into is null "
+        "order by s.seq desc limit ?",
+        (storable(scope.tenant), None if scope.user_id is None else storable(scope.user_id), limit),
+    )
+    return [(row["event_id"], row["text"], row["speaker"]) for row in rows][::-1]
+
+
+def settle(db: Connection, settled: Sequence[Settled], who: str, now: datetime) -> list[int]:
+    """Make decisions, each with the removal of its event from the queue; the events that are decided now.
+
+    Nothing is done for an event that has left the queue.
+    """
+    done = []
+    for one in settled:
+        if db.execute("select 1 from statement_queue where seq = ?", (one.seq,)).fetchone() is None:
+            continue
+        if one.changes:
+            if not _all_current(db, one.while_current):
+                continue
+            state.decide(db, one.changes, who, one.why, now)
+        remove(db, one.seq)
+        if one.is_statement:
+            db.execute("insert or ignore into statement values(?)", (one.seq,))
+        done.append(one.seq)
+    return done
+
+
+def remove(db: Connection, seq: int) -> None:
+    """Remove an event from the queue."""
+    db.execute("delete from statement_queue where seq = ?", (seq,))
+
+
+def drop(db: Connection, seq: int) -> None:
+    """Remove an event from the queue and from the statements."""
+    remove(db, seq)
+    db.execute("delete from statement where seq = ?", (seq,))
+
+
+def _all_current(db: Connection, event_ids: Sequence[str]) -> bool:
+    """Whether all of these events are neither forgotten nor replaced, merged or ended."""
+    rows = db.execute(
+        f"select * from event where event_id in {VALUES} and forgotten = 0 and superseded_by is null "
+        "and merged_into is null",
+        listed(event_ids),
+    ).fetchall()
+    return len(rows) == len(set(event_ids)) and all(state_of(row).ended_at is None for row in rows)

@@ -1,0 +1,273 @@
+"""Compares new statements with earlier ones in the background, each once; `consolidate` decides.
+
+The queue and the decisions are in the journal, and each decision is one transaction with the end of its place in the
+queue. The worker is woken after deliveries, when the embedder's caches have the vectors already. While there is no
+embedder, or it fails, statements wait in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from fusion.contract import Embedder, Event, Extraction, LanguageModel, Scope
+from fusion.journal import Journal, distil_queue, state, statements
+from fusion.journal.statements import Queued, Settled
+from fusion.lib.backoff import backoff_s
+from fusion.lib.words import spoken
+from fusion.upkeep.consolidate import ABOUT, REINFORCES, Known, Near, decide, is_statement
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
+log = logging.getLogger(__name__)
+
+WHO = "consolidate"
+"""who makes these decisions, in the log"""
+BATCH_EVENTS = 200
+LINGER_S = 0.25
+"""seconds between a wake-up and the comparison: what arrives together is compared together"""
+MAX_STATEMENTS = 20_000
+"""newest statements of one user that a new one is compared with: 31 MB of vectors"""
+MAX_OWNERS = 8
+"""users whose vectors are kept in memory"""
+NEAR_LIMIT = 20
+"""nearest statements that a new one is compared with word by word"""
+CHUNK = 4096
+"""statements of which the cosines are in memory at a time"""
+FIRST_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
+"""seconds between tries while the embedder fails"""
+
+
+class Consolidator:
+    """Compares the statements of one home. Tests replace ``sleep``.
+
+    ``extract`` applies the rules to an event; ``on_decision`` is called after changes of states.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        embedder: Embedder,
+        extract: Callable[[Event], Extraction],
+        *,
+        model: LanguageModel | None = None,
+        on_decision: Callable[[], None] = lambda: None,
+        linger_s: float = LINGER_S,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._journal = journal
+        self._embedder = embedder
+        self._extract = extract
+        self._model = model
+        self._on_decision = on_decision
+        self._linger_s = linger_s
+        self._sleep = sleep
+        self._owners: OrderedDict[tuple[str, str | None], _Vectors] = OrderedDict()
+        self._news = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.fault = ""
+        """the error of the last try; empty if it succeeded"""
+
+    def start(self) -> None:
+        """Start with what is queued already."""
+        self._news.set()
+        self._task = asyncio.create_task(self._serve(), name="consolidate")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def wake(self) -> None:
+        """Signal that statements may have been queued."""
+        self._idle.clear()
+        self._news.set()
+
+    async def settle(self) -> None:
+        """Wait until everything queued is decided, or the embedder has failed."""
+        self.wake()
+        self._hurry.set()
+        await self._idle.wait()
+
+    def forget_vectors(self) -> None:
+        """Drop all vectors from memory: a text was forgotten."""
+        self._owners.clear()
+
+    async def _serve(self) -> None:
+        failures = 0
+        while True:
+            await self._news.wait()
+            await self._linger()
+            self._news.clear()
+            self._hurry.clear()
+            try:
+                while await self._round():
+                    pass
+                self.fault, failures = "", 0
+            except Exception as error:  # noqa: BLE001 — the statements stay queued after any fault
+                failures += 1
+                self.fault = str(error) or type(error).__name__
+                log.warning("statements were not compared (try %d): %s", failures, type(error).__name__)
+                self._owners.clear()
+                self._idle.set()
+                await self._wait(backoff_s(failures, FIRST_BACKOFF_S, MAX_BACKOFF_S))
+                self._news.set()
+                continue
+            if not self._news.is_set():
+                self._idle.set()
+
+    async def _linger(self) -> None:
+        if not self._hurry.is_set():
+            await self._wait(self._linger_s)
+
+    async def _wait(self, pause_s: float) -> None:
+        """Wait for so long, or until somebody waits for the result."""
+        pause, hurry = asyncio.ensure_future(self._sleep(pause_s)), asyncio.ensure_future(self._hurry.wait())
+        try:
+            await asyncio.wait((pause, hurry), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
+            hurry.cancel()
+            await asyncio.gather(pause, hurry, return_exceptions=True)
+
+    async def _round(self) -> bool:
+        """Decide on one batch; whether there was any."""
+        queued = await self._journal.read(statements.oldest, BATCH_EVENTS)
+        if not queued:
+            return False
+        found = await self._known([one.event.event_id for one in queued])
+        done: list[Settled] = []
+        wanted: list[tuple[Queued, Known]] = []
+        for one in queued:
+            known = found.get(one.event.event_id)
+            if known is not None and is_statement(known.event, known.extraction):
+                wanted.append((one, known))
+            else:
+                done.append(Settled(one.seq))
+        decided = len(await self._journal.settle_statements(done, WHO))
+        for owner in dict.fromkeys(_owner(known.event.scope) for _, known in wanted):
+            decided += await self._decide_on([pair for pair in wanted if _owner(pair[1].event.scope) == owner])
+        return decided > 0
+
+    async def _decide_on(self, wanted: Sequence[tuple[Queued, Known]]) -> int:
+        """Decide on statements of one owner, in their order, so that each sees the decisions on those before it.
+
+        Returns the number that is decided. One is not, if what it repeats was forgotten meanwhile.
+        """
+        vectors = await self._embedder.embed([known.statement.spoken for _, known in wanted])
+        index = await self._vectors_of(wanted[0][1].event.scope)
+        stored = await asyncio.to_thread(index.nearest, vectors)
+        ids = [known.id for _, known in wanted]
+        due: list[Settled] = []
+        decided = 0
+        for n, (one, known) in enumerate(wanted):
+            settled = Settled(one.seq, True)
+            if one.decides:
+                least = REINFORCES if known.is_turn else ABOUT
+                cosines = [(id_, cosine) for id_, cosine in stored[n] if id_ != known.id]
+                cosines += [(id_, float(vectors[n] @ vectors[i])) for i, id_ in enumerate(ids[:n])]
+                settled = await self._decision(one, known, [pair for pair in cosines if pair[1] >= least])
+            due.append(settled)
+            if settled.changes:
+                decided += len(await self._journal.settle_statements(due, WHO))
+                self._on_decision()
+                due = []
+        decided += len(await self._journal.settle_statements(due, WHO))
+        index.add(ids, vectors)
+        return decided
+
+    async def _decision(self, one: Queued, new: Known, cosines: Sequence[tuple[str, float]]) -> Settled:
+        nearest = dict(sorted(cosines, key=lambda pair: -pair[1])[:NEAR_LIMIT])
+        if not nearest:
+            return Settled(one.seq, True)
+        near = [Near(known, nearest[known.id]) for known in (await self._known(list(nearest))).values()]
+        apart = await self._journal.read(state.kept_apart, [new.id, *nearest])
+        verdict = await decide(new, near, apart, self._model)
+        return Settled(one.seq, True, verdict.changes, verdict.why, tuple(verdict.changes))
+
+    async def _known(self, event_ids: Sequence[str]) -> dict[str, Known]:
+        """Those of these events that are current, by id, in their order."""
+        records = await self._journal.records(event_ids)
+        current = {
+            id_: record
+            for id_ in event_ids
+            if (record := records.get(id_)) is not None
+            and not record.forgotten
+            and record.superseded_by is None
+            and record.state.merged_into is None
+            and record.state.ended_at is None
+        }
+        made = [id_ for id_, record in current.items() if record.event.derived_from]
+        distilled = await self._journal.read(distil_queue.extractions, made) if made else {}
+        return {
+            id_: Known(record.event, distilled.get(id_) or self._extract(record.event), record.state, record.ref)
+            for id_, record in current.items()
+        }
+
+    async def _vectors_of(self, scope: Scope) -> _Vectors:
+        """The vectors of an owner's statements; those of the users asked for last stay in memory."""
+        owner = _owner(scope)
+        index = self._owners.get(owner)
+        if index is None:
+            rows = await self._journal.read(statements.texts, scope, MAX_STATEMENTS)
+            index = _Vectors(self._embedder.dimensions)
+            for first in range(0, len(rows), CHUNK):
+                some = rows[first : first + CHUNK]
+                vectors = await self._embedder.embed([spoken(text, speaker) for _, text, speaker in some])
+                index.add([id_ for id_, _, _ in some], vectors)
+            self._owners[owner] = index
+        self._owners.move_to_end(owner)
+        while len(self._owners) > MAX_OWNERS:
+            self._owners.popitem(last=False)
+        return index
+
+
+def _owner(scope: Scope) -> tuple[str, str | None]:
+    return scope.tenant, scope.user_id
+
+
+class _Vectors:
+    """The vectors of one owner's statements, the newest `MAX_STATEMENTS` of them."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        self._ids: list[str] = []
+        self._chunks: list[Floats] = []
+        """arrays of vectors, in the order of the ids"""
+
+    def add(self, ids: Sequence[str], vectors: Floats) -> None:
+        """Add statements; one that is there already is there twice, which changes nothing."""
+        if not len(ids):
+            return
+        import numpy as np
+
+        self._ids += ids
+        self._chunks.append(np.asarray(vectors, np.float32))
+        if len(self._chunks) > 64 or len(self._ids) > MAX_STATEMENTS + CHUNK:
+            self._chunks = [np.concatenate(self._chunks)[-MAX_STATEMENTS:]]
+            self._ids = self._ids[-MAX_STATEMENTS:]
+
+    def nearest(self, vectors: Floats) -> list[list[tuple[str, float]]]:
+        """For each of these vectors, the ids of the `NEAR_LIMIT` nearest with their cosines, if at least `ABOUT`."""
+        import numpy as np
+
+        found: list[list[tuple[str, float]]] = [[] for _ in range(len(vectors))]
+        first = 0
+        for chunk in self._chunks:
+            for start in range(0, len(chunk), CHUNK):
+                part = chunk[start : start + CHUNK]
+                cosines = vectors @ part.T
+                limit = min(NEAR_LIMIT, len(part))
+                best = np.argpartition(-cosines, limit - 1, axis=1)[:, :limit]
+                for n, at in enumerate(best):
+                    near = ((self._ids[first + start + int(i)], float(cosines[n, i])) for i in at)
+                    found[n] += [pair for pair in near if pair[1] >= ABOUT]
+            first += len(chunk)
+        return [sorted(near, key=lambda pair: -pair[1])[:NEAR_LIMIT] for near in found]
