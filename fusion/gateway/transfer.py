@@ -382,7 +382,7 @@ class _TenantImport:
     batch: str
     """the ingest run of memories that are not the owner's own, so that `fusion undo` takes them back"""
     moved: Moved | None
-    """is told of each memory with another ref"""
+    """called for each memory that gets another ref"""
     _moves: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod

@@ -75,7 +75,7 @@ class ForgetReceipt:
 class ForgetRequest:
     """What to forget in a scope: refs, or what matches the query and all criteria, at most ``limit`` at once.
 
-    With ``all_users`` a query without user and agent is meant for all of them.
+    With ``all_users`` a query without user and agent searches those of all.
     """
 
     scope: Scope

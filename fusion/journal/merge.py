@@ -374,7 +374,7 @@ class Merge:
         return event if text == event.text else replace(event, text=text, place=place)
 
     def _is_blocked(self, db: Connection, event: Event, given: str | None) -> bool:
-        """Whether this home forgot a memory. What the export itself has beside a tombstone is not blocked by that."""
+        """Whether this home forgot a memory. A memory that the export has as well as its tombstone is not blocked."""
         _, natural, words = keys_of(event)
         if natural is not None:
             key = _natural_key(event, given)
@@ -414,7 +414,7 @@ class Merge:
     def merge_decisions(self, db: Connection, lines: Iterable[DecisionLine], tenant: str) -> None:
         """Add decisions that are not here; only those of an own export.
 
-        Of several decisions on one field of a memory the last one holds, in whichever home it was made.
+        Of several decisions on one field of a memory the last one holds, in both homes.
         """
         for line in lines if self.rules.owns else ():
             changes = {item: one for one in line.changes if (item := self._decided_item(db, one.item)) is not None}

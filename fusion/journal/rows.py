@@ -74,7 +74,7 @@ def record_of(row: Any) -> Record:
     event = event_of(row) if row["stated"] == "[]" else delivered_event(row)
     state = state_of(row)
     times = [] if row["said_at"] is None else [time_of(row["said_at"])]
-    if state.reinforced_at is not None and event.kind != "turn":  # a turn was said once, where it stands
+    if state.reinforced_at is not None and event.kind != "turn":  # a turn was said once, at its place
         times.append(state.reinforced_at)
     said_at = max(times, default=None)
     return Record(short_ref(row["seq"]), event, bool(row["forgotten"]), row["superseded_by"], said_at, state)

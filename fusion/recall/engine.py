@@ -62,7 +62,7 @@ class FuseRequest:
 
     ``budget_chars`` and ``budget_tokens`` include the block's frame; if one of them is given, the recipe's other one
     does not hold. ``max_results`` counts excerpts, ``max_items`` the single memories in them. ``backends`` limits the
-    search to these. With ``all_users`` a question without user and agent is meant for all of them.
+    search to these. With ``all_users`` a question without user and agent searches those of all.
     """
 
     query: str

@@ -63,7 +63,7 @@ _PERIODS = {
     for period in words.split()
 }
 _BETWEEN = frozenset("over than to from of before after instead rather until into for".split())
-"""words that relate what stands on both sides: exchanged, the sides state something else"""
+"""words that relate their two sides: with the sides exchanged, the statement is another one"""
 _MAX_SCOPE = 3
 """content words after a negation that it may negate"""
 
@@ -200,7 +200,7 @@ def _opposites(one: Statement, other: Statement, mine: Sequence[str], theirs: Se
 
 
 def _other_order(one: Statement, other: Statement) -> bool:
-    """Whether what they share stands in another order that matters: two names, two sides of "over", or all words."""
+    """Whether the words they share are in another order that matters: two names, two sides of "over", or all words."""
     named = {*one.names, *other.names}
     passive = ("by" in one.words) != ("by" in other.words)
     mine, theirs = (_firsts(each.words, named) for each in (one, other))

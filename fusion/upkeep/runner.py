@@ -211,7 +211,7 @@ class Runner:
 
     async def _run(self, job: Job, request: RunRequest, progress: Progress) -> JobRun | None:
         """One run from its lease to its receipt; None if its slot has had a run. Raises JobRunning and LeaseLost."""
-        if job.name in self._progress:  # also if this process stood still, and the lease ran out meanwhile
+        if job.name in self._progress:  # also if this process was suspended, and its lease ran out
             raise jobs.under_way(job.name)
         lease = await self.journal.write(jobs.take, request, self.clock(), self.lease)
         if lease is None:

@@ -53,10 +53,10 @@ class FixedVectors:
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)
 
     async def query_tokens(self, text: str) -> TokenVectors:
-        raise NotImplementedError
+        raise AssertionError("a prepared answer compares whole questions only")
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
-        raise NotImplementedError
+        raise AssertionError("a prepared answer compares whole questions only")
 
     async def forget(self, texts: Sequence[str]) -> None: ...
 

@@ -30,7 +30,7 @@ MAX_SHOWN = 20
 class Selection:
     """What to forget, within a scope: the memories with these refs, or those that match all ``criteria``.
 
-    With ``all_users`` a query that names nobody is meant for all users.
+    With ``all_users`` a query that names nobody searches the memories of all users.
     """
 
     refs: tuple[str, ...]
