@@ -1,4 +1,6 @@
-"""The lifecycle run, in seed 000's order: expire → decay → retire → consolidate → resolve conflicts.
+"""The lifecycle of memories that only a cortex has, in seed 000's order.
+
+Expire → decay → retire → consolidate → resolve conflicts.
 
 Nothing is deleted: an ended memory keeps its row and its end time, for history and questions about the past. Decisions
 depend on the store and the clock alone and are written page by page. So the next run finishes one that was killed, and
@@ -12,7 +14,7 @@ near-duplicate (at most `WINDOW`), and the members of open conflicts.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -44,6 +46,7 @@ UNSKETCHED = 'near-duplicates were not searched: pip install "/path/to/checkout[
 
 Ending = Literal["expired", "decayed", "retired"]
 Progress = Callable[[int, int | None], None]
+Leave = Callable[[Sequence[str]], Awaitable[Collection[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +111,13 @@ async def tend(
     dry_run: bool = False,
     progress: Progress = lambda done, total: None,
     window: int = WINDOW,
+    leave: Leave | None = None,
 ) -> Report:
     """Run the lifecycle over the memories that ``scope`` admits, or all. May be stopped anywhere and run again.
 
     Near-duplicates are searched among ``window`` memories at a time. The report's notes say if there was more than one
-    window, and if words decided because the embedder failed.
+    window, and if words decided because the embedder failed. ``leave`` returns those of these memories that are left
+    alone.
     """
     rules = rules or Rules()
     merger = MergeFinder(graph, embedder, rules.same, window) if find_spec("datasketch") else None
@@ -120,7 +125,10 @@ async def tend(
     superseded, total = await _superseded_and_total(graph, scope)
     conflicts: defaultdict[str, list[Memory]] = defaultdict(list)
     merged_into: dict[str, str] = {}
-    async for page in pages(graph, scope):
+    passed = 0
+    async for whole in pages(graph, scope):
+        left = await leave([memory.id for memory in whole]) if leave is not None else ()
+        page = [memory for memory in whole if memory.id not in left]
         review = _review(page, now, rules, superseded)
         counts.update(why for why, _ in review.ended.values())
         changes: dict[str, Change] = {id_: {"ended_at": at} for id_, (_, at) in review.ended.items()}
@@ -133,7 +141,8 @@ async def tend(
         if not dry_run and changes:
             await graph.alter(changes)
             await free_orphans(graph, {id_: into for id_, one in changes.items() if (into := one.get("merged_into"))})
-        progress(counts["scanned"], total)
+        passed += len(whole)
+        progress(passed, total)
     counts["conflicts_resolved"] = sum(len(group) - 1 for group in conflicts.values())
     if not dry_run:
         for members in conflicts.values():

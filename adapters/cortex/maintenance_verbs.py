@@ -1,13 +1,13 @@
 """Verbs that look after a cortex's store: entities, lifecycle, stats, reembed, export, import, migrate.
 
-They work on this store alone, not through the journal.
+They work on this store alone, except lifecycle, which decides in the journal on the memories that it has.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -54,27 +54,44 @@ def _is_named(entity: EntitySummary) -> bool:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """Expire, decay, retire, consolidate, resolve conflicts; nothing is deleted. Run it again at any time."""
+    """Expire, decay, retire, consolidate, resolve conflicts, for all memory systems. Run it again at any time.
+
+    It is the run of `fusion lifecycle`. Memories that only this store has, imported or migrated, have theirs here.
+    """
 
     dry_run: Annotated[bool, "Only count; change nothing."] = False
-    ttl_hours: Annotated[float, "After which a memory of the lifetime ttl expires."] = 720.0
-    idle_hours: Annotated[float, "Without use, after which a session memory decays."] = 24.0
+    ttl_hours: Annotated[float | None, "After which a ttl memory expires; else as in fusion.toml: 720."] = None
+    idle_hours: Annotated[float | None, "Without use, after which a session memory decays; else 24."] = None
+    delete_expired: Annotated[bool, "Delete what expired, in every memory system; this cannot be undone."] = False
 
     def __post_init__(self) -> None:
-        if not (0 < self.ttl_hours <= 1e6 and 0 < self.idle_hours <= 1e6):
+        if any(hours is not None and not 0 < hours <= 1e6 for hours in (self.ttl_hours, self.idle_hours)):
             raise BadInput("ttl_hours and idle_hours: give hours, more than 0")
 
-    async def __call__(self, cortex: Cortex, call: Call, /) -> object:
-        rules = Rules(timedelta(hours=self.ttl_hours), timedelta(hours=self.idle_hours))
-        return await tend(
+    async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
+        decided = await call.gateway.lifecycle(
+            dry_run=self.dry_run,
+            ttl_hours=self.ttl_hours,
+            idle_hours=self.idle_hours,
+            delete_expired=self.delete_expired or None,
+        )
+        plain = Rules()
+        own = await tend(
             cortex.graph,
             cortex.embedder,
             call.now,
-            rules,
+            Rules(_hours(self.ttl_hours, plain.ttl), _hours(self.idle_hours, plain.idle)),
             scope=call.scope,
             dry_run=self.dry_run,
             progress=call.progress,
+            leave=call.gateway.journalled,
         )
+        counts = {name: count + decided[name] for name, count in asdict(own).items() if type(count) is int}
+        return {**decided, **counts, "notes": list(dict.fromkeys((*decided["notes"], *own.notes)))}
+
+
+def _hours(count: float | None, otherwise: timedelta) -> timedelta:
+    return otherwise if count is None else max(timedelta(hours=count), timedelta.resolution)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -30,14 +31,15 @@ FERRIES = {
     "Kirkenes": {"confidence": "0.6"},
     "Tromsø": {},
 }
-DOORS = ("fuse", "cortex recall", "hook", "mcp")
-BACKENDS = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "memory": {"adapter": "adapters.inmemory:InMemory"}}
+STORES = ("markdown", "mem0", "triples", "cortex")
+DOORS = (*STORES, "fuse", "cortex recall", "hook", "mcp")
+SOON = {"ttl_hours": 1e-9, "idle_hours": 1e-9}
 
 
 async def remember(gateway: Gateway) -> dict[str, str]:
     """The event id of each ferry; two of them contradict each other."""
     memories = [
-        NewMemory(f"The ferry to {city} leaves at nine", kind="turn", scope=Scope(), stated=tuple(stated.items()))
+        NewMemory(f"The ferry to {city} leaves at nine", kind="fact", scope=Scope(), stated=tuple(stated.items()))
         for city, stated in FERRIES.items()
     ]
     ids = dict(zip(FERRIES, [one.event_id for one in await gateway.remember(memories)], strict=True))
@@ -62,14 +64,24 @@ def cities(text: str) -> set[str]:
     return {city for city in FERRIES if city in text}
 
 
+async def run(client: AsyncClient, by: str) -> Mapping[str, Any]:
+    """The report of a run by the gateway's own command, or by the cortex's verb."""
+    if by == "lifecycle":
+        return await client.lifecycle(**SOON)
+    return cast(Mapping[str, Any], await client.do("cortex", "lifecycle", SOON))
+
+
 async def answers(home: Path, url: str, client: AsyncClient) -> dict[str, set[str]]:
-    """The ferries that each door answers with."""
+    """The ferries that each door, and the search of each backend, answers with."""
     recalled = await client.do("cortex", "recall", {"message": QUESTION})
     payload = {"prompt": QUESTION, "session_id": str(uuid4()), "cwd": str(home)}
     printed, _ = await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
     async with AsyncClient(url, api_key=home_token(home)) as other, connected(other) as mcp:
         told = said(await mcp.call_tool("memory_fuse", {"query": QUESTION}))
-    return {
+    searched = {
+        name: cities(" ".join(hit["text"] for hit in (await client.search(name, QUESTION))["hits"])) for name in STORES
+    }
+    return searched | {
         "fuse": cities((await client.fuse(QUESTION))["block"]),
         "cortex recall": cities(recalled["context"]),
         "hook": cities(context("user-prompt-submit", printed)),
@@ -80,8 +92,9 @@ async def answers(home: Path, url: str, client: AsyncClient) -> dict[str, set[st
 @pytest.mark.row(
     "A045", "A046", "after the lifecycle, /fuse, cortex recall, MCP and the hook agree; after its undo, too"
 )
-async def test_every_door_agrees_after_the_lifecycle_and_its_undo(home: Path) -> None:
-    settings = load(home=home, backends_only=True, embedder={"adapter": ""}, backends=BACKENDS)
+@pytest.mark.parametrize("by", ["lifecycle", "cortex lifecycle"])
+async def test_every_door_agrees_after_the_lifecycle_and_its_undo(home: Path, by: str) -> None:
+    settings = load(home=home, embedder={"adapter": ""})
     async with Gateway.open(settings) as gateway:
         await remember(gateway)
         app = app_over(cast(FakeFusion, gateway), settings, local_token=home_token(home))
@@ -91,7 +104,7 @@ async def test_every_door_agrees_after_the_lifecycle_and_its_undo(home: Path) ->
         ):
             write_record(home, ServerRecord(os.getpid(), url, "now"))
             assert await answers(home, url, client) == {door: {*FERRIES} for door in DOORS}
-            report = await client.lifecycle(ttl_hours=1e-9, idle_hours=1e-9)
+            report = await run(client, by)
             assert (report["expired"], report["decayed"], report["conflicts_resolved"]) == (1, 1, 1)
             assert await answers(home, url, client) == {door: {"Stavanger", "Tromsø"} for door in DOORS}
             for decision in (await client.decisions())["decisions"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -328,6 +329,22 @@ class TestLooking:
         assert [report[name] for name in counts] == [0, 0, 0, 1, 0]
         with pytest.raises(BadInput, match="more than 0"):
             await tell("lifecycle", ttl_hours=-1.0)
+
+    @pytest.mark.feature(
+        "… `fusion cortex lifecycle` also ends what only the cortex has, imported or migrated",
+        of="what the lifecycle ends",
+    )
+    async def test_lifecycle_ends_what_only_the_cortex_has(self, tell: Told) -> None:
+        """An imported memory is in no journal. Both are counted once."""
+        await tell("store", content="The demo is at noon.", lifetime="session")
+        told = memory(1, "Tea is at nine.", state=State(lifetime="ttl"))
+        alone = replace(told, event=replace(told.event, scope=Scope()))
+        await imported(cortex_of(tell).graph, Scope(), [line_of(alone)])
+        for dry_run in (True, False):
+            report = await tell("lifecycle", dry_run=dry_run, idle_hours=1e-9, ttl_hours=1e-9)
+            assert (report["expired"], report["decayed"], report["scanned"]) == (1, 1, 2)
+        assert (await tell("recall", message="when is tea, and when the demo?"))["memories"] == []
+        assert (await tell("lifecycle", idle_hours=1e-9, ttl_hours=1e-9))["expired"] == 0
 
     def test_every_verb_has_a_help(self) -> None:
         """A sentence that says what it does."""
