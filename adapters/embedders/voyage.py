@@ -11,7 +11,7 @@ VOYAGE = ProviderSpec(
     name="voyage",
     url="https://api.voyageai.com/v1",
     key_env="VOYAGE_API_KEY",
-    model="voyage-4",
+    model="voyage-4-large",
     dimensions={
         "voyage-4-large": 1024,
         "voyage-4": 1024,

@@ -53,7 +53,7 @@ OF_GEMINI = """{"embeddings": [{"values": [-0.006929283495992422, 0.0, 0.0]}, {"
 OF_VOYAGE = """{"object": "list", "data": [
   {"object": "embedding", "embedding": [-0.006929283495992422, 0.0, 0.0], "index": 0},
   {"object": "embedding", "embedding": [0.0, 3.0, 4.0], "index": 1}],
-  "model": "voyage-4", "usage": {"total_tokens": 10}}"""
+  "model": "voyage-4-large", "usage": {"total_tokens": 10}}"""
 OF_MISTRAL = """{"id": "9f852f4006f847dda16f82c9ce0d5ae4", "object": "list", "data": [
   {"object": "embedding", "embedding": [-0.0069, 0.0, 0.0], "index": 0},
   {"object": "embedding", "embedding": [0.0, 3.0, 4.0], "index": 1}],
@@ -177,8 +177,8 @@ FORMS: Mapping[str, tuple[str, Mapping[str, str], object, object]] = {
     "voyage": (
         "/embeddings",
         {"authorization": f"Bearer {KEY}"},
-        {"model": "voyage-4", "input": ["a"], "input_type": "document", "output_dimension": 3},
-        {"model": "voyage-4", "input": ["q"], "input_type": "query", "output_dimension": 3},
+        {"model": "voyage-4-large", "input": ["a"], "input_type": "document", "output_dimension": 3},
+        {"model": "voyage-4-large", "input": ["q"], "input_type": "query", "output_dimension": 3},
     ),
     "mistral": (
         "/embeddings",
@@ -231,6 +231,43 @@ async def test_requests_have_the_documented_form(name: str, tmp_path: Path) -> N
     for call in server.calls:
         assert {name: call.headers[name] for name in headers} == headers
         assert headers or "authorization" not in call.headers
+
+
+OPENCLAWS: Mapping[str, Mapping[str, Sequence[int]]] = {
+    "openai": {"text-embedding-3-small": [1536]},
+    "gemini": {"gemini-embedding-001": [3072, 1536, 768], "gemini-embedding-2-preview": [3072, 1536, 768]},
+    "voyage": {"voyage-4-large": [1024]},
+    "mistral": {"mistral-embed": [1024]},
+    "ollama": {"nomic-embed-text": [768]},
+}
+"""by provider, in OpenClaw's order: its default model first; of each model its usual vector length first"""
+
+
+@pytest.mark.row("A079", "providers: each has OpenClaw's default model, and the dimensions of that model")
+@pytest.mark.parametrize("name", list(OPENCLAWS))
+async def test_each_provider_has_openclaws_model_and_dimensions(name: str, tmp_path: Path) -> None:
+    """The first is what the provider uses unless the settings say otherwise; every length can be asked for."""
+    api, models = APIS[name], OPENCLAWS[name]
+    assert api.model == next(iter(models))
+    for model, lengths in models.items():
+        assert api.dimensions[model] == lengths[0]
+        for length in lengths:
+            async with (
+                Chaos(behaviour=said("{}")) as server,
+                hosted(tmp_path, server, api, model=model, dimensions=length) as opened,
+            ):
+                assert opened.identity == f"{name}/{model}@{length}"
+
+
+@pytest.mark.feature("… and adapters/README.md lists them", of="providers: each has OpenClaw's default model")
+def test_the_table_of_providers_is_that_of_the_code() -> None:
+    """Name, default model and vector length, in the order of `auto`; the rest of a row is prose."""
+    page = (Path(__file__).parents[3] / "adapters" / "README.md").read_text(encoding="utf-8")
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:4]] for line in page.splitlines() if line.startswith("| `")]
+    listed = [row for row in rows if row[0] in (*APIS, "local")]
+    apis = [api for api in APIS.values() if api.model]
+    expected = [[api.name, api.model, str(api.dimensions[api.model])] for api in apis]
+    assert listed == [["local", "all-MiniLM-L6-v2", "384"], *expected]
 
 
 @pytest.mark.row("A002", "providers: Ollama's `nomic-embed-text` with 768 dimensions over `/api/embed`, and LM Studio")
