@@ -39,20 +39,26 @@ SILENT = "NO_REPLY"
 
 SAFETY = (
     f"Store durable memories only in {LOG} (create memory/ if needed).",
-    f"If {LOG} already exists, APPEND new content only and do not overwrite existing entries.",
     (
         "Treat workspace bootstrap/reference files such as MEMORY.md, SOUL.md, TOOLS.md, and AGENTS.md as read-only "
         "during this flush; never overwrite, replace, or edit them."
     ),
+    f"If {LOG} already exists, APPEND new content only and do not overwrite existing entries.",
 )
 """the three lines that are added to every prompt that lacks them"""
 
-PROMPT = "Pre-compaction memory flush. Write down now what should outlive this context."
-SYSTEM_PROMPT = (
-    "Pre-compaction memory flush turn. The session is near auto-compaction; capture durable memories to disk. "
-    f"You may reply, but usually {SILENT} is correct."
-)
 _OR_NOTHING = f"If nothing to store, reply with {SILENT}."
+PROMPT = "\n".join(("Pre-compaction memory flush.", *SAFETY, _OR_NOTHING))
+"""the prompt, in OpenClaw's words"""
+SYSTEM_PROMPT = "\n".join(
+    (
+        "Pre-compaction memory flush turn.",
+        "The session is near auto-compaction; capture durable memories to disk.",
+        *SAFETY,
+        f"You may reply, but usually {SILENT} is correct.",
+    )
+)
+"""the system prompt, in OpenClaw's words"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,30 @@ class TestWords:
         with pytest.raises(BadInput, match="IANA"):
             plan(Context(WINDOW), Rules(), NOW, zone)
 
+    @pytest.mark.feature("… in the words of OpenClaw's prompts", of="`/v1/flush/plan` asks an agent")
+    def test_prompts_have_openclaws_words(self) -> None:
+        """Word for word, with the day's date; the time is added to what the agent is asked."""
+        found = planned(total_tokens=DUE)
+        only = "Store durable memories only in memory/2026-03-04.md (create memory/ if needed).\n"
+        untouched = (
+            "Treat workspace bootstrap/reference files such as MEMORY.md, SOUL.md, TOOLS.md, and AGENTS.md as "
+            "read-only during this flush; never overwrite, replace, or edit them.\n"
+        )
+        append = (
+            "If memory/2026-03-04.md already exists, APPEND new content only and do not overwrite existing entries.\n"
+        )
+        assert found["system_prompt"] == (
+            "Pre-compaction memory flush turn.\n"
+            "The session is near auto-compaction; capture durable memories to disk.\n"
+            f"{only}{untouched}{append}"
+            "You may reply, but usually NO_REPLY is correct."
+        )
+        assert found["prompt"] == (
+            f"Pre-compaction memory flush.\n{only}{untouched}{append}"
+            "If nothing to store, reply with NO_REPLY.\n"
+            "Current time: Wednesday, 2026-03-04 22:30 (UTC)"
+        )
+
     @pytest.mark.row("A074", "… the three safety lines are in every prompt", of="`/v1/flush/plan` asks an agent")
     def test_every_prompt_has_the_three_safety_lines(self) -> None:
         """In the user's own as well, once each, with the day's name."""
