@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
@@ -30,6 +29,7 @@ from fusion.journal import sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
+from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import UuidSource
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
@@ -49,7 +49,7 @@ P = TypeVar("P", bound=TenantParts)
 
 
 @asynccontextmanager
-async def open_shared(settings: Settings, unwritable: str = "") -> AsyncIterator[SharedParts]:
+async def open_shared(settings: Settings, unwritable: str = "", clock: Clock = utc_now) -> AsyncIterator[SharedParts]:
     """Lock a home until the end of the block, and open what its tenants share. Raises as `Gateway.open`.
 
     ``unwritable`` is the reason why the home is a private copy, which needs no lock.
@@ -71,7 +71,7 @@ async def open_shared(settings: Settings, unwritable: str = "") -> AsyncIterator
             stack.push_async_callback(model.close)
         admission = Admission(settings.server.max_in_flight)
         notes = (*embedder_notes, *model_notes)
-        yield SharedParts(settings, known, embedders, judge, model, admission, notes, unwritable)
+        yield SharedParts(settings, known, embedders, judge, model, admission, notes, unwritable, clock)
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
     embedders, embedder = shared.embedders, shared.embedders.configured
     places = store_watermarks.places_of(settings.home, settings.backends)
     async with AsyncExitStack() as stack:
-        journal, damaged = await open_journal(settings, shared.unwritable, places)
+        journal, damaged = await open_journal(settings, shared.unwritable, places, shared.clock)
         stack.push_async_callback(journal.close)
         if tenant == DEFAULT and not damaged:
             await move_tenants(journal, settings.home, places)
@@ -112,7 +112,13 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             if consolidator is not None:
                 consolidator.wake()
 
-        deliverer = Deliverer(journal, {} if damaged else stores, ask=search_function(guarded), on_change=delivered)
+        deliverer = Deliverer(
+            journal,
+            {} if damaged else stores,
+            ask=search_function(guarded),
+            clock=shared.clock,
+            on_change=delivered,
+        )
         if not damaged:
             await mark_stores(*places)
             await refill(journal, [name for name in stores if await was_emptied(journal, guarded[name])], places)
@@ -127,7 +133,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             stack.push_async_callback(consolidator.close)
         distiller = None
         if shared.model is not None and not damaged:
-            distiller = Distiller(journal, deliverer, shared.model, quiet_s=settings.model.quiet_s, ids=ids)
+            distiller = Distiller(
+                journal, deliverer, shared.model, quiet_s=settings.model.quiet_s, clock=shared.clock, ids=ids
+            )
             distiller.start()
             stack.push_async_callback(distiller.close)
 
@@ -150,18 +158,19 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             judge=shared.judge,
             judge_timeout_s=settings.judge.timeout_ms / 1000,
             lexical=settings.embedder.none or (embedder is not None and local_model(embedder) is None),
+            clock=shared.clock,
         )
-        external_refs = ExternalRefs(lambda items: journal.write(store_items, items, datetime.now(UTC)))
+        external_refs = ExternalRefs(lambda items: journal.write(store_items, items, shared.clock()))
         stack.push_async_callback(external_refs.close)
         asking_sessions = AskingSessions(
             lambda key: journal.read(sessions.stored, key),
-            lambda changed: journal.write(sessions.store, changed, datetime.now(UTC)),
+            lambda changed: journal.write(sessions.store, changed, shared.clock()),
         )
         stack.push_async_callback(asking_sessions.close)
         use_log = UseLog(lambda uses: journal.write(use.add, uses))
         stack.push_async_callback(use_log.close)
         forgetter = Forgetter(journal, deliverer, forget_texts)
-        intake = Intake(journal, deliverer, distiller=distiller, ids=ids)
+        intake = Intake(journal, deliverer, shared.clock, distiller, ids)
         yield kind(
             tenant=tenant,
             settings=settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 from fusion import wire
@@ -48,9 +48,9 @@ class StateRequest:
         return cast(StateChange, given)
 
 
-async def set_state(request: StateRequest, journal: Journal, deliverer: Deliverer) -> wire.StateReply:
+async def set_state(request: StateRequest, journal: Journal, deliverer: Deliverer, now: datetime) -> wire.StateReply:
     """Change the state of one memory. Raises BadInput, and NotFound for an unknown ref."""
-    change = request.change(datetime.now(UTC))
+    change = request.change(now)
     why = request.why or "set by hand"
     if is_external(request.ref):
         decision = await journal.decide_external(request.ref, request.scope, change, BY_HAND, why)

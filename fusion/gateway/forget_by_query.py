@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from fusion.contract import Scope
 from fusion.ingest.forget import Forgetter, Preview, external_preview
@@ -48,7 +47,7 @@ async def memories_to_forget(
         for ref, item in external.items()
         if not item.hit.derived_from or not selected.issuperset(item.hit.derived_from)
     }
-    await journal.write(external_refs.store_items, list(external.values()), datetime.now(UTC))
+    await journal.write(external_refs.store_items, list(external.values()), live.now())
     previews = {one.ref: one for one in await forgetter.previews([r for r in refs if not is_external(r)], scope)}
     previews |= {ref: external_preview(item) for ref, item in external.items()}
     return [previews[ref] for ref in refs if ref in previews]

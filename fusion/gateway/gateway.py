@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -60,6 +60,7 @@ from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.journal.sessions import Session, SessionKey
+from fusion.lib.clock import Clock, utc_now
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import external_ref
@@ -145,18 +146,18 @@ class Gateway(TenantParts):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, config: Settings | Path | str | None = None, *, home: Path | None = None
+        cls, config: Settings | Path | str | None = None, *, home: Path | None = None, clock: Clock = utc_now
     ) -> AsyncIterator[Gateway]:
         """Open a home, lock it until the end of the block, and close everything then.
 
         Raises SettingsError, HomeLocked, and StoreDamaged if nothing of the journal can be read. If it can be read in
         part, questions are answered as degraded, and nothing is remembered or forgotten. A backend that cannot be
-        opened is missing from answers; the others are not affected.
+        opened is missing from answers; the others are not affected. ``clock`` is the time of day.
         """
         settings = _allowed_settings(config, home)
         async with (
             writable_home(settings) as opened,
-            open_shared(opened.settings, opened.reason) as shared,
+            open_shared(opened.settings, opened.reason, clock) as shared,
             AsyncExitStack() as stack,
         ):
             settings = opened.settings
@@ -222,7 +223,7 @@ class Gateway(TenantParts):
         await self._refresh_health()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
-        self.use.note(outcome.included, datetime.now(UTC))
+        self.use.note(outcome.included, self.live.now())
         used = {name: ids for name, ids in outcome.used.items() if name in self.use_trackers}
         if used:
             self._in_background(self._report_use(used))
@@ -370,7 +371,7 @@ class Gateway(TenantParts):
         """
         await require_owner(self.journal, scope, all_users)
         guarded = self._backend_named(backend)
-        asked = Query(query, scope, datetime.now(UTC), limit, guarded.deadline_s)
+        asked = Query(query, scope, self.live.now(), limit, guarded.deadline_s)
         async with self.admission.slot(guarded.deadline_s):
             (answer,) = await self.live.answers(asked, [backend], guarded.deadline_s)
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
@@ -508,7 +509,7 @@ class Gateway(TenantParts):
     async def set_state(self, request: StateRequest) -> wire.StateReply:
         """Change the state of one memory, as a decision that can be undone. Raises BadInput and NotFound."""
         await self.external_refs.flush()
-        return await decisions.set_state(request, self.journal, self.deliverer)
+        return await decisions.set_state(request, self.journal, self.deliverer, self.live.now())
 
     @in_tenant
     async def decisions(
@@ -584,7 +585,7 @@ class Gateway(TenantParts):
     async def run_lifecycle(self, request: LifecycleRequest, progress: Progress = no_progress) -> Report:
         """Run the lifecycle over the memories of a scope, as `Lifecycle.run`. Raises BadInput."""
         self.require_home()
-        return await self.lifecycle.run(request, datetime.now(UTC), progress)
+        return await self.lifecycle.run(request, self.live.now(), progress)
 
     def verb(self, backend: str, name: str) -> type[Verb]:
         """A backend's verb of that name. Raises NotFound, which lists the verbs that exist."""
@@ -646,7 +647,7 @@ class Gateway(TenantParts):
 
     def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
         caller = CallerGateway(self, backend, scope, self.forget, self.settle)
-        return Call(scope, datetime.now(UTC), caller, line, progress)
+        return Call(scope, self.live.now(), caller, line, progress)
 
     @in_tenant
     async def retire(self, scope: Scope, files: Sequence[CompleteFile], *, dry_run: bool = False) -> Mapping[str, int]:
@@ -743,7 +744,7 @@ class Gateway(TenantParts):
         """
         body = await self._receipt(receipt_id, scope.tenant, scope.user_id)
         votes = labelled(body, useful, useless)
-        await self.journal.write(feedback.put, scope, receipt_id, votes, datetime.now(UTC))
+        await self.journal.write(feedback.put, scope, receipt_id, votes, self.live.now())
         return {
             "receipt_id": receipt_id,
             "useful": [vote.ref for vote in votes if vote.useful],
@@ -873,7 +874,7 @@ class Gateway(TenantParts):
 
     async def _report_use(self, used: Mapping[str, Sequence[str]]) -> None:
         """Report to the backends which of their memories reached the prompt; a failure is only logged."""
-        now = datetime.now(UTC)
+        now = self.live.now()
         for name, native_ids in used.items():
             try:
                 await self.use_trackers[name].used(native_ids, now)

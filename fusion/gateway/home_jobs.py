@@ -91,7 +91,7 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
         ),
     )
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-    return Runner(jobs, gateway.journal, owner, timedelta(seconds=settings.lease_s))
+    return Runner(jobs, gateway.journal, owner, timedelta(seconds=settings.lease_s), gateway.journal.clock)
 
 
 async def _vectors_pending(gateway: JobCalls, tenant: str) -> int:

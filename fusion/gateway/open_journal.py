@@ -15,20 +15,21 @@ from fusion.errors import FusionError, StoreDamaged, StoreFull
 from fusion.gateway.health import only_read
 from fusion.journal import Journal, rebuild, store_watermarks
 from fusion.journal.readonly import ReadOnlyJournal
+from fusion.lib.clock import Clock, utc_now
 from fusion.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
 async def open_journal(
-    settings: Settings, unwritable: str, places: Mapping[str, Path]
+    settings: Settings, unwritable: str, places: Mapping[str, Path], clock: Clock = utc_now
 ) -> tuple[Journal, dict[str, str]]:
     """The journal, and by store the faults that make it read-only. ``places`` are the folders that have its marks.
 
     Raises StoreDamaged if nothing can be read.
     """
     await asyncio.to_thread(rebuild.finish_exchange, settings.home)
-    journal, damaged = await _open_or_salvage(settings)
+    journal, damaged = await _open_or_salvage(settings, clock)
     if unwritable and not damaged:
         journal.refuse_writes(unwritable, StoreFull)
         damaged = {"home": unwritable}
@@ -37,12 +38,12 @@ async def open_journal(
     return journal, damaged
 
 
-async def _open_or_salvage(settings: Settings) -> tuple[Journal, dict[str, str]]:
+async def _open_or_salvage(settings: Settings, clock: Clock) -> tuple[Journal, dict[str, str]]:
     file = settings.home / "journal.sqlite"
     keys_kept_s = settings.journal.idempotency_keep_days * 86_400
     wal_bytes = int(settings.journal.wal_mb * 1_000_000)
     try:
-        return await Journal.open(file, keys_kept_s=keys_kept_s, wal_bytes=wal_bytes), {}
+        return await Journal.open(file, keys_kept_s=keys_kept_s, wal_bytes=wal_bytes, clock=clock), {}
     except StoreDamaged as error:
         try:
             salvaged = await ReadOnlyJournal.salvage(file)

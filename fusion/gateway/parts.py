@@ -17,6 +17,7 @@ from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
+from fusion.lib.clock import Clock, utc_now
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.receipt_store import ReceiptStore
@@ -48,6 +49,7 @@ class SharedParts:
     """limitations for all tenants, in words with the fix"""
     unwritable: str = ""
     """why the home cannot be written to; empty if it can"""
+    clock: Clock = utc_now
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from fusion.contract import DIMENSIONS, Embedder, Event, Scope
@@ -50,7 +50,7 @@ class CallerGateway:
         return await self.parts.journal.read(rows.forgotten, event_ids)
 
     async def hidden(self, event_ids: Collection[str]) -> frozenset[str]:
-        now = datetime.now(UTC)
+        now = self.parts.live.now()
         records = await self.parts.journal.records(list(event_ids))
         return frozenset(event_id for event_id, record in records.items() if _is_hidden(record, now))
 
@@ -58,13 +58,13 @@ class CallerGateway:
         return frozenset(await self.parts.journal.records(list(event_ids)))
 
     async def used(self, event_ids: Collection[str]) -> None:
-        self.parts.use.note(event_ids, datetime.now(UTC))
+        self.parts.use.note(event_ids, self.parts.live.now())
 
     async def lifecycle(
         self, *, dry_run: bool, ttl_hours: float | None, idle_hours: float | None, delete_expired: bool | None
     ) -> Mapping[str, Any]:
         asked = LifecycleRequest(self.scope, dry_run, ttl_hours, idle_hours, delete_expired)
-        return asdict(await self.parts.lifecycle.run(asked, datetime.now(UTC)))
+        return asdict(await self.parts.lifecycle.run(asked, self.parts.live.now()))
 
     async def ids(self, ref: str) -> Sequence[str]:
         if not is_external(ref):

@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 from fusion.contract import (
@@ -34,6 +34,7 @@ from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, distil_queue
 from fusion.journal.outbox import Due
 from fusion.lib.backoff import backoff_s
+from fusion.lib.clock import Clock, utc_now
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Deliverer:
         *,
         extract: Callable[[Event], Extraction] = extract,
         ask: Ask | None = None,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock = utc_now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_change: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from secrets import token_hex
 
 from fusion.contract import Event, Extraction, LanguageModel, Trust
@@ -22,6 +22,7 @@ from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, distil_queue
 from fusion.journal.distil_queue import DistilJob
 from fusion.lib.backoff import backoff_s
+from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.words import content_hash
 
@@ -61,7 +62,7 @@ class Distiller:
         model: LanguageModel,
         *,
         quiet_s: float = 30.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock = utc_now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         ids: UuidSource = uuid7,
     ) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
@@ -21,6 +21,7 @@ from fusion.journal.append import Stored
 from fusion.journal.idempotency import reused
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.clean import clean
+from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
@@ -123,7 +124,7 @@ class Intake:
         self,
         journal: Journal,
         deliverer: Deliverer,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Clock = utc_now,
         distiller: Distiller | None = None,
         ids: UuidSource = uuid7,
     ) -> None:

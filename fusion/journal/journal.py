@@ -17,7 +17,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
@@ -57,6 +57,7 @@ from fusion.journal.statements import Settled
 from fusion.journal.tombstones import Tombstones
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
+from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import external_ref
 from fusion.store.reachable import Reachable
 from fusion.store.rows import event_of
@@ -75,7 +76,8 @@ class Journal:
 
     schema: ClassVar[Sequence[str]] = STEPS
 
-    def __init__(self, database: Database, keys_kept_s: float = idempotency.KEPT_S) -> None:
+    def __init__(self, database: Database, keys_kept_s: float = idempotency.KEPT_S, clock: Clock = utc_now) -> None:
+        self.clock = clock
         self._database = database
         self._keys_kept_s = keys_kept_s
         self.outbox = Outbox(database)
@@ -96,7 +98,14 @@ class Journal:
         """false in a gateway over external stores alone, which then skips the term counts"""
 
     @classmethod
-    async def open(cls, file: Path, *, keys_kept_s: float = idempotency.KEPT_S, wal_bytes: int = WAL_BYTES) -> Self:
+    async def open(
+        cls,
+        file: Path,
+        *,
+        keys_kept_s: float = idempotency.KEPT_S,
+        wal_bytes: int = WAL_BYTES,
+        clock: Clock = utc_now,
+    ) -> Self:
         """Open or create a journal. Raises StoreDamaged when the file is corrupt or newer than this program.
 
         ``keys_kept_s`` is how long the reply to an Idempotency-Key is kept. A damaged journal is never replaced by an
@@ -106,7 +115,7 @@ class Journal:
         database = await Database.open(
             file, cls.schema, fix=cls.fix_for(file), guard=guard, wal_bytes=wal_bytes, events="event"
         )
-        journal = cls(database, keys_kept_s)
+        journal = cls(database, keys_kept_s, clock)
         await journal.load()
         journal._unused_at_open = await journal.read(watermark.unused)
         return journal
@@ -196,7 +205,7 @@ class Journal:
         """
 
         def work(db: Connection) -> Sequence[Stored] | str:
-            now = int(datetime.now(UTC).timestamp())
+            now = int(self.clock().timestamp())
             if guard is not None:
                 idempotency.expire(db, now - self._keys_kept_s)
                 if (known := idempotency.replayed(db, guard)) is not None:
@@ -442,7 +451,7 @@ class Journal:
         self, changes: Mapping[str, Change], who: str, why: str, *, run: str | None = None, now: datetime | None = None
     ) -> Decision | None:
         """Change the states of memories of one owner, as `state.decide`; durable and visible when it returns."""
-        decision = await self.write(state.decide, changes, who, why, now or datetime.now(UTC), run=run)
+        decision = await self.write(state.decide, changes, who, why, now or self.clock(), run=run)
         await self._show_decisions()
         return decision
 
@@ -452,13 +461,13 @@ class Journal:
         """Make several decisions in one transaction, as `state.decide_all`."""
         if not planned:
             return []
-        decisions = await self.write(state.decide_all, planned, who, now or datetime.now(UTC), run=run)
+        decisions = await self.write(state.decide_all, planned, who, now or self.clock(), run=run)
         await self._show_decisions()
         return decisions
 
     async def delete_expired(self, event_ids: Sequence[str]) -> int:
         """Delete those of these memories that expired, as `lifecycle.delete_expired`; returns their number."""
-        records = await self.write(lifecycle.delete_expired, event_ids, datetime.now(UTC))
+        records = await self.write(lifecycle.delete_expired, event_ids, self.clock())
         self._cache.invalidate()
         self._drop_cached(record.event for record in records)
         await self._show_decisions()
@@ -469,7 +478,7 @@ class Journal:
         """Decide on new statements, as `statements.settle`; visible when it returns."""
         if not settled:
             return []
-        done = await self.write(statements.settle, settled, who, datetime.now(UTC))
+        done = await self.write(statements.settle, settled, who, self.clock())
         if any(one.changes for one in settled):
             await self._show_decisions()
         return done
@@ -480,7 +489,7 @@ class Journal:
         def work(db: Connection) -> Decision | None:
             item = external_refs.resolve(db, ref, scope)
             owner = scope.tenant, item.scope.user_id
-            return state.decide_external(db, *owner, item.ref, change, who, why, datetime.now(UTC))
+            return state.decide_external(db, *owner, item.ref, change, who, why, self.clock())
 
         decision = await self._database.write(work)
         await self._show_decisions()
@@ -488,7 +497,7 @@ class Journal:
 
     async def undo_decision(self, name: str, scope: Scope, who: str) -> Decision:
         """Take a decision back, as `state.undo`."""
-        decision = await self.write(state.undo, name, scope, who, datetime.now(UTC))
+        decision = await self.write(state.undo, name, scope, who, self.clock())
         await self._show_decisions()
         return decision
 
@@ -510,7 +519,7 @@ class Journal:
         an earlier ref took with it. ``by`` names the criteria for the audit.
         """
         async with self._tombstone_lock:
-            forgotten = await self.write(deletion.forget_all, refs, scope, by, datetime.now(UTC))
+            forgotten = await self.write(deletion.forget_all, refs, scope, by, self.clock())
             self._cache.invalidate()
             self._forget_owners()
             for ref, deletions in forgotten.items():
@@ -543,7 +552,7 @@ class Journal:
 
     def begin_merge(self, *, owns: bool, older: bool) -> Merge:
         """A merge of an export into this journal, whose steps `merge` runs."""
-        return Merge(MergeRules(self.outbox.stores, owns, older, self._distils_turns), datetime.now(UTC))
+        return Merge(MergeRules(self.outbox.stores, owns, older, self._distils_turns), self.clock())
 
     async def merge(
         self, merge: Merge, step: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -574,7 +583,7 @@ class Journal:
 
     async def undo(self, scope: Scope, batch: str, limit: int) -> Undone:
         """Take back up to ``limit`` memories that a run added, without tombstones, so the run can be repeated."""
-        undone = await self.write(batches.undo, scope, batch, limit, datetime.now(UTC))
+        undone = await self.write(batches.undo, scope, batch, limit, self.clock())
         self._cache.invalidate()
         self._forget_owners()
         for record in undone.records:

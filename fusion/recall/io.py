@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from operator import is_
 from typing import Protocol
@@ -15,6 +15,7 @@ from typing import Protocol
 from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge, Passage, Query, Scope, Verdict
 from fusion.errors import FusionError
 from fusion.lib.bm25 import Frequencies
+from fusion.lib.clock import Clock, utc_now
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer, GuardedBackend, gather
 from fusion.recall.maxsim import best_matches
@@ -79,6 +80,7 @@ class Live:
     judge_timeout_s: float = 2.5
     lexical: bool = False
     """whether the configuration has no model, which is then no degradation"""
+    clock: Clock = utc_now
 
     @cached_property
     def expanders(self) -> Mapping[str, FindsNeighbours]:
@@ -86,7 +88,7 @@ class Live:
         return {name: s.backend for name, s in self.guarded.items() if isinstance(s.backend, FindsNeighbours)}
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        return self.clock()
 
     def nonce(self) -> str:
         return secrets.token_hex(6)

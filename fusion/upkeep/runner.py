@@ -11,12 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
 from fusion.errors import FusionError, JobRunning, LeaseLost, NotFound
 from fusion.journal import Journal, jobs
 from fusion.journal.jobs import JobRun, JobState, Lease, LogPage, RunRequest, Status
+from fusion.lib.clock import Clock, utc_now
 from fusion.lib.did_you_mean import hint
 from fusion.upkeep.job import Job, JobContext, Progress, no_progress
 from fusion.upkeep.schedule import OFF
@@ -30,10 +31,6 @@ LOOK_S = 60.0
 LATE = timedelta(minutes=5)
 """how late a run may begin without `Job.catch_up`"""
 LEASE = timedelta(seconds=60)
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class Runner:
     journal: Journal
     owner: str
     lease: timedelta = LEASE
-    clock: Callable[[], datetime] = utc_now
+    clock: Clock = utc_now
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _progress: dict[str, JobProgress] = field(default_factory=dict)
     """of the runs that are under way in this process, by job"""
