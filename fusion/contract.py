@@ -862,3 +862,13 @@ class LanguageModel(Protocol):
     async def complete(self, system: str, user: str, max_tokens: int) -> str: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class JudgesWithModel(Protocol):
+    """A judge's class that asks the language model of the settings' ``[model]``, instead of a client of its own."""
+
+    @classmethod
+    def open_over(cls, model: LanguageModel | None, options: Mapping[str, object]) -> Judge:
+        """The judge over this model, which its owner closes; None if a configured one is missing."""
+        ...

@@ -1,8 +1,7 @@
 """Claude Haiku as the judge, through the ``anthropic`` SDK: one call a query, for the head of the list.
 
 The SDK's own timeout bounds each read, not the call, and its retries come on top; so it has neither here, and an outer
-deadline bounds everything. The answer is read leniently in form (one repair of almost-JSON) and strictly in content: a
-score that is not a number from 0 to 10 for a passage that was asked about is no score.
+deadline bounds everything. `adapters.judges.reply` reads the answer.
 
 Nothing that a passage or the key contains gets into a log or a fault: faults name kinds and status codes.
 """
@@ -10,56 +9,31 @@ Nothing that a passage or the key contains gets into a log or a fault: faults na
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import math
 import os
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from statistics import median
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from adapters.judges.calls import Call, RecentCalls, estimated_tokens
 from adapters.judges.prompt import SCHEMA, SYSTEM, ask
+from adapters.judges.reply import scores_of
 from adapters.models.sdk import API, INSTALL, VARIABLE, asked_to_wait_s, connect, installed
 from adapters.options import build_known, number
 from fusion.contract import Passage, Verdict
 from fusion.errors import SettingsError
-from fusion.lib.budget import estimate_tokens
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 log = logging.getLogger(__name__)
 
-MINUTE_S = 60.0
-FIRST_GUESS_S = 0.3
-"""expected seconds of the first call"""
-
 COOLDOWN_S = 30.0
 MAX_COOLDOWN_S = 300.0
 """seconds of a pause that a server requests: the first if it states no time, the second at most"""
-
-TOKENS_A_SCORE = 24
-"""tokens of one entry of the answer: an opaque id, a number and their JSON"""
-
-MAX_REPLY_CHARS = 65_536
-MAX_REPAIRED_CHARS = 2_048
-MAX_REPAIRED_BRACKETS = 64
-"""maximum characters and brackets of almost-JSON to repair, three times a full answer: some take quadratic time"""
-_BRACKETS = str.maketrans(dict.fromkeys("{[("))
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of the last minute. ``tokens`` are estimated until the answer has them; ``took_s`` is None meanwhile."""
-
-    at: float
-    tokens: int
-    took_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +66,7 @@ class Haiku:
     ) -> None:
         self._client, self._options, self._clock = client, options, clock
         self._model, self._max_tokens = options.model, options.max_tokens
-        self._calls: deque[Call] = deque()
-        self._wait_until = -math.inf
+        self._calls = RecentCalls(options.calls_per_minute, options.tokens_per_minute, clock)
         self.disabled: str | None = None
         if disabled:
             self._disable(disabled)
@@ -126,16 +99,15 @@ class Haiku:
         if not passages:
             return Verdict("ok", model=self._model)
         message = ask(query, passages, secrets.token_hex(8))
-        tokens = estimate_tokens(SYSTEM + message) + min(self._max_tokens, TOKENS_A_SCORE * len(passages))
-        if (refused := self._refusal(tokens, deadline_s)) is not None:
+        tokens = estimated_tokens(message, len(passages), self._max_tokens)
+        if (refused := self._calls.refusal(tokens, deadline_s)) is not None:
             return refused
-        call = Call(self._clock(), tokens)
-        self._calls.append(call)
+        call = self._calls.begin(tokens)
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._ask(message, passages, call)
         except TimeoutError:
-            call.took_s = self._clock() - call.at
+            self._calls.end(call)
             return Verdict("timeout", fault=f"no answer within {deadline_s:.2f} s", model=self._model)
         except Exception as error:  # noqa: BLE001  on any failure the local order stays
             return self._fault(error)
@@ -149,30 +121,6 @@ class Haiku:
             except ImportError:
                 log.debug("there is no client to close: the anthropic SDK is not installed")
 
-    def _refusal(self, tokens: int, deadline_s: float) -> Verdict | None:
-        """The reason for making no call now, or None."""
-        now = self._clock()
-        if now < self._wait_until:
-            return Verdict("cooldown", fault=f"asked to wait; {self._wait_until - now:.0f} s are left")
-        while self._calls and self._calls[0].at <= now - MINUTE_S:
-            self._calls.popleft()
-        if len(self._calls) >= self._options.calls_per_minute:
-            return Verdict("skipped_budget", fault=f"{self._options.calls_per_minute} calls a minute are spent")
-        if sum(call.tokens for call in self._calls) + tokens > self._options.tokens_per_minute:
-            return Verdict("skipped_budget", fault=f"{self._options.tokens_per_minute} tokens a minute are spent")
-        usual = self._usual_s()
-        if deadline_s < usual:
-            return Verdict("skipped_budget", fault=f"{max(deadline_s, 0):.2f} s are left, a call takes {usual:.2f} s")
-        return None
-
-    def _usual_s(self) -> float:
-        """The median of the last minute's calls; those cut by their deadline count with what they had.
-
-        Older ones do not count, so a judge that was too slow is tried again after a minute.
-        """
-        took = [call.took_s for call in self._calls if call.took_s is not None]
-        return median(took) if took else FIRST_GUESS_S
-
     async def _ask(self, message: str, passages: Sequence[Passage], call: Call) -> Verdict:
         if self._client is None:
             return Verdict("disabled", fault=self.disabled)
@@ -185,7 +133,7 @@ class Haiku:
             messages=[{"role": "user", "content": message}],
             output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
         )
-        call.took_s = self._clock() - call.at
+        self._calls.end(call)
         spent = _usage(reply)
         call.tokens = sum(spent) or call.tokens
         scores, ignored, fault = read(reply, [passage.id for passage in passages])
@@ -209,7 +157,7 @@ class Haiku:
             return Verdict("disabled", fault=self.disabled, model=self._model)
         if status in (429, 529):
             wait_s = _retry_after_s(error)
-            self._wait_until = max(self._wait_until, self._clock() + wait_s)
+            self._calls.pause(wait_s)
             return Verdict("cooldown", fault=f"HTTP {status}: asked to wait {wait_s:.0f} s", model=self._model)
         what = f"HTTP {status}" if isinstance(status, int) else type(error).__name__
         if status == 200 or isinstance(error, ValueError | AttributeError | TypeError):
@@ -226,30 +174,11 @@ class Haiku:
 
 
 def read(reply: object, ids: Iterable[str]) -> tuple[dict[str, float], int, str | None]:
-    """Scores by passage id, the number that were ignored, and the fault if there are none.
-
-    A number from 0 to 10 for an id that was asked about is a score. Only the first entry for an id counts, even if it
-    is invalid: neither half of a contradiction is better.
-    """
+    """Scores by passage id, the number that were ignored, and the fault if there are none."""
     if getattr(reply, "stop_reason", None) == "refusal":
         return {}, 0, "the model refused"
     text = _reply_text(reply)
-    if text is None:
-        return {}, 0, "not a reply of the API"
-    entries, fault = _entries(text)
-    asked, seen = set(ids), set[str]()
-    scores: dict[str, float] = {}
-    ignored = 0
-    for entry in entries:
-        name = entry.get("id") if isinstance(entry, dict) else None
-        score = _score(entry.get("score")) if isinstance(entry, dict) else None
-        if not isinstance(name, str) or name not in asked or name in seen or score is None:
-            ignored += 1
-        else:
-            scores[name] = score
-        if isinstance(name, str):
-            seen.add(name)
-    return scores, ignored, None if scores else fault or "no score of it is valid"
+    return ({}, 0, "not a reply of the API") if text is None else scores_of(text, ids)
 
 
 def _reply_text(reply: object) -> str | None:
@@ -261,42 +190,6 @@ def _reply_text(reply: object) -> str | None:
         for block in content
         if getattr(block, "type", None) == "text" and isinstance(getattr(block, "text", None), str)
     ).strip()
-
-
-def _entries(text: str) -> tuple[list[Any], str | None]:
-    """The answer's list, with almost-JSON repaired once; or its fault."""
-    if not text or len(text) > MAX_REPLY_CHARS:
-        return [], "the answer is empty" if not text else "the answer is too long"
-    value, cut = _parsed(text)
-    entries = value.get("scores") if isinstance(value, dict) else None
-    if not isinstance(entries, list):
-        return [], "the answer has no scores"
-    return entries[:-1] if cut else entries, None
-
-
-def _parsed(text: str) -> tuple[object, bool]:
-    """A value (None if it is nowhere near JSON), and whether its last number may have lost digits: a 10 became a 1."""
-    try:
-        return json.loads(text), False
-    except ValueError:
-        if len(text) > MAX_REPAIRED_CHARS or len(text) - len(text.translate(_BRACKETS)) > MAX_REPAIRED_BRACKETS:
-            return None, False
-
-        from json_repair import repair_json
-
-        try:
-            return repair_json(text, return_objects=True), text[-1] in "0123456789.+-eE"
-        except (ValueError, RecursionError):
-            return None, False
-    except RecursionError:
-        return None, False
-
-
-def _score(value: object) -> float | None:
-    """A finite number from 0 to 10, as it is: nothing is clamped, and ``"7"`` and ``true`` are not numbers."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= 10 else None
 
 
 def _usage(reply: object) -> tuple[int, int]:

@@ -63,12 +63,12 @@ async def open_shared(settings: Settings, unwritable: str = "", clock: Clock = u
         stack.callback(os.umask, os.umask(0o077))  # the files of tantivy and Qdrant are private, too
         embedders, embedder_notes = await open_embedders(settings)
         stack.push_async_callback(embedders.close)
-        judge = open_judge(settings)
-        if judge is not None:
-            stack.push_async_callback(judge.close)
         model, model_notes = open_language_model(settings)
         if model is not None:
             stack.push_async_callback(model.close)
+        judge = open_judge(settings, model)
+        if judge is not None:
+            stack.push_async_callback(judge.close)
         admission = Admission(settings.server.max_in_flight)
         notes = (*embedder_notes, *model_notes)
         yield SharedParts(settings, known, embedders, judge, model, admission, notes, unwritable, clock)

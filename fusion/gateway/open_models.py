@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from fusion.contract import Embedder, HasLocalModel, Judge, LanguageModel
+from fusion.contract import Embedder, HasLocalModel, Judge, JudgesWithModel, LanguageModel
 from fusion.errors import ModelMissing, SettingsError
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.import_class import resolve
@@ -60,12 +60,25 @@ def local_model(embedder: Embedder | None) -> Embedder | None:
     return embedder
 
 
-def open_judge(settings: Settings) -> Judge | None:
-    """The judge that the settings name, or None. Raises SettingsError."""
+def open_judge(settings: Settings, model: LanguageModel | None) -> Judge | None:
+    """The judge that the settings name, over this language model if it is one that asks it; or None.
+
+    Raises SettingsError.
+    """
     if not settings.judge.adapter:
         return None
-    judge: Judge = resolve(settings.judge.adapter, "judge.adapter").open(settings.judge.model_dump(exclude={"adapter"}))
+    kind, options = resolve(settings.judge.adapter, "judge.adapter"), settings.judge.model_dump(exclude={"adapter"})
+    if isinstance(kind, JudgesWithModel):
+        require_model(settings)
+        return kind.open_over(model, options)
+    judge: Judge = kind.open(options)
     return judge
+
+
+def require_model(settings: Settings) -> None:
+    """Raises SettingsError if ``[model]`` names no language model, for a judge that asks it."""
+    if not settings.model.adapter:
+        raise SettingsError("[judge] this judge asks the language model of [model]: name one there, [model] adapter")
 
 
 def open_language_model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:

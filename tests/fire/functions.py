@@ -11,7 +11,7 @@ from adapters.cognee import replies
 from adapters.cortex.key_phrases import key_phrases
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
-from adapters.judges import haiku
+from adapters.judges import reply
 from adapters.markdown import mentions, own_notes
 from adapters.qdrant import sparse
 from adapters.qmd import Options, request_of
@@ -129,7 +129,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "qmd.request_of": lambda text: request_of(text, 8, Options(url="http://localhost")),
     "cognee.passage": _quiet(lambda text: replies.passage({"text": text, "id": "x", "score": 0.1}, Scope())),
     "cognee.connections": _connections,
-    "haiku.entries": haiku._entries,
+    "judges.entries": reply.entries,
 }
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from adapters.judges import haiku
+from adapters.judges import reply
 from fusion.lib.ignore import _translated
 from tests.fire import pumps
 from tests.fire.functions import FUNCTIONS, texts
@@ -77,4 +77,4 @@ def test_the_worst_answer_of_a_judge_is_read_in_a_moment() -> None:
     for unit in ("{", "[", "(", '"a" b ', '{"a":"b" "', "[{"):
         for size in (1_024, 2_000, 65_000):
             answer = '{"scores":[' + unit * (size // len(unit))
-            assert pumps.cpu(haiku._entries, answer) < 1.0, unit
+            assert pumps.cpu(reply.entries, answer) < 1.0, unit

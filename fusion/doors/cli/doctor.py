@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import fusion as package
 from fusion.client import LOG, Client
-from fusion.contract import NAME_PLACEHOLDER, VerifiesOptions
+from fusion.contract import NAME_PLACEHOLDER, JudgesWithModel, VerifiesOptions
 from fusion.doors.cli.doctor_stores import (
     ask_journal,
     backlog,
@@ -37,6 +37,7 @@ from fusion.gateway.bootstrap import checked
 from fusion.gateway.embedders import RECORD
 from fusion.gateway.import_class import resolve
 from fusion.gateway.open_backends import NOT_OPENED
+from fusion.gateway.open_models import require_model
 from fusion.home import explain_lock, owner, read_record
 from fusion.local_server import running_server
 from fusion.recipe_files import recipes
@@ -286,6 +287,8 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
             kind = resolve(path, f"{key}.adapter")
             if isinstance(kind, VerifiesOptions):
                 found = kind.verify(options) or path
+            if isinstance(kind, JudgesWithModel):
+                require_model(settings)
         except FusionError as error:
             text = str(error).replace(f"[backends.{NAME_PLACEHOLDER}]", f"[{key}]")
             detail, _, command = text.partition(": pip install ")

@@ -289,6 +289,19 @@ async def test_a_judge_without_a_key(filled: Path) -> None:
     assert "no module mine" in wrong(examine(filled, now=NOW))["backends.mine"].detail
 
 
+async def test_a_judge_over_no_model(filled: Path) -> None:
+    """A judge that asks the model of `[model]` needs one there; with one, nothing is wrong."""
+    judge = '[judge]\nadapter = "adapters.judges.model:ModelJudge"\n'
+    (filled / "fusion.toml").write_text(SMALL + judge)
+    allow(filled)
+    found = wrong(examine(filled, now=NOW))
+    assert (found["judge"].status, "[model] adapter" in found["judge"].detail) == ("fail", True)
+    model = '[model]\nadapter = "adapters.models.gateway:Gateway"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    (filled / "fusion.toml").write_text(SMALL + judge + model)
+    allow(filled)
+    assert not {"judge", "model"} & wrong(examine(filled, now=NOW)).keys()
+
+
 WRONG = {
     "markdown": ('path = ["x"]', "has no option 'path'"),
     "cortex": ('weights = "x"', "weights"),
