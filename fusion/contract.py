@@ -675,6 +675,15 @@ class KeepsDailyLog(Protocol):
 
 
 @runtime_checkable
+class SyncsWithSessions(Protocol):
+    """A backend that can look for changes of its sources when a session starts."""
+
+    def session_started(self) -> None:
+        """Look for changes soon; a search that waits for changes waits for this. Returns at once."""
+        ...
+
+
+@runtime_checkable
 class TracksUse(Protocol):
     """A backend that records which of its memories reached a prompt. Called after the reply."""
 

@@ -134,7 +134,7 @@ class Markdown:
         """Like ``search``, but with headings; ``ranking`` overrides the settings'. Scores are from 0 to 1."""
         if not query.text.strip() or query.limit < 1:
             return []
-        await self._sync.freshen(query.deadline_s)
+        await self._sync.before_search(query.deadline_s)
         items: list[Item] = []
         for _ in range(3):  # a file replaced between the index's answer and ours would be in neither state: ask again
             generation = self._sync.table.generation
@@ -175,6 +175,9 @@ class Markdown:
         if content.digest != digest:
             raise InvalidAnswer(f"{name}: it has changed since it was last looked at")
         return content.data
+
+    def session_started(self) -> None:
+        self._sync.session_started()
 
     async def refresh(self) -> None:
         """Scan all files now and index what changed."""

@@ -35,8 +35,9 @@ class Options:
     they are sent to its server. ``media_max_mb``: larger ones are skipped; at most 14, for what a request may have.
     ``watch``: react to the system's change events, ``debounce_s`` seconds after the first.
     ``scan_interval_s``: seconds for which a search trusts the last scan, where no change events arrive.
-    ``interval_s``: seconds between two scheduled scans of all files; 0 is never. ``ranking``: the keys of
-    `Ranking`, in the same table.
+    ``interval_s``: seconds between two scheduled scans of all files; 0 is never. ``sync_on_session_start``: scan all
+    files when a session asks for the first time. ``sync_on_search``: a search first reads what changed.
+    ``ranking``: the keys of `Ranking`, in the same table.
     """
 
     paths: tuple[Path, ...] = ()
@@ -54,6 +55,8 @@ class Options:
     watch: bool = True
     debounce_s: float = number(1.5, 0)
     interval_s: float = number(300.0, 0)
+    sync_on_session_start: bool = True
+    sync_on_search: bool = True
     ranking: Ranking = field(default_factory=Ranking)
 
     def __post_init__(self) -> None:

@@ -124,8 +124,18 @@ class Sync:
         if self._following is not None:
             await self._following
 
+    async def before_search(self, deadline_s: float) -> None:
+        """Sync before a search unless ``sync_on_search`` is off; give up after half of ``deadline_s``."""
+        if self._options.sync_on_search:
+            await self.freshen(deadline_s)
+
+    def session_started(self) -> None:
+        """Scan all files soon, because a session starts: a change event may have been lost."""
+        if self._options.sync_on_session_start:
+            self._mark_all()
+
     async def freshen(self, deadline_s: float | None = None) -> None:
-        """Sync before a search, if needed; give up after half of ``deadline_s``, and search the last state."""
+        """Sync if needed; give up after half of ``deadline_s``, and search the last state."""
         if self._following is None or self._following.done():
             if not self._due():
                 return
@@ -254,8 +264,11 @@ class Sync:
     async def _follow_now_and_then(self) -> None:
         while True:
             await self._timing.pause(self._options.interval_s)
-            for root in self.roots:
-                self.mark(root)
+            self._mark_all()
+
+    def _mark_all(self) -> None:
+        for root in self.roots:
+            self.mark(root)
 
     async def _watch(self, root: Root) -> None:
         """Mark a root when something in it changes; when its folder is replaced, watch the new one."""

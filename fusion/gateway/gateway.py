@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import compare
-from fusion.contract import Asker, Backend, Query, Scope, Settles
+from fusion.contract import Asker, Backend, Query, Scope, Settles, SyncsWithSessions
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -208,6 +208,8 @@ class Gateway(TenantParts):
         self.require_home()
         await require_owner(self.journal, asked.scope, asked.all_users)
         session = await self.asking_sessions.of(asked.scope, asked.asker)
+        if session and asked.asker and (asked.asker.new_context or session[1].turn == 0):
+            self._sync_with_session()
         outcome = await self._prepared_outcome(asked, session) if session else None
         if outcome is None:
             try:
@@ -234,6 +236,12 @@ class Gateway(TenantParts):
             coverage=self.health.coverage(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
         )
+
+    def _sync_with_session(self) -> None:
+        """Let the backends look for changes of their sources, because a session starts."""
+        for guarded in self.guarded.values():
+            if guarded.disabled is None and isinstance(guarded.backend, SyncsWithSessions):
+                guarded.backend.session_started()
 
     async def _outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session] | None) -> Outcome:
         """The answer to a question, without what its session was shown lately."""

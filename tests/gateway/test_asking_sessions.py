@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -15,7 +16,9 @@ from fusion.contract import Asker, Scope
 from fusion.gateway.gateway import Gateway
 from fusion.recall.engine import Fused, FuseRequest
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, embedded, remember, small
+from tests.patience import load
 
+MARKDOWN: dict[str, object] = {"adapter": "adapters.markdown:Markdown"}
 HOOK = {"recipe": "hook", "timeout_ms": 60_000}
 ASKER = Asker("coder", "s1", "telegram")
 NOTES = [f"The {name} gate sticks when it rains" for name in ("north", "south", "east", "west")]
@@ -67,6 +70,28 @@ async def test_session_is_shown_a_memory_once(home: Path) -> None:
         assert (row["decision"], row["reason"]) == ("shown_before", "shown before in this session")
         assert receipt["asker"] == {"agent_id": "coder", "session_id": "s1", "channel": "telegram"}
         assert "asker" not in await gateway.receipt(plain.receipt_id)
+
+
+@pytest.mark.feature("… by the first question of a session that names itself", of="Markdown: a change is read 1.5")
+async def test_sessions_first_question_finds_what_changed(home: Path, tmp_path: Path) -> None:
+    """The later ones of that session wait for no scan, until its context begins anew; an anonymous one never does."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    never = {"watch": False, "scan_interval_s": 10**6, "interval_s": 0}
+    files = {"paths": [str(notes)], "bind": {"user_id": "nadia"}, **never}
+    config = load(home=home, embedder={"adapter": ""}, backends_only=True, backends={"markdown": MARKDOWN | files})
+    async with Gateway.open(config) as gateway:
+        for asker, named, found in (
+            (None, "heron", False),
+            (ASKER, "osprey", True),
+            (ASKER, "kestrel", False),
+            (replace(ASKER, session_id="s2"), "stork", True),
+            (replace(ASKER, new_context=True), "finch", True),
+        ):
+            (notes / f"{named}.md").write_text(f"A {named} nests on the roof of the mill.\n")
+            question = f"where does the {named} nest?"
+            fused = await gateway.fuse(FuseRequest(question, NADIA, asker=asker, timeout_ms=60_000))
+            assert (f"A {named} nests" in fused.block) == found
 
 
 async def test_new_memory_is_shown_alone(home: Path) -> None:

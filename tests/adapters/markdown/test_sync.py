@@ -195,6 +195,39 @@ async def test_a_search_reads_no_file_while_change_events_arrive(home: Path, vau
         assert await ask(backend, "heron")
 
 
+@pytest.mark.row("A077", "… a session's start scans all files, if so set", of="Markdown: a change is read 1.5")
+@pytest.mark.parametrize("switch", [True, False])
+async def test_a_sessions_start_scans_all_files(home: Path, vault: Path, switch: bool) -> None:
+    """A change without an event is found by the first search after the start, and not before."""
+    ears = Ears()
+    async with watching(home, vault, ears=ears, sync_on_session_start=switch) as backend:
+        for root in backend._roots:
+            await ears.hear(root.folder)
+        assert await ask(backend, "kestrel")
+        (vault / "three.md").write_text("A heron in the reeds.\n")
+        assert not await ask(backend, "heron")
+        backend.session_started()
+        assert [hit.text for hit in await ask(backend, "heron")] == ["A heron in the reeds."] * switch
+
+
+@pytest.mark.row("A077", "… a search reads nothing with `sync_on_search` off", of="Markdown: a change is read 1.5")
+async def test_a_search_can_leave_changes_to_the_debounce(home: Path, vault: Path) -> None:
+    """A reported change, and the scan at a session's start, wait for the debounce; reading a document does not."""
+    ears, pauses = Ears(), Pauses()
+    async with watching(home, vault, ears=ears, pauses=pauses, sync_on_search=False) as backend:
+        (vault / "three.md").write_text("A heron in the reeds.\n")
+        await ears.hear(vault, vault / "three.md")
+        assert not await ask(backend, "heron")
+        await pauses.end(DEBOUNCE_S)
+        await until_items(backend, 3)
+        assert await ask(backend, "heron")
+        (vault / "four.md").write_text("A stork on the chimney.\n")
+        backend.session_started()
+        assert not await ask(backend, "stork")
+        await pauses.end(DEBOUNCE_S)
+        await until_items(backend, 4)
+
+
 @pytest.mark.parametrize("name", [".obsidian/workspace.json", ".git/index", "picture.png", "node_modules/x/readme.md"])
 async def test_what_a_look_would_not_come_by_is_no_notice(home: Path, vault: Path, name: str) -> None:
     """An editor's own files change all the time: they make nobody look."""
