@@ -19,10 +19,7 @@ from datetime import datetime
 from fusion.contract import Embedder
 from fusion.errors import FusionError
 from fusion.journal.sessions import SessionKey
-from fusion.lib.bm25 import terms
-from fusion.lib.jaccard import guard_words
-from fusion.lib.paraphrase import Kind, difference
-from fusion.lib.words import words
+from fusion.lib.same_question import asks_the_same
 from fusion.recall.engine import FuseRequest, Outcome
 
 log = logging.getLogger(__name__)
@@ -34,7 +31,7 @@ MAX_SESSIONS = 64
 MAX_WAITING = 4
 """sessions that wait for their answer to be prepared; beyond it the one that waits longest goes without"""
 MIN_COSINE = 0.85
-"""least cosine of two questions that are alike; of questions about the same, half have .9 and more"""
+"""least cosine of two questions that are alike, if they have the same content words in another order"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +144,14 @@ class PreparedAnswers:
             await asyncio.gather(self._worker, return_exceptions=True)
 
 
-DECISIVE = frozenset("who whom whose when where why how before after since until with without for against".split())
-"""stop words that change what a question asks"""
-
-
-def _compared(question: str) -> tuple[object, ...]:
-    """The stems of a question in order, its negations, dates and numbers, and its decisive stop words."""
-    said = words(question)
-    return terms(question), guard_words(said), said & DECISIVE
-
-
 async def alike(one: str, other: str, embedder: Embedder | None) -> bool:
-    """Whether two questions ask for the same: the same words, or close vectors without another name, number or date."""
-    if _compared(one) == _compared(other):
-        return True
-    if embedder is None or difference(one, other).kind not in (Kind.ALIKE, Kind.WORD):
-        return False
+    """Whether two questions ask for the same: in the same content words, and if these moved, with close vectors."""
+    same = asks_the_same(one, other)
+    if same is not None or embedder is None:
+        return bool(same)
     try:
-        vectors = await embedder.embed([one, other], keep=False)
+        # One text a call: the embedder looks for several texts on the disk first, where questions never are.
+        vectors = [(await embedder.embed([text], keep=False))[0] for text in (one, other)]
     except (FusionError, OSError, RuntimeError) as error:
         log.warning("two questions could not be compared: %s", type(error).__name__)
         return False
