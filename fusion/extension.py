@@ -8,17 +8,73 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NewType, Protocol, runtime_checkable
+from typing import Any, Literal, NewType, Protocol, TypedDict, Unpack, runtime_checkable
 
-from fusion.contract import Embedder, Event, Scope
+from fusion.contract import Asker, Audience, BlockFormat, Embedder, Event, Scope
 
 Lines = NewType("Lines", tuple[str, ...])
 """a batch of lines of a file, as a verb's argument: the command line reads the file and calls the verb once for each
 batch; the numbers in the results are added up"""
 
 
+class Owner(TypedDict, total=False):
+    """Whose memories to ask for, where the caller names nobody: a dimension that the caller named cannot be changed.
+
+    What is missing or None is as the caller has it.
+    """
+
+    user_id: str | None
+    agent_id: str | None
+    run_id: str | None
+    session_id: str | None
+    project: str | None
+    audience: Audience
+
+
+class FuseOptions(Owner, total=False):
+    """The options of a question to all memories, as ``POST /v1/fuse`` takes them; what is missing has the recipe's."""
+
+    as_of: datetime | None
+    known_at: datetime | None
+    budget_chars: int | None
+    budget_tokens: int | None
+    max_results: int | None
+    max_items: int | None
+    format: BlockFormat | None
+    backends: tuple[str, ...] | None
+    recipe: str | None
+    timeout_ms: int | None
+    explain: bool
+    asker: Asker | None
+
+
 class ScopedGateway(Protocol):
     """The calls that a verb or route may make on the gateway, limited to its caller's scope."""
+
+    async def fuse(self, query: str, **options: Unpack[FuseOptions]) -> Mapping[str, Any]:
+        """Ask all backends and pack one block, as ``POST /v1/fuse``; returns `fusion.wire.FuseReply`.
+
+        Raises `BadInput`, `NobodyNamed` where several users or agents have memories and nobody is named,
+        `NobodyAnswered` and `Overloaded`.
+        """
+        ...
+
+    async def search(
+        self, query: str, *, backend: str | None = None, limit: int = 10, **owner: Unpack[Owner]
+    ) -> Mapping[str, Any]:
+        """Ask one backend, this one by default, in its own order; returns `fusion.wire.SearchReply`.
+
+        ``backend.status`` of the reply says whether it answered. Raises as `fuse`.
+        """
+        ...
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> str:
+        """The answer of the language model of ``[model]``, within its budget; see `fusion.contract.LanguageModel`.
+
+        ``user`` holds untrusted text only as `fusion.lib.prompt` quotes it. Raises `ModelMissing` without a model, and
+        the `BackendError` that fits.
+        """
+        ...
 
     async def remember(self, events: Sequence[Event]) -> Sequence[tuple[str, str]]:
         """Store drafts of events in the journal, all or none; they are delivered to the backends in the background.
@@ -142,7 +198,7 @@ class Route:
 
     ``handle`` gets the values of the body, the query string and the path (``/v1/memories/{id}``) as one unchecked
     mapping, in which the path takes precedence, and returns the JSON reply. A ``probe`` is answered even if the queue
-    of requests is full. A route that ``asks`` is as a verb that `Asks`.
+    of requests is full. A route that ``asks`` is as a verb that `Asks`; its address may name a user (``?user_id=ada``).
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]

@@ -624,7 +624,7 @@ class Gateway(TenantParts):
             raise BadInput("This verb works on the whole store: it needs a key of the tenant default.")
         await self.health.losses.forget(backend)
         try:
-            return await verb(self._opened_backend(backend), self._call(backend, scope, line, progress))
+            return await verb(self._opened_backend(backend), self._call(backend, scope, line, progress, all_users))
         finally:
             await self.health.losses.forget(backend)
             if isinstance(verb, Operates) and self.tenants is not None:
@@ -645,7 +645,8 @@ class Gateway(TenantParts):
         """The reply of a drop-in route. Raises as `do`."""
         if route.asks:
             await require_owner(self.journal, scope, all_users)
-        return await route.handle(self._opened_backend(backend), self._call(backend, scope, line, progress), request)
+        call = self._call(backend, scope, line, progress, all_users)
+        return await route.handle(self._opened_backend(backend), call, request)
 
     def _opened_backend(self, backend: str) -> Backend:
         guarded = self._backend_named(backend)
@@ -653,8 +654,8 @@ class Gateway(TenantParts):
             raise BackendUnreachable(f"{backend} cannot do that: {guarded.disabled}")
         return guarded.backend
 
-    def _call(self, backend: str, scope: Scope, line: Line, progress: Progress) -> Call:
-        caller = CallerGateway(self, backend, scope, self.forget, self.settle)
+    def _call(self, backend: str, scope: Scope, line: Line, progress: Progress, all_users: bool) -> Call:
+        caller = CallerGateway(self, self, backend, scope, all_users)
         return Call(scope, self.live.now(), caller, line, progress)
 
     @in_tenant

@@ -78,6 +78,8 @@ class TenantParts:
     """the backends that record use, by name; found once, since the check of a protocol is slow"""
     embedders: Embedders
     admission: Admission
+    model: LanguageModel | None = None
+    """the language model of ``[model]`` with its budget; None if none is configured or it is missing"""
     distiller: Distiller | None = None
     consolidator: Consolidator | None = None
     """None without an embedder"""

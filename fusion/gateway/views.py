@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from fusion.lib.ids import parse_cursor
 from fusion.lib.stated_fields import entities_of
 from fusion.lib.words import spoken
 from fusion.recall.document import MAX_LINES, lines_of_file, lines_of_memories, page
-from fusion.recall.gather import GuardedBackend, unable
+from fusion.recall.gather import Answer, GuardedBackend, unable
 
 log = logging.getLogger(__name__)
 
@@ -93,3 +94,24 @@ def _encodable(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def search_reply(answer: Answer, refs: Sequence[str]) -> dict[str, Any]:
+    """One backend's answer with its raw hits, each under its ref, as `wire.SearchReply`."""
+    return {
+        "backend": {
+            "name": answer.backend,
+            "status": answer.status,
+            "took_ms": round(answer.took_ms, 2),
+            "count": len(answer.hits),
+            "error_code": answer.error_code,
+            **({"detail": answer.detail} if answer.detail else {}),
+        },
+        "hits": [
+            {"ref": ref, **{name: getattr(hit, name) for name in _HIT_FIELDS}, "linked": hit.graph_score}
+            for ref, hit in zip(refs, answer.hits, strict=False)
+        ],
+    }
+
+
+_HIT_FIELDS = tuple(field.name for field in fields(Hit) if field.name != "graph_score")

@@ -199,7 +199,7 @@ async def test_a_backends_verb_claims_no_line_of_a_note(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as (fusion, client):
         place = Place("notes/keys.md", 1, 3, "line")
         draft = Event("", LIE, datetime.now(UTC), ADA, place=place, source=f"file:{note}")
-        [(event_id, _)] = await CallerGateway(fusion, "one", ADA, fusion.forget, fusion.settle).remember([draft])
+        [(event_id, _)] = await CallerGateway(fusion, fusion, "one", ADA).remember([draft])
         assert (await client.memory(event_id, user_id="ada"))["source"] == f"claimed:file:{note}"
 
 

@@ -95,7 +95,7 @@ class TestOverHttp:
     @pytest.mark.parametrize(
         ("verb", "body", "status", "said"),
         [
-            ("nope", {}, 404, "memory has no verb 'nope': there are count, keep, look, drop, sweep, wait"),
+            ("nope", {}, 404, "memory has no verb 'nope': there are count, keep, look, drop, sweep, wait, consult"),
             ("count", {}, 422, "to: is missing"),
             ("count", {"to": "3"}, 422, "to: "),
             ("count", {"to": 3, "three": 3}, 422, "three: there is no such field"),
@@ -313,6 +313,86 @@ async def _kept_and_looked(settings: Settings) -> list[list[str]]:
             await client.do("memory", "keep", {"lines": ["Omar drinks tea."]}, user_id="omar")
             looked = [await client.do("memory", "look", {"query": "tea"}, user_id=who) for who in ("omar", "nadia")]
     return [look["found"] for look in looked]
+
+
+@pytest.fixture
+def consulted(home: Path) -> Path:
+    """That home with a second backend and a language model."""
+    with (home / "fusion.toml").open("a") as file:
+        file.write('[backends.other]\nadapter = "adapters.inmemory:InMemory"\ndeadline_ms = 60000\n')
+        file.write('[model]\nadapter = "tests.doors.verbed.model:Counting"\nquiet_s = 3600\n')
+    allow(home)
+    return home
+
+
+TEA, COFFEE = "Nadia drinks green tea every morning.", "Omar drinks black coffee every morning."
+
+
+class TestWholeMemory:
+    """A verb and a route ask all memories, one backend and the language model, for their caller."""
+
+    @pytest.mark.feature(
+        "… a verb and a route fuse all memories, search one backend and ask the model, for their caller alone",
+        of="an adapter's verbs are commands",
+    )
+    async def test_verb_and_route_consult_everything_for_their_caller(self, consulted: Path) -> None:
+        """The block is the one of `/v1/fuse`, with its receipt; another user's memories are in neither."""
+        settings = load(home=consulted)
+        async with Gateway.open(settings) as gateway:
+            transport = Checked(create_app(gateway, settings))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                await post(client, "keep", lines=[TEA], user_id="nadia")
+                await post(client, "keep", lines=[COFFEE], user_id="omar")
+                asked = {"query": "who drinks what every morning?"}
+                by_verb = (await post(client, "consult", **asked, user_id="nadia")).json()
+                path = "/compat/memory/v1/consult"
+                by_route = (await client.post(path, json=asked, params={"user_id": "nadia"})).json()
+                narrowed = (
+                    await client.post(path, json={**asked, "whom": "omar"}, params={"all_users": "true"})
+                ).json()
+                receipt = await client.get(f"/v1/receipts/{by_verb['receipt_id']}", params={"user_id": "nadia"})
+        for reply in (by_verb, by_route):
+            assert (reply["members"], reply["found"]) == ([TEA], [TEA])
+            assert (reply["backends"], reply["asked"]) == (["memory", "other"], "memory")
+            assert reply["said"] == f"{len(reply['block'])} characters"
+        assert (narrowed["members"], narrowed["found"]) == ([COFFEE], [COFFEE])
+        assert receipt.status_code == 200
+
+    async def test_caller_that_names_a_user_gets_no_other(self, consulted: Path) -> None:
+        """What an extension asks for cannot leave its caller's scope, and a question names somebody as at any door."""
+        settings = load(home=consulted)
+        async with Gateway.open(settings) as gateway:
+            transport = Checked(create_app(gateway, settings))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                for text, user in ((TEA, "nadia"), (COFFEE, "omar")):
+                    await post(client, "keep", lines=[text], user_id=user)
+                other = await post(client, "consult", query="coffee", whom="omar", user_id="nadia")
+                nobody = await post(client, "consult", query="coffee")
+                guest = await client.post("/compat/memory/v1/consult", json={"query": "coffee"})
+                many = await post(client, "consult", query="coffee", most=101, user_id="nadia")
+                blank = await post(client, "consult", query=" ", user_id="nadia")
+        assert (other.status_code, other.json()["detail"]) == (422, "user_id: the caller asks for 'nadia' alone")
+        for reply in (nobody, guest):
+            assert (reply.status_code, reply.json()["users"]) == (422, ["nadia", "omar"])
+        assert (many.status_code, many.json()["detail"]) == (422, "max_results: choose a number from 1 to 100")
+        assert (blank.status_code, blank.json()["detail"]) == (422, "query: say what to recall")
+
+    def test_command_consults_everything(self, consulted: Path, tmp_path: Path) -> None:
+        """The same verb on the command line; the second backend, which keeps memories on disk, finds it."""
+        settings = (consulted / "fusion.toml").read_text()
+        on_disk = settings.replace('"adapters.inmemory:InMemory"', '"adapters.markdown:Markdown"')
+        (consulted / "fusion.toml").write_text(on_disk)
+        allow(consulted)
+        file = tmp_path / "lines"
+        file.write_text(TEA)
+        assert fusion(consulted, "memory", "keep", file, "--user", "nadia").exit_code == 0
+        said = fusion(consulted, "memory", "consult", "who drinks green tea?", "--user", "nadia", "--json")
+        assert (said.exit_code, json.loads(said.stdout)["members"]) == (0, [TEA])
+
+    async def test_without_a_model_the_call_says_where_to_name_one(self, client: httpx.AsyncClient) -> None:
+        """503, and the memories are not to blame."""
+        reply = await post(client, "consult", query="tea")
+        assert (reply.status_code, "[model] of fusion.toml" in reply.json()["detail"]) == (503, True)
 
 
 class TestDropInRoutes:

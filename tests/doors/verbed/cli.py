@@ -103,4 +103,28 @@ class Wait:
         return {}
 
 
-VERBS = {"count": Count, "keep": Keep, "look": Look, "drop": Drop, "sweep": Sweep, "wait": Wait}
+@dataclass(frozen=True)
+class Consult:
+    """Ask all memories, this backend alone, and the language model."""
+
+    asks: ClassVar[Literal[True]] = True
+
+    query: str
+    whom: Annotated[str | None, "The user to ask for, if the caller names none."] = None
+    most: Annotated[int, "Results at most."] = 5
+
+    async def __call__(self, backend: Any, call: Call) -> Mapping[str, object]:
+        fused = await call.gateway.fuse(self.query, user_id=self.whom, max_results=self.most)
+        found = await call.gateway.search(self.query, user_id=self.whom, limit=self.most)
+        return {
+            "block": fused["block"],
+            "members": [member["text"] for one in fused["memories"] for member in one["members"]],
+            "receipt_id": fused["receipt_id"],
+            "backends": [row["name"] for row in fused["backends"]],
+            "found": [hit["text"] for hit in found["hits"]],
+            "asked": found["backend"]["name"],
+            "said": await call.gateway.complete("Answer in one word.", fused["block"], 100),
+        }
+
+
+VERBS = {"count": Count, "keep": Keep, "look": Look, "drop": Drop, "sweep": Sweep, "wait": Wait, "consult": Consult}

@@ -7,6 +7,7 @@ from typing import Any
 
 from fusion.contract import Query
 from fusion.extension import Call, Route
+from tests.doors.verbed.cli import Consult
 
 
 async def look(backend: Any, call: Call, request: Mapping[str, object]) -> Mapping[str, object]:
@@ -18,8 +19,13 @@ async def healthy(backend: Any, call: Call, request: Mapping[str, object]) -> Ma
     return {"status": "fine"}
 
 
+async def consult(backend: Any, call: Call, request: Mapping[str, object]) -> Mapping[str, object]:
+    return await Consult(str(request["query"]), str(request["whom"]) if "whom" in request else None)(backend, call)
+
+
 ROUTES = (
     Route("GET", "/v1/things/{id}", look),
     Route("POST", "/v1/things/{id}", look),
+    Route("POST", "/v1/consult", consult, asks=True),
     Route("GET", "/healthz", healthy, probe=True),
 )

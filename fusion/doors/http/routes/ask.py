@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from fusion import wire
-from fusion.contract import Hit
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, InQuery, problems, reply, router, while_connected
 from fusion.errors import NobodyAnswered
+from fusion.gateway.views import search_reply
 
 if TYPE_CHECKING:
     from fusion.recall.gather import Answer
@@ -64,24 +62,3 @@ def no_answer(answer: Answer, retry_after_s: float) -> NobodyAnswered:
         {"backends": [search_reply(answer, ())["backend"]]},
         retry_after_s,
     )
-
-
-def search_reply(answer: Answer, refs: Sequence[str]) -> dict[str, Any]:
-    """One backend's answer with its raw hits, each under its ref."""
-    return {
-        "backend": {
-            "name": answer.backend,
-            "status": answer.status,
-            "took_ms": round(answer.took_ms, 2),
-            "count": len(answer.hits),
-            "error_code": answer.error_code,
-            **({"detail": answer.detail} if answer.detail else {}),
-        },
-        "hits": [
-            {"ref": ref, **{name: getattr(hit, name) for name in _HIT_FIELDS}, "linked": hit.graph_score}
-            for ref, hit in zip(refs, answer.hits, strict=False)
-        ],
-    }
-
-
-_HIT_FIELDS = tuple(field.name for field in fields(Hit) if field.name != "graph_score")
