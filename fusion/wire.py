@@ -688,6 +688,12 @@ class StateReply(TypedDict):
     decision: Decision | None
 
 
+class DecisionUndone(StateReply):
+    """The decision that took one back, null for a whole run; ``undone`` is the number of decisions taken back."""
+
+    undone: int
+
+
 class Decisions(TypedDict):
     """A page of the log of decisions, newest first."""
 

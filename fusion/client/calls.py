@@ -220,8 +220,10 @@ def decisions(
     return Call.get("/v1/decisions", locals())
 
 
-def undo_decision(decision: str, **scope: str | None) -> Call[wire.StateReply]:
-    """Take one decision back by its id."""
+def undo_decision(
+    decision: str | None = None, *, run: str | None = None, **scope: str | None
+) -> Call[wire.DecisionUndone]:
+    """Take one decision back by its id, or all decisions of the ``run`` of a job."""
     return Call.post("/v1/decisions/undo", locals())
 
 

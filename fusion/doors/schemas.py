@@ -546,10 +546,20 @@ class DecisionsQuery(Scoped):
     )
 
 
-class UndoDecisionBody(Scoped):
-    """The decision to take back."""
+_DecisionName = Annotated[str, Field(min_length=1, max_length=32), AfterValidator(_one_line)]
 
-    decision: Annotated[str, Field(min_length=1, max_length=32), AfterValidator(_one_line)] = Field(examples=["d12"])
+
+class UndoDecisionBody(Scoped):
+    """The decision to take back, or the run of which all decisions are taken back."""
+
+    decision: _DecisionName | None = Field(default=None, examples=["d12"])
+    run: Reference | None = Field(default=None, description="the run of a job, as its decisions name it")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.decision is None) == (self.run is None):
+            raise ValueError("give a decision or a run, not both")
+        return self
 
 
 class BatchesQuery(Scoped):

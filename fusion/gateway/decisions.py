@@ -63,11 +63,18 @@ async def set_state(request: StateRequest, journal: Journal, deliverer: Delivere
     return {"decision": None if decision is None else shown(decision)}
 
 
-async def undo(name: str, scope: Scope, journal: Journal, deliverer: Deliverer) -> wire.StateReply:
+async def undo(name: str, scope: Scope, journal: Journal, deliverer: Deliverer) -> wire.DecisionUndone:
     """Take a decision back. Raises as `Journal.undo_decision`."""
     decision = await journal.undo_decision(name, scope, BY_HAND)
     deliverer.wake()
-    return {"decision": shown(decision)}
+    return {"decision": shown(decision), "undone": 1}
+
+
+async def undo_run(run: str, scope: Scope, journal: Journal, deliverer: Deliverer) -> wire.DecisionUndone:
+    """Take back what a run of a job decided. Raises as `Journal.undo_run`."""
+    made = await journal.undo_run(run, scope, BY_HAND)
+    deliverer.wake()
+    return {"decision": None, "undone": len(made)}
 
 
 def shown(decision: Decision) -> wire.Decision:

@@ -532,9 +532,14 @@ class Gateway(TenantParts):
         }
 
     @in_tenant
-    async def undo_decision(self, name: str, scope: Scope) -> wire.StateReply:
+    async def undo_decision(self, name: str, scope: Scope) -> wire.DecisionUndone:
         """Take a decision back. Raises NotFound, and BadInput if it was undone or its memories were changed since."""
         return await decisions.undo(name, scope, self.journal, self.deliverer)
+
+    @in_tenant
+    async def undo_run(self, run: str, scope: Scope) -> wire.DecisionUndone:
+        """Take back all that a run of a job decided, or nothing of it. Raises as `undo_decision`."""
+        return await decisions.undo_run(run, scope, self.journal, self.deliverer)
 
     @in_tenant
     async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES) -> Mapping[str, Any]:

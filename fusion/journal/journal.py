@@ -501,6 +501,12 @@ class Journal:
         await self._show_decisions()
         return decision
 
+    async def undo_run(self, run: str, scope: Scope, who: str) -> list[Decision]:
+        """Take back what a run of a job decided, as `state.undo_run`."""
+        decisions = await self.write(state.undo_run, run, scope, who, self.clock())
+        await self._show_decisions()
+        return decisions
+
     async def _show_decisions(self) -> None:
         """Drop from the caches what was decided since this was called last."""
         self._last_decision, items = await self.read(state.changed_since, self._last_decision)

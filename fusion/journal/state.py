@@ -207,6 +207,32 @@ def undo(db: Connection, name: str, scope: Scope, who: str, now: datetime) -> De
     row = _visible_row(db, name, scope)
     if row["undone_by"] is not None:
         raise BadInput(f"{name} was undone by d{row['undone_by']}. To have it again: undo d{row['undone_by']}")
+    undone = _undo(db, row, who, now)
+    if undone is None:
+        raise BadInput(f"{name} cannot be undone: its memories were forgotten since")
+    return undone
+
+
+def undo_run(db: Connection, run: str, scope: Scope, who: str, now: datetime) -> list[Decision]:
+    """Take back what a run of a job decided about a scope's memories and was not undone yet, the latest first.
+
+    All or nothing, in one transaction. Raises NotFound for an unknown run, BadInput for one that was undone already or
+    whose memories were changed since; the error names the later decision.
+    """
+    rows = of_run(db, run, scope)
+    if not rows:
+        raise NotFound(f"no run {run!r} decided anything here")
+    left = [row for row in rows if row["undone_by"] is None]
+    undone = [decision for row in left if (decision := _undo(db, row, who, now)) is not None]
+    if not undone:
+        what = "its memories were forgotten since" if left else "each of its decisions was undone already"
+        raise BadInput(f"the run {run} cannot be undone: {what}")
+    return undone
+
+
+def _undo(db: Connection, row: Row, who: str, now: datetime) -> Decision | None:
+    """Take the decision of a row back; None if its memories were forgotten. Raises BadInput under a later one."""
+    name = f"d{row['id']}"
     changes: dict[str, Change] = {}
     external: list[tuple[str, StateChange]] = []
     for one in db.execute("select * from state_change where decision = ?", (row["id"],)).fetchall():
@@ -230,7 +256,7 @@ def undo(db: Connection, name: str, scope: Scope, who: str, now: datetime) -> De
     for ref, before in external:
         undone = decide_external(db, row["tenant"], row["user_id"], ref, before, who, f"undo of {name}", now) or undone
     if undone is None:
-        raise BadInput(f"{name} cannot be undone: its memories were forgotten since")
+        return None
     db.execute("update decision set undoes = ? where id = ?", (row["id"], undone.id))
     db.execute("update decision set undone_by = ? where id = ?", (undone.id, row["id"]))
     if row["undoes"] is not None:  # what this had taken back holds again, and may be undone again
@@ -245,10 +271,7 @@ def log(
 
     ``ref`` names one memory. Raises NotFound for an unknown one.
     """
-    terms, values = ["tenant = ?"], [scope.tenant]
-    if scope.user_id is not None:
-        terms.append("coalesce(user_id, '') = ?")
-        values.append(storable(scope.user_id))
+    terms, values = _of_owner(scope)
     if ref is not None:
         item = ref if is_external(ref) else row_of(db, ref, scope)["event_id"]
         terms.append("id in (select decision from state_change where item = ?)")
@@ -260,14 +283,19 @@ def log(
     return [_decision(db, row) for row in rows]
 
 
-def of_run(db: Connection, run: str, scope: Scope) -> list[str]:
-    """The names of the decisions of one run of a job that were not undone, the latest first."""
-    rows = db.execute(
-        "select id from decision where run = ? and tenant = ? and undone_by is null and undoes is null "
-        "order by id desc",
-        (run, scope.tenant),
-    )
-    return [f"d{row['id']}" for row in rows]
+def of_run(db: Connection, run: str, scope: Scope) -> list[Row]:
+    """The rows of the decisions of one run of a job on a scope's memories, the latest first."""
+    terms, values = _of_owner(scope)
+    return db.execute(
+        f"select * from decision where run = ? and {' and '.join(terms)} order by id desc", (storable(run), *values)
+    ).fetchall()
+
+
+def _of_owner(scope: Scope) -> tuple[list[str], list[str]]:
+    """The SQL conditions on decisions about a scope's memories, and their values."""
+    if scope.user_id is None:
+        return ["tenant = ?"], [scope.tenant]
+    return ["tenant = ?", "coalesce(user_id, '') = ?"], [scope.tenant, storable(scope.user_id)]
 
 
 def kept_apart(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]:

@@ -262,7 +262,12 @@ class FakeFusion:
     async def undo_decision(self, name: str, scope: Scope) -> dict[str, Any]:
         if name != "d12":
             raise NotFound(f"there is no decision {name!r} here")
-        return examples()["set_state"]["reply"]
+        return examples()["undo_decision"]["reply"]
+
+    async def undo_run(self, run: str, scope: Scope) -> dict[str, Any]:
+        if run != "r1":
+            raise NotFound(f"no run {run!r} decided anything here")
+        return {"decision": None, "undone": 3}
 
     async def forgotten(self, scope: Scope, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
         return {"forgotten": [examples()["forgotten"]["reply"]["forgotten"][0]], "next_cursor": None}

@@ -13,6 +13,7 @@ import pytest
 
 from fusion.client import AsyncClient
 from fusion.contract import Scope
+from fusion.errors import BadInput
 from fusion.gateway.gateway import Gateway
 from fusion.home import ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
@@ -107,8 +108,10 @@ async def test_every_door_agrees_after_the_lifecycle_and_its_undo(home: Path, by
             report = await run(client, by)
             assert (report["expired"], report["decayed"], report["conflicts_resolved"]) == (1, 1, 1)
             assert await answers(home, url, client) == {door: {"Stavanger", "Tromsø"} for door in DOORS}
-            for decision in (await client.decisions())["decisions"]:
-                if decision["run"] == report["run"]:
-                    await client.undo_decision(decision["id"])
+            assert {one["run"] for one in (await client.decisions())["decisions"]} == {report["run"], None}
+            assert (await client.undo_decision(run=report["run"]))["undone"] == 3
             await client.settle()
             assert await answers(home, url, client) == {door: {*FERRIES} for door in DOORS}
+            with pytest.raises(BadInput, match="each of its decisions was undone already"):
+                await client.undo_decision(run=report["run"])
+            assert (await run(client, by))["run"] == "", "what was undone is not decided again"

@@ -110,6 +110,7 @@ OWN = {
     ("feedback", "export"),  # asks for the labels instead
     ("forget", "recorded"),  # time = "recorded"
     ("undo", "last"),  # says aloud what no id says, too
+    ("undo", "run"),  # goes to another route
     ("update", "ref"),  # in the path of the route
     ("memory_update", "ref"),
     ("memory_get", "ref"),  # a tool's one of two: the path of the route takes both

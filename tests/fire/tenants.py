@@ -162,6 +162,7 @@ class Tenant:
             await get("/v1/decisions", ref=ref)
         await get("/v1/decisions")
         await post("/v1/decisions/undo", {"decision": "d1"})
+        await post("/v1/decisions/undo", {"run": "r1"})
         await post("/v1/import", {})
         # Of these only the status is compared: jobs are of the whole home, and its owner sees when they ran; an export
         # has the tenant's own ids and a checksum over them; a run of the lifecycle has an id.

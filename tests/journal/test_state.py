@@ -99,6 +99,39 @@ async def test_a_decision_under_a_later_one_is_not_undone_and_names_that(journal
     assert (await state_now(journal, "a")).confidence == 0.9
 
 
+@pytest.mark.feature("… all decisions of a run of a job can be taken back at once", of="a decision on a memory holds")
+async def test_a_run_is_undone_as_a_whole_or_not_at_all(journal):
+    await append(journal, memory("a"), memory("b", "Ana likes coffee"))
+    for id_ in "ab":
+        await journal.decide({id_: {"confidence": 0.8}}, "lifecycle", "why", run="r1")
+    later = await journal.decide({"a": {"confidence": 0.9}}, "ana", "by hand")
+    with pytest.raises(BadInput, match=f"Undo {later.name} first"):
+        await journal.undo_run("r1", ANA, "ana")
+    assert [(await state_now(journal, id_)).confidence for id_ in "ab"] == [0.9, 0.8]
+    await journal.undo_decision(later.name, ANA, "ana")
+    assert len(await journal.undo_run("r1", ANA, "ana")) == 2
+    assert [(await state_now(journal, id_)).confidence for id_ in "ab"] == [0.7, 0.7]
+    with pytest.raises(BadInput, match="each of its decisions was undone already"):
+        await journal.undo_run("r1", ANA, "ana")
+
+
+async def test_an_unknown_run_and_another_users_are_not_found(journal):
+    await append(journal, memory("a"))
+    await journal.decide({"a": {"confidence": 0.8}}, "lifecycle", "why", run="r1")
+    for run, user in (("r2", "ana"), ("r1", "bob"), ("", "ana")):
+        with pytest.raises(NotFound, match="no run"):
+            await journal.undo_run(run, Scope(user_id=user), user)
+
+
+async def test_undo_of_a_run_leaves_out_what_was_forgotten_since(journal):
+    await append(journal, memory("a"), memory("b", "Ana likes coffee"))
+    for id_ in "ab":
+        await journal.decide({id_: {"confidence": 0.8}}, "lifecycle", "why", run="r1")
+    await journal.forget(["a"], ANA)
+    assert len(await journal.undo_run("r1", ANA, "ana")) == 1
+    assert (await state_now(journal, "b")).confidence == 0.7
+
+
 async def test_another_users_decision_is_unknown(journal):
     await append(journal, memory("a"))
     made = await journal.decide({"a": {"confidence": 0.8}}, "x", "y")

@@ -350,10 +350,8 @@ class TestUndo:
         )
         before = await states(journal)
         report = await over(journal).run(LifecycleRequest(EVERYBODY), NOW)
-        names = await journal.read(state.of_run, report.run, Scope())
-        assert len(names) == 3, "an ending, a merge and a conflict are decisions of their own"
-        for name in names:
-            await journal.undo_decision(name, ADA, "ada")
+        undone = await journal.undo_run(report.run, ADA, "ada")
+        assert len(undone) == 3, "an ending, a merge and a conflict are decisions of their own"
         assert await states(journal) == before
         assert await tend(journal) == Report(scanned=5)
         assert await states(journal) == before
@@ -361,8 +359,8 @@ class TestUndo:
     async def test_undone_merge_is_not_repeated_in_the_other_direction(self, journal: Journal) -> None:
         await add(journal, memory(1, "Marta prefers tea."), memory(2, "Marta prefers tea!"))
         report = await over(journal).run(LifecycleRequest(EVERYBODY), NOW)
-        (name,) = await journal.read(state.of_run, report.run, Scope())
-        await journal.undo_decision(name, ADA, "ada")
+        (row,) = await journal.read(state.of_run, report.run, Scope())
+        await journal.undo_decision(f"d{row['id']}", ADA, "ada")
         await journal.decide({event_id(1): {"confidence": 0.95}}, "test", "now it is the surer one")
         assert (await tend(journal)).consolidated == 0
 
@@ -375,8 +373,8 @@ class TestUndo:
     async def test_undo_of_an_undo_has_the_ending_again(self, journal: Journal) -> None:
         await add(journal, said(1, 800 * HOUR, lifetime="ttl"))
         report = await over(journal).run(LifecycleRequest(EVERYBODY), NOW)
-        (name,) = await journal.read(state.of_run, report.run, Scope())
-        undone = await journal.undo_decision(name, ADA, "ada")
+        (row,) = await journal.read(state.of_run, report.run, Scope())
+        undone = await journal.undo_decision(f"d{row['id']}", ADA, "ada")
         await journal.undo_decision(undone.name, ADA, "ada")
         assert await found(journal, [1]) == set()
 

@@ -271,26 +271,27 @@ async def undo(
         typer.Argument(metavar="ID", help="What `fusion ingest` or `fusion update` printed, or a decision: d12."),
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="The last ingest or update.")] = False,
+    run: Annotated[str | None, typer.Option(help="All decisions of this run, as `fusion decisions` names it.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     owner: Owner,
     target: Target,
 ) -> None:
-    """Take back what an ingest or an update added, or a decision.
+    """Take back an ingest, an update, a decision, or all of a run.
 
     Without an ID or --last it lists ingests and updates; `fusion decisions` lists decisions. After an update, the
     earlier version is current again.
     """
-    if batch is not None and last:
-        raise typer.BadParameter("give an ID or --last, not both")
+    if (batch is not None) + last + (run is not None) > 1:
+        raise typer.BadParameter("give an ID, --last or --run, not several of them")
 
     from fusion.doors.cli import render
 
-    if batch is not None and batch[:1] == "d" and batch[1:].isdecimal():
+    if run is not None or (batch is not None and batch[:1] == "d" and batch[1:].isdecimal()):
         if dry_run:
             raise typer.BadParameter("--dry-run is for ingests; `fusion decisions` shows what a decision changed")
         async with target.client() as client:
-            target.show(await client.undo_decision(batch, **owner.ids()), render.decision)
+            target.show(await client.undo_decision(batch, run=run, **owner.ids()), render.undone)
         return
 
     from fusion.doors.cli.undo import undo_batch

@@ -42,6 +42,19 @@ def test_lifecycle_reports_what_it_changed(home: Path) -> None:
     assert run(home, *soon).stdout.startswith("nothing changed, of 1 memories.")
 
 
+@pytest.mark.feature("`fusion undo --run` takes back what a run decided, and `fusion decisions` names the run")
+def test_a_run_is_taken_back_by_the_name_that_the_list_shows(home: Path) -> None:
+    ref = json.loads(run(home, "remember", "Lunch is at one", "--json").stdout)["memories"][0]["ref"]
+    assert run(home, "state", ref, "--lifetime", "ttl").exit_code == 0
+    made = json.loads(run(home, "lifecycle", "--ttl-hours", "1e-9", "--json").stdout)["run"]
+    assert f"fusion undo --run {made}" in "".join(run(home, "decisions").stdout.split("\n"))
+    assert run(home, "undo", "--run", made).stdout.startswith("1 decision taken back.")
+    again = run(home, "undo", "--run", made)
+    assert again.exit_code == 2
+    assert "undone already" in again.stderr
+    assert run(home, "undo", "d1", "--run", made).exit_code == 2
+
+
 def test_time_of_no_length_is_refused(home: Path) -> None:
     result = run(home, "lifecycle", "--ttl-hours", "0", "--json")
     assert result.exit_code != 0

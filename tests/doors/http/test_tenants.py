@@ -232,6 +232,7 @@ async def decides(me: Tenant, other: Tenant, word: str) -> Replies:
     for scope in ({}, {"user_id": "ana"}):
         yield await me.get("/v1/decisions", **scope)
     yield await me.post("/v1/decisions/undo", {"decision": "d1"})
+    yield await me.post("/v1/decisions/undo", {"run": f"run {other.mark}"})
 
 
 @case(("POST", "/v1/undo"), ("GET", "/v1/batches"))

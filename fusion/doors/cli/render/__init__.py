@@ -15,6 +15,7 @@ from fusion.doors.cli.render.memories import (
     memory,
     said_again,
     to_forget,
+    undone,
 )
 from fusion.doors.cli.render.tables import size
 from fusion.doors.cli.render.transfer import backed_up, imported, restored
@@ -51,5 +52,6 @@ __all__ = [
     "size",
     "status",
     "to_forget",
+    "undone",
     "verdict",
 ]

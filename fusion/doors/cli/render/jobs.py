@@ -84,8 +84,9 @@ def lifecycle(report: wire.LifecycleReport) -> None:
     say(f"{'Dry run: ' if report['dry_run'] else ''}{changed}, of {report['scanned']:,} memories.")
     for note in report["notes"]:
         say(f"! {note}")
-    if report["run"]:
+    if run := report["run"]:
         say("fusion decisions lists each decision; fusion undo ID takes it back.")
+        say(f"To take all of them back: fusion undo --run {run}")
 
 
 def job_log(page: wire.JobLog) -> None:

@@ -131,8 +131,16 @@ def decision(reply: wire.StateReply) -> None:
     say(f"To take it back: fusion undo {made['id']}")
 
 
+def undone(reply: wire.DecisionUndone) -> None:
+    """Prints the decision that took another one back, or how many decisions of a run were taken back."""
+    if reply["decision"] is None:
+        say(f"{counted(reply['undone'], 'decision')} taken back. fusion decisions lists what took them back.")
+    else:
+        decision(reply)
+
+
 def decisions(page: wire.Decisions) -> None:
-    """Prints a page of the log of decisions, one a line, and how to get the next page."""
+    """Prints a page of the log of decisions, one a line, the runs that made them, and how to get the next page."""
     if not page["decisions"]:
         say("No decisions here.")
     else:
@@ -142,6 +150,10 @@ def decisions(page: wire.Decisions) -> None:
         )
         table(("decision", "at (UTC)", "by", "changed", "why"), rows)
         say("To take one back: fusion undo ID")
+        for run in dict.fromkeys(one["run"] for one in page["decisions"] if one["run"]):
+            mine = [one["id"] for one in page["decisions"] if one["run"] == run]
+            ids = mine[0] if len(mine) == 1 else f"{mine[-1]} to {mine[0]}"
+            say(f"All of the run of {ids}: fusion undo --run {run}")
     if page["next_cursor"]:
         say(f"More: --cursor {page['next_cursor']}")
 

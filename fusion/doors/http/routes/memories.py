@@ -154,10 +154,16 @@ async def decisions(context: Context, query: Annotated[schemas.DecisionsQuery, I
     return reply(await context.gateway.decisions(scope, query.limit, ref=query.ref, cursor=query.cursor))
 
 
-@router.post("/v1/decisions/undo", response_model=wire.StateReply, responses=problems(404, 507))
+@router.post("/v1/decisions/undo", response_model=wire.DecisionUndone, responses=problems(404, 507))
 async def undo_decision(context: Context, body: schemas.UndoDecisionBody) -> Response:
-    """Undo one decision: each field that it changed has its earlier value again"""
-    return reply(await context.gateway.undo_decision(body.decision, body.scope(context.tenant)))
+    """Undo one decision, or all decisions of a run: each field that they changed has its earlier value again
+
+    A run is undone as a whole or not at all.
+    """
+    scope = body.scope(context.tenant)
+    if body.run is not None:
+        return reply(await context.gateway.undo_run(body.run, scope))
+    return reply(await context.gateway.undo_decision(body.decision or "", scope))
 
 
 @router.get("/v1/batches", response_model=wire.Batches)
