@@ -27,5 +27,8 @@ def conditions(view: View, mark: str) -> tuple[list[str], list[str], dict[str, o
         terms.append(f"m.recorded_at <= {mark}known_at")
         newer.append(f"s.recorded_at <= {mark}known_at")
     if not view.history:
-        terms += [f"({end} IS NULL OR {end} > {mark}moment)" for end in ("m.valid_to", "m.ended_at")]
+        terms.append(f"(m.valid_to IS NULL OR m.valid_to > {mark}moment)")
+        # What has ended has ended, also when the clock went back since; only an earlier time was before its end.
+        earlier = "" if view.as_of is None else f" OR m.ended_at > {mark}moment"
+        terms.append(f"(m.ended_at IS NULL{earlier})")
     return terms, newer, values

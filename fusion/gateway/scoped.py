@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime
 from typing import Any, Protocol, Unpack
 
 from fusion.contract import DIMENSIONS, Embedder, Event, Scope
@@ -101,9 +100,8 @@ class CallerGateway:
         return await self.parts.journal.read(rows.forgotten, event_ids)
 
     async def hidden(self, event_ids: Collection[str]) -> frozenset[str]:
-        now = self.parts.live.now()
         records = await self.parts.journal.records(list(event_ids))
-        return frozenset(event_id for event_id, record in records.items() if _is_hidden(record, now))
+        return frozenset(event_id for event_id, record in records.items() if _is_hidden(record))
 
     async def journalled(self, event_ids: Collection[str]) -> frozenset[str]:
         return frozenset(await self.parts.journal.records(list(event_ids)))
@@ -161,8 +159,7 @@ def _check(query: str, numbers: Mapping[str, Any]) -> None:
             raise BadInput(f"{name}: choose a number from 1 to {most}")
 
 
-def _is_hidden(record: Record, now: datetime) -> bool:
+def _is_hidden(record: Record) -> bool:
     """Whether a record's state hides it from questions about now."""
-    state = record.state
-    ended = state.ended_at is not None and state.ended_at <= now
-    return record.forgotten or ended or state.merged_into is not None or record.trust == "quarantined"
+    ended, merged = record.state.ended_at is not None, record.state.merged_into is not None
+    return record.forgotten or ended or merged or record.trust == "quarantined"

@@ -140,11 +140,11 @@ def hidden_by_state(state: State, query: Query) -> str | None:
     """The reason why a memory's state hides it from a question, or None.
 
     A question about an earlier time sees what had not ended then, and both of two memories that say the same: the
-    other one may be later.
+    other one may be later. To others, what has ended has ended, also when the clock went back since.
     """
     if state.merged_into is not None and query.as_of is None and query.known_at is None:
         return "merged"
-    if state.ended_at is not None and state.ended_at <= (query.as_of or query.now):
+    if state.ended_at is not None and (query.as_of is None or state.ended_at <= query.as_of):
         return _ENDED.get(state.ended or "", state.ended) or "no longer current"
     return None
 
