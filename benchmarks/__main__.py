@@ -156,6 +156,9 @@ def _parser() -> argparse.ArgumentParser:
     state = commands.add_parser("state", help="statements that are said again: reinforced rewordings, wrong merges")
     state.set_defaults(measure=_state, show=_show_state)
 
+    day = commands.add_parser("day", help="days of simulated time: after each step every door gives the same memories")
+    day.set_defaults(measure=_day, show=_show_day)
+
     fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
     fire.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
     fire.add_argument("--short", action="store_true", help="some 20 s a part, as the tests run it")
@@ -363,6 +366,22 @@ def _fire(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.fire import run
 
     return run(options.parts, full=not options.short)
+
+
+def _day(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.day import run
+
+    return run(_quiet if options.json else print)
+
+
+def _quiet(line: str) -> None:
+    """Print nothing."""
+
+
+def _show_day(figures: Mapping[str, Any]) -> None:
+    from benchmarks.day import show
+
+    show(figures)
 
 
 def _cortex(options: argparse.Namespace) -> Mapping[str, Any]:
