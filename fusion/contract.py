@@ -623,6 +623,15 @@ class ListsEvents(Protocol):
 
 
 @runtime_checkable
+class ListsStates(Protocol):
+    """A backend that decided on the states of its memories alone in earlier versions, and can list them."""
+
+    async def states(self, after: str, limit: int) -> Sequence[tuple[str, State]]:
+        """The next ``limit`` event ids after the event id ``after``, ordered by event id, with their states."""
+        ...
+
+
+@runtime_checkable
 class CountsEvents(Protocol):
     """A backend that can cheaply count the events in its own files, so that losses are noticed."""
 

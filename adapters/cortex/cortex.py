@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from adapters.bolt.errors import with_fix
 from adapters.cortex.open_store import STORE_OPTIONS, open_graph, verify
 from adapters.cortex.options import Options
-from adapters.cortex.port import Graph, Memory, View, stored_fields
+from adapters.cortex.port import Graph, Memory, View, journal_state, stored_fields
 from adapters.cortex.port import State as StoredState
 from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
@@ -132,6 +132,9 @@ class Cortex:
 
     async def events(self, after: str, limit: int) -> Sequence[tuple[Event, tuple[str, ...]]]:
         return [(memory.event, (memory.id,)) for memory in await self.graph.page(after, limit)]
+
+    async def states(self, after: str, limit: int) -> Sequence[tuple[str, State]]:
+        return [(memory.id, journal_state(memory)) for memory in await self.graph.page(after, limit)]
 
     async def count(self) -> int | None:
         return await self.graph.count()

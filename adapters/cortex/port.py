@@ -20,6 +20,7 @@ from fusion.contract import (
     UNSTATED_CONFIDENCE,
     ConflictStatus,
     Embedder,
+    Ending,
     Event,
     Extraction,
     Hit,
@@ -119,6 +120,21 @@ class Memory:
     def spoken(self) -> str:
         """The text with its speaker, as the store indexes and embeds it."""
         return spoken(self.event.text, self.event.speaker)
+
+
+def journal_state(memory: Memory) -> JournalState:
+    """The state of a memory as the journal has it, with why it ended."""
+    return JournalState(**{name: getattr(memory.state, name) for name in _SHARED}, ended=_ended(memory))
+
+
+def _ended(memory: Memory) -> Ending | None:
+    """Why a memory ended; the store has the time only."""
+    if memory.state.ended_at is None:
+        return None
+    if memory.state.conflict_status == "resolved":
+        return "lost"
+    reasons: Mapping[Lifetime, Ending] = {"ttl": "expired", "session": "decayed"}
+    return reasons.get(memory.state.lifetime, "retired")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from fusion.contract import Scope, TracksUse
 from fusion.errors import SettingsError
 from fusion.gateway.admission import Admission
+from fusion.gateway.earlier_states import take_over
 from fusion.gateway.health import Health, only_read
 from fusion.gateway.open_backends import open_backends, search_function, was_emptied
 from fusion.gateway.open_journal import events_lost, open_journal, refill, write_marks
@@ -122,6 +123,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         if not damaged:
             await mark_stores(*places)
             await refill(journal, [name for name in stores if await was_emptied(journal, guarded[name])], places)
+            await take_over(journal, stores)
             await deliverer.start()
         stack.push_async_callback(deliverer.close)
         ids = UuidSource()  # one for each tenant: ids count within a millisecond, which would reveal others' writes

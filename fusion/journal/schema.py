@@ -90,5 +90,6 @@ STEPS = (
     owners.SCHEMA,
     episodes.SCHEMA,
     statements.SCHEMA,
+    state.TAKEN_OVER,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

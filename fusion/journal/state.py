@@ -52,6 +52,9 @@ create index delivery_state_due on delivery(backend, seq) where state_due > 0;
 since SQLite refuses JSON functions in an index of a schema that is not trusted. ``state_due`` is the last decision on
 the memory that the backend has not stored yet."""
 
+TAKEN_OVER = "create table states_taken_over(backend text primary key) without rowid;"
+"""the backends whose own states of earlier versions are in the journal"""
+
 Change = StateChange | Callable[[State], StateChange]
 """the fields to change, or a function that returns them for the current state"""
 
@@ -296,6 +299,22 @@ def _of_owner(scope: Scope) -> tuple[list[str], list[str]]:
     if scope.user_id is None:
         return ["tenant = ?"], [scope.tenant]
     return ["tenant = ?", "coalesce(user_id, '') = ?"], [scope.tenant, storable(scope.user_id)]
+
+
+def decided_on(db: Connection, event_ids: Sequence[str]) -> set[str]:
+    """Those of these memories on which something was ever decided."""
+    rows = db.execute(f"select distinct item from state_change where item in {VALUES}", listed(event_ids))
+    return {row["item"] for row in rows}
+
+
+def is_taken_over(db: Connection, backend: str) -> bool:
+    """Whether the states that a backend decided alone in earlier versions are in the journal."""
+    return db.execute("select 1 from states_taken_over where backend = ?", (backend,)).fetchone() is not None
+
+
+def mark_taken_over(db: Connection, backend: str) -> None:
+    """Note that they are."""
+    db.execute("insert or ignore into states_taken_over values(?)", (backend,))
 
 
 def kept_apart(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]:
