@@ -684,6 +684,15 @@ class KeepsDailyLog(Protocol):
 
 
 @runtime_checkable
+class FindsDailyLogs(Protocol):
+    """A backend that knows which of its documents are the log of a day."""
+
+    async def daily_logs(self, day: date) -> Sequence[str]:
+        """The documents that are a log of ``day``, by the names that `ReadsDocuments.read` takes."""
+        ...
+
+
+@runtime_checkable
 class SyncsWithSessions(Protocol):
     """A backend that can look for changes of its sources when a session starts."""
 

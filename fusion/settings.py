@@ -33,7 +33,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 from fusion.contract import BlockFormat, NoteFolders, Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.home import find_home
-from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
+from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import matcher
 from fusion.settings_errors import explain
@@ -225,6 +225,7 @@ class HookSettings(_Part):
     max_results: int = Field(default=0, ge=0, le=100)
     max_items: int = Field(default=0, ge=0, le=1000)
     format: BlockFormat | Literal[""] = ""
+    daily_log_chars: int = Field(default=DAILY_LOG_CHARS, ge=0, le=MAX_BUDGET_CHARS)
 
 
 class ChecksSettings(_Part):

@@ -363,6 +363,22 @@ class Appended(TypedDict):
     endLine: NotRequired[int]
 
 
+class DailyLog(TypedDict):
+    """A log that is shown: its day, and its name for `memory_get`."""
+
+    day: str
+    path: str
+    truncated: bool
+    """only its last lines are shown"""
+
+
+class DailyLogs(TypedDict):
+    """Today's and yesterday's logs, as a fenced block for a prompt; empty if there are none."""
+
+    block: str
+    logs: list[DailyLog]
+
+
 class FlushRules(TypedDict):
     enabled: bool
     reserve_floor_tokens: int

@@ -17,7 +17,7 @@ from adapters.index import Entry, Index
 from adapters.index.merge import Scored, SearchResult
 from adapters.markdown import log
 from adapters.markdown.catalogue import Item, ItemTable, native_of
-from adapters.markdown.decay import dated
+from adapters.markdown.decay import dated, day_of
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
 from adapters.markdown.items import note_item, reading, scope_of, text_of
 from adapters.markdown.media import MIMES, MediaEmbedder, mime_of
@@ -288,6 +288,19 @@ class Markdown:
         start, end = await self._finished(asyncio.to_thread(log.append, root.folder, path, text))
         self._sync.mark(root, [path])  # who asks next finds it
         return Place(root.document(path), start, end, "line")
+
+    async def daily_logs(self, day: date) -> Sequence[str]:
+        """The user's logs of that day: in ``log_folder``, and ``memory/YYYY-MM-DD.md`` of an OpenClaw workspace."""
+        await self._sync.freshen(READ_S)
+        name = f"{day.isoformat()}.md"
+        own = f"{self._roots[0].name}/"
+        in_log_folder = self._log[0].document(f"{self._log[1]}{name}") if self._log else ""
+        return [
+            document
+            for document in self._sync.table.documents
+            if document == in_log_folder
+            or (document.endswith(f"/{name}") and day_of(document) == day and not document.startswith(own))
+        ]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         (outcome,) = await self._finished(self._forget([(event_id, native_ids)]))

@@ -7,13 +7,22 @@ Exponential decay: score × 0.5^(age / half-life). With the seed's 30 days: 7 da
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 HALF_LIFE_DAYS = 30.0
 
 _DAILY = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md$")
 _EVERGREEN = re.compile(r"(?:^|/)memory/(?:[^/]+/)*[^/]+$|^[^/]+/(?:MEMORY|memory)\.md$")
 _DAY_S = 86_400
+
+
+def day_of(document: str) -> date | None:
+    """The day of a daily log of an OpenClaw workspace, ``memory/YYYY-MM-DD.md``; None for other files."""
+    match = _DAILY.search(document)
+    try:
+        return date.fromisoformat("-".join(match.groups())) if match else None
+    except ValueError:  # 2026-13-45 is a name, not a day: a topic like any other
+        return None
 
 
 def decay(age_days: float, half_life_days: float = HALF_LIFE_DAYS) -> float:
@@ -32,9 +41,6 @@ def dated(document: str, modified: datetime | None) -> datetime | None:
     the name of a daily log; None for MEMORY.md and every other file in ``memory``; else the time of the last write,
     None if that is not known yet.
     """
-    if match := _DAILY.search(document):
-        try:
-            return datetime.fromisoformat("-".join(match.groups())).replace(tzinfo=UTC)
-        except ValueError:  # 2026-13-45 is a name, not a day: a topic like any other
-            return None
+    if day := day_of(document):
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
     return None if _EVERGREEN.search(document) else modified

@@ -323,6 +323,13 @@ def memory_append(text: str, **scope: str | None) -> Call[wire.Appended]:
     return Call.post("/v1/tools/memory_append", locals())
 
 
+def daily_logs(
+    *, zone: str | None = None, budget_chars: int | None = None, all_users: bool = False, **scope: str | None
+) -> Call[wire.DailyLogs]:
+    """Today's and yesterday's logs as a block for the start of a session."""
+    return Call.post("/v1/tools/daily_logs", locals())
+
+
 def flush_plan(context_window: int, **session: Any) -> Call[wire.FlushPlan]:
     """Whether a session should save now what it knows, and how. ``session`` has the fields of `schemas.FlushBody`."""
     return Call.post("/v1/flush/plan", {"context_window": context_window, **session})

@@ -85,6 +85,7 @@ class Methods:
     sources = Method(calls.sources)
     retire = Method(calls.retire)
     import_export = Method(calls.import_export)
+    daily_logs = Method(calls.daily_logs)
     flush_plan = Method(calls.flush_plan)
     memory_search = Method(calls.memory_search)
     memory_get = Method(calls.memory_get)

@@ -75,7 +75,12 @@ LIMITS = ("budget_chars", "budget_tokens", "max_results", "max_items", "format")
 NEW_CONTEXT = frozenset({"startup", "clear", "compact"})
 """the sources of a session's start after which nothing that was shown earlier is in its context"""
 
+_ZONE = re.compile(r"UTC|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
+
+
+_ClientCall = Callable[["Client", "dict[str, Any]"], "Mapping[str, Any]"]
+"""makes a request, with this body, by a client"""
 
 
 class HookCall(NamedTuple):
@@ -105,12 +110,24 @@ class HookCall(NamedTuple):
 
         A prompt waits for this, so it does without `fusion.settings`, by which the server checks the settings.
         """
-        table = _hooks_table(self.home / "fusion.toml")
+        table = self._table("hooks")
         given = {name: os.environ.get(f"FUSION_HOOKS__{name.upper()}", table.get(name)) for name in LIMITS}
-        try:
-            return {name: value if name == "format" else int(value) for name, value in given.items() if value}
-        except (TypeError, ValueError):
-            raise SettingsError("a limit in [hooks] is no number; `fusion doctor` names it") from None
+        return {name: value if name == "format" else _number(value) for name, value in given.items() if value}
+
+    def daily_log_chars(self) -> int | None:
+        """The characters of the logs at a session's start in `[hooks]`; None if they are not set."""
+        given = os.environ.get("FUSION_HOOKS__DAILY_LOG_CHARS", self._table("hooks").get("daily_log_chars"))
+        return None if given is None else _number(given)
+
+    def zone(self) -> str | None:
+        """The time zone of this process, if it has one of its own and `[flush]` names none."""
+        name = os.environ.get("TZ", "").removeprefix(":")
+        if not name or os.environ.get("FUSION_FLUSH__ZONE", self._table("flush").get("zone")):
+            return None
+        return name if _ZONE.fullmatch(name) else None
+
+    def _table(self, name: str) -> Mapping[str, Any]:
+        return _settings_table(self.home / "fusion.toml", name)
 
     @property
     def session(self) -> str:
@@ -144,19 +161,32 @@ class HookCall(NamedTuple):
             **options,
         }
         request: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-        try:
-            return self._ask(request)
-        except NobodyNamed:  # several users or agents have memories: what a hook keeps without --user has no user
-            return self._ask({**request, "user_id": ""})
+        return self._ask("/v1/fuse", request, lambda memory, body: memory.fuse(**body))
 
-    def _ask(self, request: dict[str, Any]) -> Mapping[str, Any]:
-        """The server's reply to one request."""
+    def logs(self) -> str:
+        """The block with today's and yesterday's logs; "" if there are none, or the settings leave them out."""
+        budget_chars = self.daily_log_chars()
+        if budget_chars == 0:
+            return ""
+        options = {"user_id": self.user, "zone": self.zone(), "budget_chars": budget_chars}
+        request: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        return str(self._ask("/v1/tools/daily_logs", request, lambda memory, body: memory.daily_logs(**body))["block"])
+
+    def _ask(self, path: str, request: dict[str, Any], call: _ClientCall) -> Mapping[str, Any]:
+        """The server's reply to one request, for the memories of no user where several have memories."""
+        try:
+            return self._reply(path, request, call)
+        except NobodyNamed:  # several users or agents have memories: what a hook keeps without --user has no user
+            return self._reply(path, {**request, "user_id": ""}, call)
+
+    def _reply(self, path: str, request: dict[str, Any], call: _ClientCall) -> Mapping[str, Any]:
+        """The server's reply to one request; ``call`` makes it by a client, which starts a server."""
         with suppress(HomeGone):
-            reply = local_server.ask(self.home, "/v1/fuse", request, look_s=PROBE_S, answer_s=ANSWER_S)
+            reply = local_server.ask(self.home, path, request, look_s=PROBE_S, answer_s=ANSWER_S)
             if reply is not None:
                 return reply
         with self.server() as memory:
-            return memory.fuse(**request)
+            return call(memory, request)
 
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
@@ -181,18 +211,25 @@ def project_of(folder: str) -> str | None:
     return None if path == Path.home() else clean(path.name)[0].strip()[:256] or None
 
 
-def _hooks_table(file: Path) -> Mapping[str, Any]:
-    """The table `[hooks]` of a settings file; {} if there is none."""
+def _number(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise SettingsError("a limit in [hooks] is no number; `fusion doctor` names it") from None
+
+
+def _settings_table(file: Path, name: str) -> Mapping[str, Any]:
+    """A table of a settings file; {} if there is none."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    if "hooks" not in text:
+    if name not in text:
         return {}
     import tomllib  # slow to import, and seldom needed
 
     try:
-        table = tomllib.loads(text).get("hooks")
+        table = tomllib.loads(text).get(name)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     return table if isinstance(table, dict) else {}
@@ -221,13 +258,18 @@ def question_of(prompt: str) -> str:
 
 
 def profile(call: HookCall) -> str:
-    """The block for the beginning of a session: a few memories of the project. It also starts the server."""
+    """The blocks for the beginning of a session: a few memories of the project, and the daily logs.
+
+    It also starts the server. A session that is resumed has the logs in its context already.
+    """
     topics = "decisions, preferences, rules and plans"
     limits = call.limits()
     limits["budget_chars"] = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS))
     limits["max_results"] = min(PROFILE_MEMORIES, limits.get("max_results", PROFILE_MEMORIES))
     question = f"{call.project}: {topics}" if call.project else f"My {topics}"
-    return call.block_for(question, timeout_ms=PROFILE_MS, **limits)
+    recalled = call.block_for(question, timeout_ms=PROFILE_MS, **limits)
+    logs = "" if call.text("source") == "resume" else call.logs()
+    return "\n".join(filter(None, (logs, recalled)))
 
 
 def capture(call: HookCall) -> None:

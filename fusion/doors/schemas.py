@@ -53,7 +53,7 @@ from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, not_one_line
 from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
-from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
+from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.lib.moment import end_of
 from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, stated_entities
 from fusion.recall.document import MAX_LINES, PAGE_LINES
@@ -164,6 +164,7 @@ UserId = Annotated[str, Field(max_length=256, description="empty: no user"), Aft
 Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(_one_line)]
 EntityName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
+Zone = Annotated[str, Field(max_length=64, description="an IANA name: Europe/Berlin"), AfterValidator(_printable)]
 QueryText = Annotated[
     str,
     Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
@@ -616,9 +617,7 @@ class FlushBody(_Body):
     trigger: Trigger = Field(default="user", description="what the turn answers to; only a user's is flushed")
     workspace: Access = Field(default="rw", description="what the agent may do there; only rw is flushed")
     cli_backend: bool = Field(default=False, description="another program's command line runs the turns")
-    zone: Annotated[str, Field(max_length=64), AfterValidator(_printable)] | None = Field(
-        default=None, description="the user's time zone: Europe/Berlin"
-    )
+    zone: Zone | None = Field(default=None, description="the user's time zone: Europe/Berlin")
     reserve_floor_tokens: int | None = Field(default=None, ge=0, le=2**40, description="kept free for the reply")
     soft_threshold_tokens: int | None = Field(default=None, ge=0, le=2**40, description="how long before that")
     force_transcript_bytes: int | None = Field(default=None, ge=0, le=2**53, description="0: its size is left out")
@@ -659,6 +658,13 @@ class AppendToolBody(Scoped):
     """memory_append: lines for today's log."""
 
     text: MemoryText = Field(max_length=MAX_TEXT_CHARS)
+
+
+class DailyLogsBody(Asking):
+    """The logs of today and yesterday, for the start of a session."""
+
+    zone: Zone | None = Field(default=None, description="the user's time zone, instead of the setting: Europe/Berlin")
+    budget_chars: int = Field(default=DAILY_LOG_CHARS, ge=1, le=MAX_BUDGET_CHARS, description="of the block")
 
 
 class RunJobBody(_Body):

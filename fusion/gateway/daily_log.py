@@ -1,13 +1,18 @@
-"""Appends an agent's lines to the daily log that a backend keeps, or stores them as a note."""
+"""Daily logs: appends an agent's lines to today's, and shows today's and yesterday's at the start of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
 
 from fusion import wire
-from fusion.contract import KeepsDailyLog, Query, Scope
+from fusion.contract import FindsDailyLogs, KeepsDailyLog, Query, Scope
 from fusion.gateway.memory_flush import local
+from fusion.gateway.views import file_lines
 from fusion.ingest.intake import Intake, NewMemory
+from fusion.journal import Journal
+from fusion.recall.block_format import GAP
+from fusion.recall.fence import fenced, quoted
 from fusion.recall.gather import GuardedBackend, unable
 
 
@@ -47,3 +52,56 @@ async def append_to_log(
         "redacted": stored.redacted,
         "reason": stored.reason,
     }
+
+
+async def recent_logs(
+    scope: Scope, now: datetime, *, zone: str, budget_chars: int, backends: Sequence[GuardedBackend], journal: Journal
+) -> wire.DailyLogs:
+    """Today's and yesterday's logs in ``zone`` as one fenced block of at most ``budget_chars``, yesterday's first.
+
+    Today's takes what it needs of the budget. Of a log that does not fit, the last lines are shown, since a log grows
+    at its end. Raises BadInput for an unknown zone.
+    """
+    today = local(now, zone).date()
+    room = budget_chars - len(fenced("x"))
+    parts: list[str] = []
+    shown: list[wire.DailyLog] = []
+    for day in (today, today - timedelta(days=1)):
+        for document in await _logs_of(day, scope, now, backends):
+            lines = await file_lines(document, scope, backends, journal, [])
+            heading = f"# {day.isoformat()} {quoted(document)}"
+            kept = _last_lines(quoted("\n".join((lines or {}).values()).strip()).split("\n"), room - len(heading) - 1)
+            if not any(line.strip() for line in kept):
+                continue
+            part = "\n".join([heading, *kept])
+            room -= len(part) + 1
+            parts.insert(0, part)
+            shown.insert(0, {"day": day.isoformat(), "path": document, "truncated": kept[0] == GAP})
+    return {"block": fenced("\n".join(parts)), "logs": shown}
+
+
+async def _logs_of(day: date, scope: Scope, now: datetime, backends: Iterable[GuardedBackend]) -> Sequence[str]:
+    """The documents that a backend which may answer for the scope names as logs of a day."""
+    asked = Query("", scope, now)
+    return [
+        document
+        for guarded in backends
+        if guarded.disabled is None
+        and isinstance(guarded.backend, FindsDailyLogs)
+        and not unable(asked, guarded.backend.features)
+        for document in await guarded.backend.daily_logs(day)
+    ]
+
+
+def _last_lines(lines: Sequence[str], room: int) -> list[str]:
+    """The last lines that fit into ``room`` characters, after a line that says that lines are missing."""
+    if sum(len(line) + 1 for line in lines) <= room:
+        return list(lines)
+    kept: list[str] = []
+    room -= len(GAP) + 1
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.insert(0, line)
+    return [GAP, *kept] if kept else []

@@ -34,7 +34,7 @@ from fusion.errors import (
 from fusion.extension import Asks, Call, Operates, Route, Verb
 from fusion.gateway import decisions, transfer
 from fusion.gateway.bootstrap import open_shared, open_tenant
-from fusion.gateway.daily_log import append_to_log
+from fusion.gateway.daily_log import append_to_log, recent_logs
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
@@ -60,6 +60,7 @@ from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.journal.sessions import Session, SessionKey
+from fusion.lib.budget import DAILY_LOG_CHARS
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
@@ -452,6 +453,25 @@ class Gateway(TenantParts):
         """
         return await append_to_log(
             text, scope, zone=self.settings.flush.zone, backends=self.guarded.values(), intake=self.intake
+        )
+
+    @in_tenant
+    async def daily_logs(
+        self, scope: Scope, *, zone: str | None = None, budget_chars: int = DAILY_LOG_CHARS, all_users: bool = False
+    ) -> wire.DailyLogs:
+        """Today's and yesterday's logs for the start of a session; ``zone`` replaces that of `[flush]`.
+
+        Raises BadInput for an unknown zone, and NobodyNamed as `fuse` does.
+        """
+        self.require_home()
+        await require_owner(self.journal, scope, all_users)
+        return await recent_logs(
+            scope,
+            self.live.now(),
+            zone=self.settings.flush.zone if zone is None else zone,
+            budget_chars=budget_chars,
+            backends=[*self.guarded.values()],
+            journal=self.journal,
         )
 
     @in_tenant

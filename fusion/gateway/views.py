@@ -64,6 +64,25 @@ async def document(
     if not _encodable(path):
         raise not_found
     failed: list[str] = []
+    lines_by_number = await file_lines(path, scope, backends, journal, failed)
+    if lines_by_number is not None:
+        return page(path, "line", lines_by_number, start, lines)
+    events = [record.event for record in await journal.document(path, scope, start, MAX_LINES + 1)]
+    places = [(event.place, spoken(event.text, event.speaker)) for event in events if event.place is not None]
+    if places:
+        return page(path, places[0][0].unit, lines_of_memories(places), start, lines)
+    if failed:
+        raise NobodyAnswered(f"{', '.join(failed)} could not look for that document.", {})
+    raise not_found
+
+
+async def file_lines(
+    path: str, scope: Scope, backends: Iterable[GuardedBackend], journal: Journal, failed: list[str]
+) -> Mapping[int, str] | None:
+    """The lines of a file by number, without secrets and forgotten text; None if no backend reads it for the scope.
+
+    Adds the names of the backends that could not look for it to ``failed``.
+    """
     for guarded in backends:
         reader = guarded.backend
         if not isinstance(reader, ReadsDocuments) or unable(Query("", scope, datetime.now(UTC)), reader.features):
@@ -77,14 +96,8 @@ async def document(
             continue
         if reading is not None and scope.admits(reading.scope):
             forgotten = partial(journal.visible_lines, reading.scope, path)
-            return page(path, "line", await asyncio.to_thread(lines_of_file, reading.text, forgotten), start, lines)
-    events = [record.event for record in await journal.document(path, scope, start, MAX_LINES + 1)]
-    places = [(event.place, spoken(event.text, event.speaker)) for event in events if event.place is not None]
-    if places:
-        return page(path, places[0][0].unit, lines_of_memories(places), start, lines)
-    if failed:
-        raise NobodyAnswered(f"{', '.join(failed)} could not look for that document.", {})
-    raise not_found
+            return await asyncio.to_thread(lines_of_file, reading.text, forgotten)
+    return None
 
 
 def _encodable(name: str) -> bool:

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 MAX_BUDGET_CHARS = 200_000
 """characters of the largest block"""
+DAILY_LOG_CHARS = 2800
+"""characters of the daily logs at the start of a session, as in OpenClaw"""
 MAX_BUDGET_TOKENS = 60_000
 """tokens of the largest budget: fewer characters than `MAX_BUDGET_CHARS`"""
 

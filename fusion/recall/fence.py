@@ -8,6 +8,7 @@ and variation selectors, so text that would become markup that way is escaped as
 from __future__ import annotations
 
 import re
+import secrets
 
 from fusion.lib.escape import BRAILLE_BLANK, INVISIBLE_CHARACTERS, as_read, escape
 
@@ -35,10 +36,24 @@ def closing(nonce: str) -> str:
     return f'</memories nonce="{nonce}">'
 
 
+def fenced(escaped: str) -> str:
+    """Recalled text inside the fence of a block, so that capture recognises it as our own; "" for "".
+
+    ``escaped`` comes from `cited`, `quoted` or `escape`: nothing in it closes the fence.
+    """
+    nonce = secrets.token_hex(6)
+    return f"{opening(nonce)}{escaped}\n{closing(nonce)}" if escaped else ""
+
+
 def cited(ref: str, text: str) -> str:
     """A memory with its citation in front. No line of it can be read as a citation or as the head of an excerpt."""
     lines = _BEGINNING.sub(_escaped_beginning, f"\n{escape(text)}")
     return f"[{ref}] {lines[1:]}"
+
+
+def quoted(text: str) -> str:
+    """A text without a citation. No line of it can be read as a citation or as the head of an excerpt."""
+    return _BEGINNING.sub(_escaped_beginning, f"\n\n{escape(text)}")[2:]
 
 
 def _escaped_beginning(found: re.Match[str]) -> str:

@@ -86,6 +86,8 @@ class FakeFusion:
         self.imports: list[tuple[str, ImportOptions]] = []
         self.changes: list[tuple[Change, Scope]] = []
         self.forgettings: list[ForgetRequest] = []
+        self.logs = ""
+        self.logs_asked: list[tuple[Scope, dict[str, Any]]] = []
         self.appended: list[tuple[str, Scope]] = []
         self.kept_sources: set[str] = set()
         self.batches_kept: list[str] = []
@@ -221,6 +223,10 @@ class FakeFusion:
         await self._work()
         self.appended.append((text, scope))
         return {"path": "m1z", "ref": "m1z", "status": "stored", "redacted": 0, "reason": ""}
+
+    async def daily_logs(self, scope: Scope, **options: Any) -> dict[str, Any]:
+        self.logs_asked.append((scope, options))
+        return {"block": self.logs, "logs": []}
 
     async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "m1z":

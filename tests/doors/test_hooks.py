@@ -250,6 +250,49 @@ class TestRecall:
         assert asked.query.startswith("hjul: ")
         assert (asked.scope.project, asked.budget_chars, asked.max_results) == ("hjul", 2000, 4)
 
+    @pytest.mark.row("A055", "a session starts with today's and yesterday's logs, where the host does not load them")
+    async def test_session_start_hook_adds_the_daily_logs(self, memory: FakeFusion, home: Path) -> None:
+        """Before what was recalled; not when a session is resumed, whose context has them, nor for other hooks."""
+        memory.logs = f"{BLOCK}{END}"
+        allow(home)
+        for source in ("startup", "clear", "compact"):
+            printed, notice = await asyncio.to_thread(hook, "session-start", {"source": source}, "--home", home)
+            assert notice == ""
+            recalled = "<memory>[m1z] We move to Postgres in April.</memory>"
+            assert context("session-start", printed) == f"{BLOCK}{END}\n{recalled}"
+        printed, _ = await asyncio.to_thread(hook, "session-start", {"source": "resume"}, "--home", home)
+        assert context("session-start", printed) == recalled
+        await asyncio.to_thread(hook, "user-prompt-submit", {"prompt": "where do chains come from?"}, "--home", home)
+        assert len(memory.logs_asked) == 3
+
+    @pytest.mark.feature("… `[hooks] daily_log_chars` bounds them, and 0 leaves them out", of="a session starts with t")
+    async def test_daily_log_chars_bounds_the_logs(self, memory: FakeFusion, home: Path) -> None:
+        """Of the settings or of the environment; --user filters the logs as it filters memories."""
+        memory.logs = f"{BLOCK}{END}"
+        (home / "fusion.toml").write_text("[hooks]\ndaily_log_chars = 900\n", encoding="utf-8")
+        allow(home)
+        await asyncio.to_thread(hook, "session-start", {}, "--home", home, "--user", "ada")
+        [(scope, options)] = memory.logs_asked
+        assert (scope.user_id, options["budget_chars"]) == ("ada", 900)
+        without = {**os.environ, "FUSION_HOOKS__DAILY_LOG_CHARS": "0"}
+        printed, _ = await asyncio.to_thread(hook, "session-start", {}, "--home", home, environment=without)
+        assert END not in context("session-start", printed)
+        assert len(memory.logs_asked) == 1
+
+    @pytest.mark.feature("… today is that of the agent's zone, or of `[flush] zone`", of="a session starts with t")
+    async def test_daily_logs_are_those_of_the_callers_day(self, memory: FakeFusion, home: Path) -> None:
+        """TZ of the hook's process, if it names a zone; a zone in the settings is the user's, and holds everywhere."""
+        allow(home)
+        for zone, sent in (("Asia/Tokyo", "Asia/Tokyo"), (":UTC", "UTC"), ("CET-1", None), ("../x", None), ("", None)):
+            environment = {**os.environ, "TZ": zone}
+            await asyncio.to_thread(hook, "session-start", {}, "--home", home, environment=environment)
+            assert memory.logs_asked[-1][1]["zone"] == sent
+        (home / "fusion.toml").write_text('[flush]\nzone = "Europe/Berlin"\n', encoding="utf-8")
+        allow(home)
+        environment = {**os.environ, "TZ": "Asia/Tokyo"}
+        await asyncio.to_thread(hook, "session-start", {}, "--home", home, environment=environment)
+        assert memory.logs_asked[-1][1]["zone"] is None
+
     @pytest.mark.feature("a session that starts or was compacted is shown again what it was shown before")
     async def test_session_start_begins_a_new_context(self, memory: FakeFusion, home: Path) -> None:
         """A resumed session still has in its context what it was shown."""

@@ -39,6 +39,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "memory_search": schemas.SearchToolBody,
     "memory_get": schemas.GetToolBody,
     "memory_append": schemas.AppendToolBody,
+    "daily_logs": schemas.DailyLogsBody,
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
     "settle": schemas.SettleBody,

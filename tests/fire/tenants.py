@@ -172,6 +172,7 @@ class Tenant:
             found[f"POST {path}"] = [(await self.post(path, {})).status_code]
         await get("/v1/documents", path=PLACE)
         await post("/v1/tools/memory_get", {"path": PLACE})
+        await post("/v1/tools/daily_logs", {"user_id": word})
         await post("/v1/flush/plan", {"context_window": 200_000, "message": word})
         for verb in ("list", "entities", "stats"):
             await post(f"/v1/backends/cortex/{verb}", {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from abc import abstractmethod
 from typing import Any, Literal, Self
 
@@ -10,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from fusion import wire
 from fusion.lib.escape import escape
-from fusion.recall.fence import cited, closing, opening
+from fusion.recall.fence import cited, fenced
 
 
 class Result(BaseModel):
@@ -70,7 +69,7 @@ class ReadResult(Result):
 
     def as_text(self) -> str:
         more = f"The next page begins at from={self.next_from}." if self.next_from is not None else ""
-        return "\n".join(filter(None, [fence(escape(self.text)), more])) or "There is nothing at that place."
+        return "\n".join(filter(None, [fenced(escape(self.text)), more])) or "There is nothing at that place."
 
 
 class StoreResult(Result):
@@ -129,7 +128,7 @@ class ForgetResult(Result):
             snippets = "\n".join(cited(memory.ref, memory.snippet or "") for memory in self.memories)
             more = ", and there is more like it" if self.more else ""
             return (
-                f"{fence(snippets)}\nNothing is forgotten yet{more}. Show this to the user; "
+                f"{fenced(snippets)}\nNothing is forgotten yet{more}. Show this to the user; "
                 "then forget by ref, or all of them by the same query with dry_run false."
             )
         lines = [
@@ -142,12 +141,3 @@ class ForgetResult(Result):
             for memory in self.memories
         ]
         return "\n".join([f"{line}." for line in lines] + ["There is more like it."] * self.more)
-
-
-def fence(escaped: str) -> str:
-    """Recalled text inside the fence of a block, so that capture recognises it as our own; "" for "".
-
-    ``escaped`` comes from `cited` or `escape`: nothing in it closes the fence.
-    """
-    nonce = secrets.token_hex(6)
-    return f"{opening(nonce)}{escaped}\n{closing(nonce)}" if escaped else ""

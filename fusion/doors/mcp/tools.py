@@ -28,14 +28,13 @@ from fusion.doors.mcp.results import (
     Result,
     StoreResult,
     UpdateResult,
-    fence,
 )
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.ingest.intake import MAX_TEXT_CHARS
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS, clip
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
-from fusion.recall.fence import cited
+from fusion.recall.fence import cited, fenced
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
@@ -217,7 +216,7 @@ class MemorySearch(Arguments):
             )
             for r in result["results"]
         ]
-        return "\n".join(filter(None, [fence("\n".join(lines)), result.get("notice")])) or "Nothing was found."
+        return "\n".join(filter(None, [fenced("\n".join(lines)), result.get("notice")])) or "Nothing was found."
 
     def fallback(self, error: FusionError) -> Mapping[str, Any]:
         return _with_notice(openclaw.unavailable_result(error))

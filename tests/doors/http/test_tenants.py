@@ -290,6 +290,11 @@ async def uses_tools(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/tools/memory_append", {"text": f"{me.mark} of {me.example} likes {word}"})
 
 
+@case(("POST", "/v1/tools/daily_logs"))
+async def reads_daily_logs(me: Tenant, other: Tenant, word: str) -> Replies:
+    yield await me.post("/v1/tools/daily_logs", {"all_users": False, "user_id": me.example})
+
+
 @case(("POST", "/v1/flush/plan"))
 async def plans_a_flush(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/flush/plan", {"context_window": 200_000, "message": word})

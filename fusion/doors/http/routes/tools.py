@@ -59,6 +59,14 @@ async def memory_append(context: Context, body: schemas.AppendToolBody) -> Respo
     return reply(await context.gateway.append_to_log(body.text, body.scope(context.tenant)))
 
 
+@router.post("/v1/tools/daily_logs", response_model=wire.DailyLogs)
+async def daily_logs(context: Context, body: schemas.DailyLogsBody) -> Response:
+    """Today's and yesterday's logs, for a host that does not load them at the start of a session"""
+    context.permit(body)
+    options = body.model_dump(include={"zone", "budget_chars", "all_users"})
+    return reply(await context.gateway.daily_logs(body.scope(context.tenant), **options))
+
+
 @router.post("/v1/flush/plan", response_model=wire.FlushPlan)
 async def flush_plan(context: Context, body: schemas.FlushBody) -> Response:
     """Whether an agent should save what it knows before its context is compacted, and with which prompt"""
