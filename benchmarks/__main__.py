@@ -153,7 +153,11 @@ def _parser() -> argparse.ArgumentParser:
     cortex.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for what the graph adds")
     cortex.set_defaults(measure=_cortex)
 
-    state = commands.add_parser("state", help="statements that are said again: reinforced rewordings, wrong merges")
+    state = commands.add_parser(
+        "state", help="rewordings, repeats in a session, what was decided against, and its cost"
+    )
+    state.add_argument("--memories", type=_positive, default=10_000, help="of which every other one is decided about")
+    state.add_argument("--questions", type=_positive, default=500, help="for these, each asked in every way")
     state.set_defaults(measure=_state, show=_show_state)
 
     day = commands.add_parser("day", help="days of simulated time: after each step every door gives the same memories")
@@ -190,7 +194,7 @@ def _what(command: argparse.ArgumentParser, *, queries: bool) -> None:
 def _state(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks import state
 
-    return state.measure()
+    return state.measure(options.memories, options.questions)
 
 
 def _show_state(figures: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.metrics import percentile
+from benchmarks.progress import bar
 from benchmarks.synthetic_text import sentence, word
 from fusion.contract import Asker, Scope
 from fusion.gateway.gateway import Gateway
@@ -17,7 +18,14 @@ from fusion.recall.engine import Fused, FuseRequest
 from fusion.settings import load
 
 TURNS = 50
-PREPARED = 40
+PREPARED = 60
+QUESTIONS = {
+    "prepared": ("what do we know about {}?", "What do we know about {}"),
+    "prepared_reworded": ("what do we know about {}?", "what is known about {}?"),
+    "prepared_moved": ("when does the work on {} end?", "when is the end of the work on {}?"),
+}
+"""by figure, the last question and the next one: in its words, in forms of them, and in another order, which needs the
+model"""
 TOPICS = 12
 """subjects that the session's questions return to, each with `MEMORIES` memories"""
 MEMORIES = 20
@@ -43,30 +51,32 @@ async def sessions(turns: int = TURNS, prepared: int = PREPARED) -> dict[str, An
 async def repeat_injections(gateway: Gateway, topics: list[str], turns: int, draw: Random) -> dict[str, Any]:
     """How many memories one session was shown a second time; a turn of it is captured after each question."""
     shown: list[str] = []
-    for turn in range(turns):
-        fused = await _ask(gateway, f"what about {draw.choice(topics)}?", "asking")
-        shown += [member.ref for excerpt in fused.memories for member in excerpt.members]
-        await _capture(gateway, f"Turn {turn}: {sentence(draw, 60)}", "asking")
+    with bar("turns", turns) as advance:
+        for turn in range(turns):
+            fused = await _ask(gateway, f"what about {draw.choice(topics)}?", "asking")
+            shown += [member.ref for excerpt in fused.memories for member in excerpt.members]
+            await _capture(gateway, f"Turn {turn}: {sentence(draw, 60)}", "asking")
+            advance(1)
     return {"turns": turns, "injections": len(shown), "repeat_injections": len(shown) - len(set(shown))}
 
 
 async def prepared_answers(gateway: Gateway, topics: list[str], count: int, draw: Random) -> dict[str, Any]:
-    """Milliseconds of a question like the last one after a captured turn: in the same words, and in words of its own.
+    """Milliseconds of a question like the last one after a captured turn, by how much its words differ.
 
     ``unprepared`` is the first question of each session, with the same memories.
     """
-    took: dict[str, list[float]] = {"unprepared": [], "prepared": [], "prepared_reworded": []}
+    took: dict[str, list[float]] = {"unprepared": [], **{name: [] for name in QUESTIONS}}
     used = 0
     for n in range(count):
-        topic, session, reworded = f"{word(draw)} and {topics[n % len(topics)]}", f"s{n}", n % 2 == 1
-        _, took_ms = await _timed(gateway, f"what do we know about {topic}?", session)
+        name, (first, again) = list(QUESTIONS.items())[n % len(QUESTIONS)]
+        topic, session = f"{word(draw)} and {topics[n % len(topics)]}", f"s{n}"
+        _, took_ms = await _timed(gateway, first.format(topic), session)
         took["unprepared"].append(took_ms)
         await _capture(gateway, f"Ada: let me see, number {n}", session)
-        again = ("What do we know about {}", "what is known about {}?")[reworded].format(topic)
-        fused, took_ms = await _timed(gateway, again, session)
+        fused, took_ms = await _timed(gateway, again.format(topic), session)
         if fused.prepared:
             used += 1
-            took["prepared_reworded" if reworded else "prepared"].append(took_ms)
+            took[name].append(took_ms)
     return {"prepared_used": used / count} | {f"{name}_p50_ms": percentile(0.5, each) for name, each in took.items()}
 
 

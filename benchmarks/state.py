@@ -1,4 +1,7 @@
-"""Measures what becomes of statements: rewordings that reinforce, and near but different ones that are merged.
+"""Measures what is decided about memories, what that costs, and whether every answer heeds it.
+
+Statements that are said again reinforce the earlier one; near but different ones must not. A session is not shown the
+same memory twice (`benchmarks.sessions`). What was decided against is answered nowhere (`benchmarks.decided`).
 
 `benchmarks/data/restatements.tsv` is a list of our own: 100 rewordings (light, medium, free) and 100 pairs that differ
 in a negation, number, date or name. Every second pair was held back while the guards were written.
@@ -11,9 +14,15 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.decided import decided
+from benchmarks.figures import commit
+from benchmarks.progress import bar
+from benchmarks.sessions import sessions
+from benchmarks.state_cost import state_cost
 from fusion.contract import Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
@@ -45,13 +54,21 @@ def pairs() -> Iterator[Pair]:
         yield Pair(kind, first, second, held_back=bool(number % 2))
 
 
-def measure() -> dict[str, Any]:
-    """All figures."""
-    return asyncio.run(_measure())
+def measure(memories: int, questions: int) -> dict[str, Any]:
+    """All figures: of ``memories`` that are decided about, asked ``questions`` ways."""
+    return asyncio.run(_measure(memories, questions))
 
 
-async def _measure() -> dict[str, Any]:
-    return {"command": "state", **await restatements()}
+async def _measure(memories: int, questions: int) -> dict[str, Any]:
+    return {
+        "command": "state",
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        **await restatements(),
+        **await sessions(),
+        **await state_cost(),
+        **await decided(memories, questions),
+    }
 
 
 async def restatements() -> dict[str, Any]:
@@ -65,11 +82,13 @@ async def restatements() -> dict[str, Any]:
             if gateway.consolidator is None or gateway.embedders.configured is None:
                 return {"restatements": "no embedding model"}
             refs = []
-            for number, pair in enumerate(known):
-                scope = Scope(user_id=f"user{number}")
-                texts = (pair.first, pair.second)
-                told = await gateway.remember([NewMemory(text, scope, kind="fact") for text in texts])
-                refs.append((scope, [one.ref for one in told]))
+            with bar("pairs", len(known)) as advance:
+                for number, pair in enumerate(known):
+                    scope = Scope(user_id=f"user{number}")
+                    texts = (pair.first, pair.second)
+                    kept = await gateway.remember([NewMemory(text, scope, kind="fact") for text in texts])
+                    refs.append((scope, [one.ref for one in kept]))
+                    advance(1)
             await gateway.settle()
             found: list[tuple[Pair, bool, float]] = []
             for pair, (scope, both) in zip(known, refs, strict=True):

@@ -14,4 +14,6 @@ async def test_session_figures_count_repetitions_and_prepared_answers() -> None:
     assert (figures["turns"], figures["repeat_injections"]) == (6, 0)
     assert figures["injections"] > 0
     assert figures["prepared_used"] == 1
-    assert all(figures[f"{name}_p50_ms"] > 0 for name in ("unprepared", "prepared", "prepared_reworded"))
+    assert all(
+        figures[f"{name}_p50_ms"] > 0 for name in ("unprepared", "prepared", "prepared_reworded", "prepared_moved")
+    )
