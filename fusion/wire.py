@@ -546,6 +546,21 @@ class Requests(TypedDict):
     queued: int
 
 
+class Statements(TypedDict):
+    """The comparison of new statements with earlier ones: how many wait, and the error of the last try, or empty."""
+
+    waiting: int
+    fault: str
+
+
+class FailedJob(TypedDict):
+    """A job whose latest run failed, or ended with its process; ``began`` is when that run began."""
+
+    job: str
+    began: str
+    why: str
+
+
 class Status(TypedDict):
     """A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the fix."""
 
@@ -563,6 +578,9 @@ class Status(TypedDict):
     held_back: list[HeldBack]
     links: dict[str, int]
     """links below the folders of [notes], by kind: none is followed"""
+    statements: NotRequired[Statements]
+    failed_jobs: NotRequired[list[FailedJob]]
+    """for the home's owner"""
     requests: Requests
 
 

@@ -725,6 +725,9 @@ class Gateway(TenantParts):
             asyncio.to_thread(sizes, self.settings.home),
             self.journal.read(tombstones.withheld_documents, self.tenant),
         )
+        waiting, failed = await self.journal.upkeep()
+        fault = self.consolidator.fault if self.consolidator is not None else ""
+        late = [f"statements wait to be compared, the embedder fails: {fault}"] if fault else []
         return {
             "version": VERSION,
             "uptime_s": self.health.uptime_s,
@@ -742,9 +745,11 @@ class Gateway(TenantParts):
             "judge": None if self.live.judge is None else self.live.judge.name,
             "judged": dict(self.health.judged),
             "bytes": parts,
-            "notes": list(self._notes),
+            "notes": [*self._notes, *late],
             "held_back": held,
             "links": dict(self.note_watcher.linked) if self.note_watcher is not None else {},
+            "statements": {"waiting": waiting, "fault": fault},
+            "failed_jobs": failed,
         }
 
     @in_tenant

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from fusion import wire
 from fusion.errors import JobRunning, LeaseLost
 from fusion.store.rows import microseconds, time_of
 from fusion.store.sqlite import Connection
@@ -119,6 +120,22 @@ def states(db: Connection) -> dict[str, JobState]:
         )
         for row in db.execute("select * from job")
     }
+
+
+def failed(db: Connection) -> list[wire.FailedJob]:
+    """The jobs whose latest run failed or was lost, by name."""
+    return [
+        {"job": name, "began": run.began.isoformat(), "why": _why(run)}
+        for name, state in sorted(states(db).items())
+        if (run := state.last) is not None and run.status in ("failed", "lost")
+    ]
+
+
+def _why(run: JobRun) -> str:
+    """Why a run failed, by step."""
+    if run.status == "lost":
+        return "the run ended with its process"
+    return "; ".join(f"{step}: {fault}" for step, fault in run.receipt.get("faults", {}).items())
 
 
 def set_paused(db: Connection, name: str, paused: bool) -> None:

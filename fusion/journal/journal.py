@@ -30,6 +30,7 @@ from fusion.journal import (
     distil_queue,
     external_refs,
     idempotency,
+    jobs,
     lifecycle,
     listing,
     outbox,
@@ -413,6 +414,10 @@ class Journal:
     def enable_distillation(self) -> None:
         """From now on queue every new turn for the language model; earlier turns are not queued."""
         self._distils_turns = True
+
+    async def upkeep(self) -> tuple[int, list[wire.FailedJob]]:
+        """How many statements wait to be compared, and the jobs whose latest run failed."""
+        return await self.read(lambda db: (statements.waiting(db), jobs.failed(db)))
 
     async def keep_distilled(self, seqs: Sequence[int], found: Sequence[tuple[Event, Extraction]]) -> Sequence[Stored]:
         """Store what was distilled from these turns and remove them from the queue, in one transaction.

@@ -70,6 +70,11 @@ def oldest(db: Connection, limit: int) -> list[Queued]:
     return [Queued(row["seq"], event_of(row), bool(row["decides"])) for row in rows]
 
 
+def waiting(db: Connection) -> int:
+    """How many events wait to be compared."""
+    return int(db.execute("select count(*) from statement_queue").fetchone()[0])
+
+
 def texts(db: Connection, scope: Scope, limit: int) -> list[tuple[str, str, str | None]]:
     """Id, text and speaker of the newest current statements of a scope's tenant and user, oldest first."""
     rows = db.execute(

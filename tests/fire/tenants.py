@@ -199,9 +199,10 @@ class Tenant:
 
 
 # What is left out of the comparison, and nothing else: durations, the clock, random ids, sizes of files.
-CLOCKED = frozenset("took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pending".split())
-"""durations; bytes on the disk, which depend on when SQLite and tantivy write back; and the number of missing vectors
-in an answer, which is of up to a second ago: the one of now is in `/v1/backends`, and compared"""
+CLOCKED = frozenset("took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pending statements/waiting".split())
+"""durations; how many statements the background has not compared yet; bytes on the disk, which depend on when SQLite
+and tantivy write back; and the number of missing vectors in an answer, which is of up to a second ago: that of now
+is in `/v1/backends`, and compared"""
 _RANDOM = re.compile(
     r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|(?<=End of memories )[0-9a-f]{12}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from fusion.contract import State
+from fusion.errors import BackendUnreachable
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.journal import state, statements
@@ -18,8 +19,38 @@ from tests.fakes import FakeEmbedder
 from tests.gateway.helpers import NADIA, remember
 from tests.patience import load
 
+if TYPE_CHECKING:
+    from fusion.contract import Floats
+
 DARK = "Nadia prefers dark mode in every single editor"
 AGAIN = ("In every single editor Nadia prefers dark mode", "Nadia prefers dark mode every editor")
+
+
+class Failing(FakeEmbedder):
+    """Cannot be reached."""
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        raise BackendUnreachable("the model is away")
+
+
+class FailingEmbedders:
+    """Opens an embedder that cannot be reached."""
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, Any]) -> FakeEmbedder:
+        return Failing()
+
+
+@pytest.mark.feature("status says how many statements wait to be compared, and why")
+async def test_status_reports_statements_that_wait(home: Path) -> None:
+    backends = {"memory": {"adapter": "adapters.inmemory:InMemory"}}
+    embedder = {"adapter": "tests.gateway.test_consolidation:FailingEmbedders"}
+    async with Gateway.open(load(home=home, backends_only=True, embedder=embedder, backends=backends)) as gateway:
+        await gateway.remember([NewMemory(DARK, NADIA, kind="fact")])
+        await gateway.settle()
+        found = await gateway.status()
+    assert found["statements"] == {"waiting": 1, "fault": "the model is away"}
+    assert "statements wait to be compared, the embedder fails: the model is away" in found["notes"]
 
 
 class Embedders:

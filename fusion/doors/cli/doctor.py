@@ -26,6 +26,7 @@ from fusion.doors.cli.doctor_stores import (
     backlog,
     databases,
     documents_held_back,
+    failed_jobs,
     journal_lost,
     late_deliveries,
     links_not_read,
@@ -101,6 +102,7 @@ def examine(
     if settings is not None:
         found += _configured(settings, _file(home, config))
     found += _backends(status) if status is not None else backlog(home)
+    found += failed_jobs(home, status)
     found += documents_held_back(home, status)
     found += links_not_read(status)
     return found

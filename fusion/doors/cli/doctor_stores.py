@@ -15,7 +15,7 @@ from fusion.contract import Scope
 from fusion.doors.cli import render
 from fusion.doors.cli.finding import Finding, command, ok
 from fusion.doors.cli.plural import counted
-from fusion.journal import store_watermarks, watermark
+from fusion.journal import jobs, store_watermarks, watermark
 from fusion.journal.outbox import deliveries
 from fusion.journal.tombstones import withheld_documents
 
@@ -139,6 +139,19 @@ def documents_held_back(home: Path, status: wire.Status | None) -> Iterator[Find
             rows = withheld_documents(db, Scope().tenant)
     if rows:
         yield ok("held back", render.held_back(rows))
+
+
+def failed_jobs(home: Path, status: wire.Status | None) -> Iterator[Finding]:
+    """Reports jobs whose latest run failed."""
+    rows: list[wire.FailedJob] = []
+    if status is not None:
+        rows = status.get("failed_jobs", [])
+    elif (home / "journal.sqlite").is_file():
+        with suppress(sqlite3.Error), closing(_reader(home / "journal.sqlite")) as db:
+            rows = jobs.failed(db)
+    for row in rows:
+        detail = f"its run of {row['began'][:16].replace('T', ' ')} UTC failed: {row['why']}"
+        yield Finding(f"job {row['job']}", "warn", detail, command(home, f"jobs run {row['job']}"))
 
 
 def links_not_read(status: wire.Status | None) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -23,13 +24,14 @@ from fusion.doors.cli import app, render
 from fusion.doors.cli.doctor import _configured, examine, healthy
 from fusion.doors.cli.finding import Finding
 from fusion.doors.http.openapi import examples
-from fusion.errors import PackageMissing, SettingsError
+from fusion.errors import BackendUnreachable, PackageMissing, SettingsError
 from fusion.gateway.gateway import Gateway
 from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.settings import BackendSettings
 from fusion.trust import allow
 from fusion.trust.token import READER, TOKEN, home_token, reader_key
+from fusion.upkeep.job import Job
 from tests import chaos
 from tests.chaos import Chaos
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
@@ -38,6 +40,7 @@ from tests.faults.home import remote, settings_of
 from tests.patience import load
 
 NOW = datetime.now(UTC)
+FAILED = {"job": "lifecycle", "began": "2026-03-14T03:00:00+00:00", "why": "acme: BackendUnreachable: it is away"}
 
 
 class Telling(FakeFusion):
@@ -91,6 +94,24 @@ async def test_what_is_held_back_from_notes_is_said_with_and_without_a_server(ho
     async with served(home, Telling(held_back=[{"document": "a.md", "refs": [f"m{n}" for n in range(7)]}])):
         (found,) = [one for one in await asyncio.to_thread(examine, home) if one.check == "held back"]
     assert found.detail.endswith("a.md (m0, m1, m2, m3, m4 and 2 more)")
+
+
+@pytest.mark.feature("status and doctor report a job whose latest run failed, and why")
+async def test_a_failed_job_is_reported_with_and_without_a_server(home: Path, filled: Path) -> None:
+    async with Gateway.open(load(home=home)) as fusion:
+        assert (await fusion.status())["failed_jobs"] == []
+
+        async def steps() -> list[str]:
+            raise BackendUnreachable("it is away")
+
+        runner = fusion.jobs()
+        failing = Job("lifecycle", "Fails.", steps, runner.jobs[0].step)
+        await replace(runner, jobs=[failing]).run("lifecycle")
+        (failed,) = (await fusion.status())["failed_jobs"]
+    assert (failed["job"], failed["why"]) == ("lifecycle", "steps: BackendUnreachable: it is away")
+    (found,) = [one for one in examine(home) if one.check == "job lifecycle"]
+    assert (found.status, found.fix) == ("warn", f"fusion jobs run lifecycle --home {home}")
+    assert failed["why"] in found.detail
 
 
 def contents(home: Path) -> dict[str, bytes]:
@@ -208,6 +229,7 @@ async def test_another_process_has_the_home(filled: Path) -> None:
         ),
         ({"changes": {"breaker": "open", "wait_s": 7.0}}, "backend markdown", "warn", "asked again in 7 s"),
         ({"changes": {"failed": 3, "reason": "no"}}, "backend markdown", "fail", "3 memories were never accepted: no"),
+        ({"failed_jobs": [FAILED]}, "job lifecycle", "warn", "03:00 UTC failed: acme: BackendUnreachable: it is away"),
         ({"changes": {"backlog": 9}}, "backend markdown", "warn", "9 deliveries wait"),
         ({"changes": {"vectors_pending": 5}}, "backend markdown", "warn", "5 vectors are still to come"),
         ({"changes": {"notes": ["a.md: not UTF-8"]}}, "backend markdown", "warn", "a.md: not UTF-8"),

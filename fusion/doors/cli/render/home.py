@@ -129,6 +129,9 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         lines["links"] = links(found["links"])
     for name, line in lines.items():
         console.print(Text.assemble((f"{name:9}", "dim"), line), soft_wrap=True)
+    for failed in found.get("failed_jobs", ()):
+        told = f"the job {failed['job']} failed at {failed['began'][:16].replace('T', ' ')} UTC: {failed['why']}"
+        console.print(Text(told, "yellow"), soft_wrap=True)
     for note in found["notes"]:
         console.print(Text(note, "yellow"), soft_wrap=True)
 
