@@ -146,8 +146,9 @@ class Deliverer:
 
     async def _wait(self, name: str) -> None:
         """Wait for a wake-up, or for the next due delivery."""
-        next_at = await self._outbox.next_due(name)
-        pause_s = None if next_at is None else (next_at - self._clock()).total_seconds()
+        now = self._clock()
+        next_at = await self._outbox.next_due(name, now)
+        pause_s = None if next_at is None else (next_at - now).total_seconds()
         if pause_s is not None and pause_s <= 0:
             return
         await wait_for_news(self._wakeups[name], pause_s, self._sleep)

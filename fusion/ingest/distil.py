@@ -42,6 +42,8 @@ MAX_JOBS_READ = 500
 
 MAX_ATTEMPTS, FIRST_RETRY_S = 3, 60.0
 """invalid answers about one turn until it is given up; seconds before the second try, doubled before the third"""
+LONGEST_RETRY = timedelta(hours=1)
+"""more than any turn waits for its next try: a later time is of a clock that went back since, and is due now"""
 FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.5, 60.0
 """seconds between tries while the model fails, doubled each time up to the maximum"""
 
@@ -131,7 +133,7 @@ class Distiller:
         ready_at: list[datetime] = []
         for exchange, full in exchanges(await self._journal.read(distil_queue.oldest, MAX_JOBS_READ)):
             at = self._ready_at(exchange, full)
-            if at <= now:
+            if at <= now or at > now + self._quiet + LONGEST_RETRY:
                 self._idle.clear()
                 await self._distil(exchange)
                 return 0.0

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -70,6 +70,11 @@ class Holding:
 
     least: int = 0
     most: int = 0
+
+
+LONGEST_WAIT = timedelta(hours=3)
+"""more than any delivery waits for its next try: one that is due later was postponed by a clock that went back since,
+and is due now"""
 
 
 class Outbox:
@@ -140,18 +145,20 @@ class Outbox:
         """The deletions in ``backend`` that are due by ``now``."""
         return await self._open(backend, "forget", now, limit)
 
-    async def next_due(self, backend: str) -> datetime | None:
+    async def next_due(self, backend: str, now: datetime) -> datetime | None:
         """When the next open delivery or deletion of ``backend`` is due; None when none is open."""
         (row,) = await self._database.rows(
-            "select min(next_at) as at from delivery where backend = ? and state in ('pending', 'forget')", (backend,)
+            "select min(case when next_at <= ? then next_at else 0 end) as at from delivery "
+            "where backend = ? and state in ('pending', 'forget')",
+            (microseconds(now + LONGEST_WAIT), backend),
         )
         return None if row["at"] is None else time_of(row["at"])
 
     async def _open(self, backend: str, state: str, now: datetime, limit: int, narrowed: str = "") -> Sequence[Due]:
         rows = await self._database.rows(
             "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
-            f"where d.backend = ? and d.state = ? and d.next_at <= ? {narrowed} order by d.seq limit ?",
-            (backend, state, microseconds(now), limit),
+            f"where d.backend = ? and d.state = ? and d.next_at not between ? and ? {narrowed} order by d.seq limit ?",
+            (backend, state, microseconds(now) + 1, microseconds(now + LONGEST_WAIT), limit),
         )
         return [
             Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"])), state_of(r))

@@ -201,6 +201,21 @@ async def test_a_rejected_event_is_retried_then_given_up_until_the_next_start(jo
         assert store.texts == ["good", "bad"]
 
 
+@pytest.mark.feature("a delivery that waits for its next try does not wait for a clock that went back since")
+async def test_a_postponed_delivery_does_not_wait_for_a_clock_that_went_back(journal):
+    """The machine believed for a while that it was a year later; deletions are postponed in the same way."""
+    time, store, year_s = FakeClock(), FakeStore(refuses=["bad"]), 366 * 86_400
+    await append(journal, "bad")
+    time.pass_by(year_s)
+    async with delivering(journal, time, store=store) as deliverer:
+        await time.asleep(1)
+        time.pass_by(-year_s)
+        store.refuses.clear()
+        deliverer.wake()
+        await deliverer.settle()
+        assert store.texts == ["bad"]
+
+
 async def test_a_bug_in_one_adapter_ends_neither_its_deliveries_nor_anothers(journal):
     """An unexpected exception is survived; when the bug is gone the event arrives."""
     time, good, broken = FakeClock(), FakeStore(), FakeStore()

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -238,6 +238,19 @@ async def test_an_invalid_answer_is_retried_with_half_as_many_turns(tmp_path: Pa
         assert MAX_ATTEMPTS == 3  # 8, 4 and 2 about each turn: then it is given up
         assert await at.journal.read(distil_queue.oldest, 9) == []
         assert at.store.texts == texts
+
+
+async def test_a_turn_does_not_wait_for_a_clock_that_went_back(tmp_path: Path):
+    """It was captured while the machine believed that it was a year later."""
+    model, year_s = FakeModel(answer("Ana lives in Lisbon.")), 366 * 86_400
+    async with home(tmp_path, model) as at:
+        at.time.pass_by(year_s)
+        turns = [event(text, n, kind="turn") for n, text in enumerate(LONG)]
+        await at.journal.append([replace(turn, recorded_at=at.time.now()) for turn in turns])
+        at.time.pass_by(-year_s)
+        at.distiller.wake()
+        await at.settle()
+        assert [made.text for made in at.made] == ["Ana lives in Lisbon."]
 
 
 @pytest.mark.parametrize("fault", [BackendUnreachable("refused"), HttpStatus("busy", 503), OSError("x")])
