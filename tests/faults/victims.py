@@ -9,6 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from adapters.cortex.sqlite import SqliteGraph
 from adapters.cortex.transfer import migrate_all
 from adapters.graph.options import WalkOptions
 from fusion.contract import Event, Opening, Scope
+from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
+from fusion.gateway.transfer import ImportOptions
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import ForgetRequest
@@ -31,6 +34,7 @@ from fusion.store.sqlite import Database
 from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of
+from tests.gateway.helpers import embedded
 from tests.ingest.helpers import event
 from tests.patience import load
 
@@ -230,3 +234,43 @@ async def move(source: str, target: str, statement: str) -> None:
     watch(there._database, tally)
     await migrate_all(here, there, lambda done, total: say("done", done))
     say("statements", tally.count)
+
+
+# Of decisions and imports.
+
+
+async def decide(home: str, ref: str, where: str, statement: str) -> None:
+    """Archives one memory, and waits until the stores have its state.
+
+    It is killed before a statement of the journal, or before one by which the cortex stores a state.
+    """
+
+    def stores_state(sql: str) -> None:
+        if "ended_at" in sql:
+            told(sql)
+
+    async with Gateway.open(embedded(Path(home))) as gateway:
+        await gateway.settle()  # what the victim before left undone
+        told = killer(int(statement))
+        if where == "journal":
+            watch(gateway.journal._database, told)
+        else:
+            watch(gateway.guarded["cortex"].backend.graph._database, stores_state)  # type: ignore[attr-defined]
+        await gateway.set_state(StateRequest(ref, NADIA, archived=True))
+        say("decided", ref)
+        await gateway.settle()
+        say("delivered", ref)
+
+
+async def take_in(home: str, file: str, statement: str) -> None:
+    """Imports an export."""
+
+    async def moved(tenant: str, old: str, new: str) -> None:
+        raise AssertionError(f"{old} has another ref: {new}")
+
+    async with Gateway.open(embedded(Path(home))) as gateway:
+        tally = Tally(int(statement))
+        watch(gateway.journal._database, tally)
+        export = BytesIO(Path(file).read_bytes())
+        await gateway.import_export("default", export, ImportOptions(), moved, lambda done, total: None)
+        say("statements", tally.count)
