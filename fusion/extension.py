@@ -103,6 +103,10 @@ class ScopedGateway(Protocol):
         """Those of these events that the journal has, forgotten ones included; the others only their store has."""
         ...
 
+    async def lines(self, document: str) -> Mapping[int, str] | None:
+        """The lines of a user's file by number, without secrets and forgotten text; None if this caller sees none."""
+        ...
+
     async def used(self, event_ids: Collection[str]) -> None:
         """Count that these memories are in a prompt."""
         ...

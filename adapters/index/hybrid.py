@@ -268,6 +268,10 @@ class Index:
         self._check_open()
         return self._files.vectors.cosines(vector, keys)
 
+    async def vectors_of(self, keys: Sequence[str]) -> dict[str, Floats]:
+        """The vectors of these keys at unit length, as the index has them: rounded to 8 bits a number."""
+        return await self._in_thread(lambda: self._files.vectors.vectors_of(keys))
+
     async def damage(self) -> str | None:
         """The damage of the files, or None. The caller must hold back writes."""
         fault = await self._in_thread(self._files.damage)

@@ -191,6 +191,13 @@ class Matrix:
         chosen = np.array(slots, np.intp)
         return np.round(_products(rows, query, chosen) * scales[chosen], 5).tolist()  # type: ignore[no-any-return]
 
+    def vectors(self, slots: Sequence[int]) -> Floats:
+        """The vectors of slots, at unit length; a slot that was freed meanwhile is all zeros or another's."""
+        with self._lock:
+            rows, scales = self._rows, self._scales
+        chosen = np.array(slots, np.intp)
+        return rows[chosen].astype(np.float32) * scales[chosen, None]
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)

@@ -378,11 +378,21 @@ class Vectors:
         """The cosines of the ``keys`` that have a vector, by key."""
         if self._matrix is None:
             return {}
+        slots = self._slots(keys)
+        return dict(zip(slots.values(), self._matrix.cosines(vector, list(slots)), strict=True))
+
+    def vectors_of(self, keys: Sequence[str]) -> dict[str, Floats]:
+        """The vectors of the ``keys`` that have one, at unit length, by key."""
+        if self._matrix is None:
+            return {}
+        slots = self._slots(keys)
+        return dict(zip(slots.values(), self._matrix.vectors(list(slots)), strict=True))
+
+    def _slots(self, keys: Sequence[str]) -> dict[int, str]:
+        """The ``keys`` that have a vector, by slot."""
         query = f"select slot, key from entry where sum is not null and key in {VALUES}"
         with self._naming, _named_errors():
-            slots: dict[int, str] = dict(self._names.execute(query, listed(keys)))
-        found = self._matrix.cosines(vector, list(slots))
-        return dict(zip(slots.values(), found, strict=True))
+            return dict(self._names.execute(query, listed(keys)))
 
     def close(self) -> None:
         with self._lock:

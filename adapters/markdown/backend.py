@@ -125,6 +125,29 @@ class Markdown:
         """All entries that the index must have, read lazily."""
         return self._sync.table
 
+    # The files, for an export
+
+    @property
+    def chunking(self) -> tuple[int, int]:
+        """The tokens of a chunk, and how many of the one before it has."""
+        return self._options.chunk_tokens, self._options.chunk_overlap
+
+    async def documents(self) -> dict[str, str]:
+        """The user's files: their names, each with its path. Paths in the first folder, the workspace, are relative."""
+        await self._sync.freshen(READ_S)
+        users = [root.name for root in self._roots[1:]]
+        names = sorted(name for name in self._sync.table.documents if name.partition("/")[0] in users)
+        return {name: name.removeprefix(f"{users[0]}/") for name in names if not mime_of(name)}
+
+    async def items(self, document: str) -> Sequence[Item]:
+        """The chunks of a file, in its order."""
+        return await self._sync.table.items(document)
+
+    def modified_ms(self, document: str) -> int:
+        """When a file was written last, in milliseconds; 0 if it changed just now."""
+        known = self._sync.table.documents.get(document)
+        return known.signature[0] // 1_000_000 if known and known.signature else 0
+
     # Reading
 
     async def search(self, query: Query) -> Sequence[Hit]:

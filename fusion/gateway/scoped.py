@@ -11,7 +11,7 @@ from fusion.contract import DIMENSIONS, Embedder, Event, Scope
 from fusion.errors import BadInput, ModelMissing, NotFound
 from fusion.extension import FuseOptions, Owner
 from fusion.gateway.parts import TenantParts
-from fusion.gateway.views import search_reply
+from fusion.gateway.views import file_lines, search_reply
 from fusion.ingest.claims import as_stated_by_caller
 from fusion.ingest.forget import ForgetReceipt
 from fusion.ingest.intake import NewMemory
@@ -105,6 +105,11 @@ class CallerGateway:
 
     async def journalled(self, event_ids: Collection[str]) -> frozenset[str]:
         return frozenset(await self.parts.journal.records(list(event_ids)))
+
+    async def lines(self, document: str) -> Mapping[int, str] | None:
+        return await file_lines(
+            document, self.scope, [self.parts.guarded[self.backend]], self.parts.journal, unreadable=[]
+        )
 
     async def used(self, event_ids: Collection[str]) -> None:
         self.parts.use.note(event_ids, self.parts.live.now())

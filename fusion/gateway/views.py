@@ -77,11 +77,11 @@ async def document(
 
 
 async def file_lines(
-    path: str, scope: Scope, backends: Iterable[GuardedBackend], journal: Journal, failed: list[str]
+    path: str, scope: Scope, backends: Iterable[GuardedBackend], journal: Journal, unreadable: list[str]
 ) -> Mapping[int, str] | None:
     """The lines of a file by number, without secrets and forgotten text; None if no backend reads it for the scope.
 
-    Adds the names of the backends that could not look for it to ``failed``.
+    Adds the names of the backends that could not look for it to ``unreadable``.
     """
     for guarded in backends:
         reader = guarded.backend
@@ -92,7 +92,7 @@ async def file_lines(
                 reading = await reader.read(path)
         except (FusionError, OSError, TimeoutError) as error:
             log.warning("backend %s did not read a document: %s", guarded.name, type(error).__name__)
-            failed.append(guarded.name)
+            unreadable.append(guarded.name)
             continue
         if reading is not None and scope.admits(reading.scope):
             forgotten = partial(journal.visible_lines, reading.scope, path)
