@@ -6,7 +6,6 @@ may ask that question may read or forget the item by its ref. The table is bound
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ import orjson
 
 from fusion.contract import Hit, Place, Scope
 from fusion.errors import FusionError, NotFound
+from fusion.lib.background_writer import BackgroundWriter
 from fusion.store.rows import microseconds, storable
 from fusion.store.sqlite import Connection
 
@@ -47,7 +47,7 @@ class ExternalItem:
     scope: Scope
 
 
-class ExternalRefs:
+class ExternalRefs(BackgroundWriter):
     """Stores the items behind shown refs in the background, each once a day and many in one write.
 
     ``keep`` writes them. Its errors are logged, and the items are stored when they are shown again. Queued items can be
@@ -59,11 +59,10 @@ class ExternalRefs:
     """a ref is stored once in this time, in seconds; so many refs are known to be stored"""
 
     def __init__(self, keep: Callable[[Sequence[ExternalItem]], Awaitable[None]]) -> None:
+        super().__init__()
         self._keep = keep
         self._noted: dict[tuple[str, Scope], float] = {}
         self._waiting: list[ExternalItem] = []
-        self._writing = asyncio.Lock()
-        self._writer: asyncio.Task[None] | None = None
 
     def unknown(self, refs: Iterable[str], scope: Scope) -> frozenset[str]:
         """Those of ``refs`` that cite external items and were not stored recently."""
@@ -78,34 +77,20 @@ class ExternalRefs:
             self._noted.clear()
         self._noted.update(((item.ref, item.scope), time.monotonic()) for item in items)
         self._waiting.extend(items)
-        if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._linger())
+        self._write_soon()
 
-    async def _linger(self) -> None:
-        await asyncio.sleep(self.LINGER_S)
-        self._writer = None
-        await self.flush()
-
-    async def flush(self) -> None:
-        """Write the queued items."""
-        async with self._writing:
-            items, self._waiting = self._waiting, []
-            if items:
-                try:
-                    await self._keep(items)
-                except FusionError as error:
-                    log.warning("external items that were shown could not be stored: %s", error)
-                    self.forget()
+    async def _write_waiting(self) -> None:
+        items, self._waiting = self._waiting, []
+        if items:
+            try:
+                await self._keep(items)
+            except FusionError as error:
+                log.warning("external items that were shown could not be stored: %s", error)
+                self.forget()
 
     def forget(self) -> None:
         """Store every item again when it is next shown, since a deletion may have removed it."""
         self._noted.clear()
-
-    async def close(self) -> None:
-        if self._writer is not None:
-            self._writer.cancel()
-            self._writer = None
-        await self.flush()
 
 
 def is_external(ref: str) -> bool:

@@ -6,7 +6,6 @@ table is bounded in sessions, in what a session keeps, and in age.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ import orjson
 
 from fusion.contract import Asker, Scope
 from fusion.errors import FusionError
+from fusion.lib.background_writer import BackgroundWriter
 from fusion.store.rows import microseconds, storable
 from fusion.store.sqlite import Connection
 
@@ -79,7 +79,7 @@ class Session:
             del self.shown[next(iter(self.shown))]
 
 
-class AskingSessions:
+class AskingSessions(BackgroundWriter):
     """The sessions of one home that asked lately; ``read`` and ``keep`` are `stored` and `store` over its journal.
 
     What ``keep`` fails to write is written with the next turn of its session.
@@ -92,11 +92,10 @@ class AskingSessions:
         read: Callable[[SessionKey], Awaitable[Session | None]],
         keep: Callable[[Sequence[tuple[SessionKey, Session]]], Awaitable[None]],
     ) -> None:
+        super().__init__()
         self._read, self._keep = read, keep
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._changed: dict[SessionKey, Session] = {}
-        self._writing = asyncio.Lock()
-        self._writer: asyncio.Task[None] | None = None
 
     async def of(self, scope: Scope, asker: Asker | None) -> tuple[SessionKey, Session] | None:
         """The session that asks and its state, which is empty if its context begins anew; None if none is named."""
@@ -131,29 +130,15 @@ class AskingSessions:
 
     def _change(self, key: SessionKey, session: Session) -> None:
         self._changed[key] = session
-        if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._linger())
+        self._write_soon()
 
-    async def _linger(self) -> None:
-        await asyncio.sleep(self.LINGER_S)
-        self._writer = None
-        await self.flush()
-
-    async def flush(self) -> None:
-        """Write the sessions that changed."""
-        async with self._writing:
-            changed, self._changed = self._changed, {}
-            if changed:
-                try:
-                    await self._keep([*changed.items()])
-                except FusionError as error:
-                    log.warning("what a session was shown could not be stored: %s", error)
-
-    async def close(self) -> None:
-        if self._writer is not None:
-            self._writer.cancel()
-            self._writer = None
-        await self.flush()
+    async def _write_waiting(self) -> None:
+        changed, self._changed = self._changed, {}
+        if changed:
+            try:
+                await self._keep([*changed.items()])
+            except FusionError as error:
+                log.warning("what a session was shown could not be stored: %s", error)
 
 
 def stored(db: Connection, key: SessionKey) -> Session | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from fusion.errors import FusionError
+from fusion.lib.background_writer import BackgroundWriter
 from fusion.store.rows import microseconds, time_of
 from fusion.store.sqlite import VALUES, Connection, listed
 
@@ -28,7 +28,7 @@ class Use:
     last_included_at: datetime
 
 
-class UseLog:
+class UseLog(BackgroundWriter):
     """Counts inclusions in the background, those of many questions in one write.
 
     ``keep`` writes them. What it fails to write is written with the next ones.
@@ -39,17 +39,16 @@ class UseLog:
     """memories whose use may wait for a journal that cannot be written"""
 
     def __init__(self, keep: Callable[[Mapping[str, Use]], Awaitable[None]]) -> None:
+        super().__init__()
         self._keep = keep
         self._waiting: dict[str, Use] = {}
-        self._writing = asyncio.Lock()
-        self._writer: asyncio.Task[None] | None = None
 
     def note(self, items: Iterable[str], at: datetime) -> None:
         """Count one inclusion of each item; returns at once."""
         if len(self._waiting) < self.MAX_WAITING:
             self._add({item: Use(1, at) for item in items})
-        if self._waiting and self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._linger())
+        if self._waiting:
+            self._write_soon()
 
     def counted(self, item: str, written: Use | None) -> Use | None:
         """The use of an item: what was written, and what waits. A reader never waits for a writer."""
@@ -61,27 +60,14 @@ class UseLog:
             known = self._waiting.get(item)
             self._waiting[item] = use if known is None else _sum(known, use)
 
-    async def _linger(self) -> None:
-        await asyncio.sleep(self.LINGER_S)
-        self._writer = None
-        await self.flush()
-
-    async def flush(self) -> None:
-        """Write what waits."""
-        async with self._writing:
-            uses, self._waiting = self._waiting, {}
-            if uses:
-                try:
-                    await self._keep(uses)
-                except FusionError as error:
-                    log.warning("what was used could not be counted yet: %s", error)
-                    self._add(uses)
-
-    async def close(self) -> None:
-        if self._writer is not None:
-            self._writer.cancel()
-            self._writer = None
-        await self.flush()
+    async def _write_waiting(self) -> None:
+        uses, self._waiting = self._waiting, {}
+        if uses:
+            try:
+                await self._keep(uses)
+            except FusionError as error:
+                log.warning("what was used could not be counted yet: %s", error)
+                self._add(uses)
 
 
 def _sum(one: Use, other: Use) -> Use:

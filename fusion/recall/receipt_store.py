@@ -16,6 +16,7 @@ import orjson
 import zstandard
 
 from fusion.errors import NotFound
+from fusion.lib.background_writer import BackgroundWriter
 from fusion.recall.receipt import Receipt, rows_of, with_current_keys
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ _Row = tuple[str, str, float, bytes]
 """a receipt as it is stored: id, tenant, time, body"""
 
 
-class ReceiptStore:
+class ReceiptStore(BackgroundWriter):
     """A home's receipts, kept for a configured time.
 
     A receipt can be read as soon as its request is answered: new ones wait in memory for the next write, at most
@@ -46,15 +47,14 @@ class ReceiptStore:
 
     def __init__(self, file: Path, keep_days: float, max_bytes: float = MAX_BYTES) -> None:
         """``max_bytes`` limits the file; beyond it the oldest receipts are dropped early."""
+        super().__init__()
         self._file = file
         self._max_bytes = max_bytes
         self._keep_s = keep_days * 86_400
         self._waiting: dict[str, _Row] = {}
-        self._writer: asyncio.Task[None] | None = None
         self._swept = 0.0
         self._failing = False
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._flushing = asyncio.Lock()
         self._lock = threading.Lock()
         """held by each use of the database, which several threads share"""
         try:
@@ -72,30 +72,23 @@ class ReceiptStore:
         # Serialised at once, while its thousands of small values are still in the processor's cache.
         body = orjson.dumps({**receipt.summary, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
         self._waiting[receipt.receipt_id] = (receipt.receipt_id, receipt.tenant, receipt.at, body)
-        if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._linger())
+        self._write_soon()
 
-    async def _linger(self) -> None:
-        await asyncio.sleep(self.LINGER_S)
-        self._writer = None
-        await self.flush()
-
-    async def flush(self) -> None:
+    async def _write_waiting(self) -> None:
         """Writes the waiting receipts. If that fails they keep waiting, and the log has one warning."""
-        async with self._flushing:
-            batch = list(self._waiting.values())
-            if not batch:
-                return
-            try:
-                await asyncio.to_thread(self._write, batch)
-            except sqlite3.Error as error:
-                if not self._failing:
-                    log.warning("receipts cannot be written: %s", error)
-                self._failing = True
-                return
-            self._failing = False
-            for receipt_id, *_ in batch:
-                self._waiting.pop(receipt_id, None)
+        batch = list(self._waiting.values())
+        if not batch:
+            return
+        try:
+            await asyncio.to_thread(self._write, batch)
+        except sqlite3.Error as error:
+            if not self._failing:
+                log.warning("receipts cannot be written: %s", error)
+            self._failing = True
+            return
+        self._failing = False
+        for receipt_id, *_ in batch:
+            self._waiting.pop(receipt_id, None)
 
     def _write(self, batch: Sequence[_Row]) -> None:
         compress = zstandard.ZstdCompressor(level=1).compress
@@ -183,10 +176,7 @@ class ReceiptStore:
             return found
 
     async def close(self) -> None:
-        if self._writer is not None:
-            self._writer.cancel()
-            self._writer = None
-        await self.flush()
+        await super().close()
         await asyncio.to_thread(self._shut)
 
     def _shut(self) -> None:
