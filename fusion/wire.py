@@ -677,6 +677,10 @@ class StoredMemory(TypedDict):
     """the end, excluded, of an episode that began ``at`` a time"""
     entities: NotRequired[list[str]]
     """who and what its caller said that it involves"""
+    valid_to: NotRequired[str]
+    """when it ends, or ended"""
+    metadata: NotRequired[dict[str, Any]]
+    """what its caller stated besides"""
     backends: NotRequired[list[str]]
     supersedes: NotRequired[str | None]
     current: NotRequired[bool]

@@ -41,11 +41,19 @@ def shaped(memory: Memory, successor: Memory | None = None) -> dict[str, Any]:
         "valid_from": event.valid_from or (event.at.utc if event.at else event.recorded_at),
         "valid_to": min(ended, default=None),
         "valid_until": event.valid_to,
+        "ttl_seconds": _ttl_seconds(memory),
         "conflict_group_id": state.conflict_group,
         "conflict_status": state.conflict_status,
         "contradicts_id": state.contradicts,
         "merged_into": state.merged_into,
     }
+
+
+def _ttl_seconds(memory: Memory) -> float | None:
+    """The seconds that a memory of the scope ttl was given; None for those that end by the home's rule, or never."""
+    if memory.state.lifetime != "ttl" or memory.event.valid_to is None:
+        return None
+    return round((memory.event.valid_to - memory.event.recorded_at).total_seconds(), 3)
 
 
 def chain(versions: Sequence[Memory]) -> list[dict[str, Any]]:

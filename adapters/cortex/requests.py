@@ -41,6 +41,7 @@ _EXPECTED: Mapping[object, str] = {
     bool: "true or false",
     int: "a whole number",
     list: "a list",
+    dict: "an object",
     (int, float): "a number",
 }
 
@@ -128,14 +129,18 @@ def query_of(message: str, call: Call, project: str | None, *, as_of: str | None
 
 def draft_of(sent: Mapping[str, object], call: Call) -> Event:
     """The event to remember from the JSON of an openclaw-cortex client. Raises ``BadInput``, which names the field."""
-    check_fields(
-        sent, {"content": str, "type": str, "scope": str, "tags": list, "project": str, "confidence": (int, float)}
-    )
+    numbers = dict.fromkeys(("confidence", "ttl_seconds"), (int, float))
+    strings = dict.fromkeys(("content", "type", "scope", "project", "visibility"), str)
+    check_fields(sent, {**strings, **numbers, "tags": list, "metadata": dict})
     values: Any = sent
     text, kind = required_content(values.get("content") or ""), kind_of(values.get("type"))
     tags = texts("tags", values.get("tags") or ())
-    stated = to_stated(values.get("scope"), values.get("confidence"), tags, lifetime_field="scope")
-    scope = Scope(audience="group", project=values.get("project"))
+    more = {name: values.get(name) for name in ("ttl_seconds", "metadata")}
+    stated = to_stated(values.get("scope"), values.get("confidence"), tags, lifetime_field="scope", **more)
+    visibility = values.get("visibility") or "shared"
+    if visibility not in ("private", "shared"):
+        raise BadInput("visibility: give private or shared")
+    scope = Scope(audience="private" if visibility == "private" else "group", project=values.get("project"))
     return Event("", text, call.now, scope=scope, kind=kind, stated=stated)
 
 

@@ -10,7 +10,7 @@ import orjson
 
 from fusion.errors import FusionError, ServerUnreachable
 from fusion.lib.batched import batched
-from fusion.lib.stated_fields import entities_of
+from fusion.lib.stated_fields import entities_of, stated_values
 from fusion.problem import NO_SUCH_FIELD
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def wire_form(memory: NewMemory) -> dict[str, Any]:
         "speaker": memory.speaker,
         "at": None if memory.at is None else _set(asdict(memory.at)),
         "entities": list(entities_of(memory.stated)) or None,
+        **stated_values(memory.stated),
+        "trust": None if memory.trust == "unknown" else memory.trust,
         "source": memory.source,
         "revision": memory.revision,
         "origin": memory.origin,

@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    JsonValue,
     Tag,
     TypeAdapter,
     ValidationError,
@@ -55,7 +56,7 @@ from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.lib.moment import end_of
-from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, stated_entities
+from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, MAX_TTL_S, stated_entities, to_stated
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
 from fusion.sources.readers import moment
@@ -165,6 +166,10 @@ Reference = Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterV
 EntityName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable)]
 Zone = Annotated[str, Field(max_length=64, description="an IANA name: Europe/Berlin"), AfterValidator(_printable)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Tags = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)], ...], Field(max_length=MAX_TAGS, strict=False)
+]
 QueryText = Annotated[
     str,
     Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
@@ -379,6 +384,15 @@ class MemoryBody(Scoped):
     origin: Origin = "owner"
     valid_from: Since | None = None
     valid_to: Since | None = None
+    lifetime: Lifetime | None = Field(default=None, description="ttl ends after 720 hours, session after 24 unused")
+    ttl_seconds: Annotated[float, Field(gt=0, le=MAX_TTL_S)] | None = Field(
+        default=None, description="it ends that long after it was stored; makes the lifetime ttl"
+    )
+    confidence: Share | None = None
+    importance: Share | None = None
+    trust: Trust = Field(default="unknown", description="trusted is the owner's to say; quarantined is never answered")
+    tags: Tags = ()
+    metadata: dict[str, JsonValue] | None = Field(default=None, description="kept and shown; nothing searches it")
     supersedes: Reference | None = Field(default=None, description="the ref of the memory that this one replaces")
     read_from: SkipJsonSchema[Reference | None] = None
     """the path of the file that it was read from; never opened, and only the gateway's own readers are believed"""
@@ -390,6 +404,19 @@ class MemoryBody(Scoped):
             raise ValueError("document and position go together; give both or none")
         if self.end is not None and (self.position is None or self.end < self.position):
             raise ValueError("end comes at or after position")
+        return self
+
+    @model_validator(mode="after")
+    def _check_trust(self) -> Self:
+        """Refuse trust that only the owner may give: an agent, a tool and a file may state less, and never more."""
+        if self.trust == "trusted" and (self.origin != "owner" or self.read_from is not None):
+            raise ValueError("trust: only the owner can say trusted, not an agent, a tool, an import or a file")
+        return self
+
+    @model_validator(mode="after")
+    def _check_end(self) -> Self:
+        if self.ttl_seconds is not None and self.valid_to is not None:
+            raise ValueError("ttl_seconds and valid_to both say when it ends; give one of them")
         return self
 
     @model_validator(mode="after")
@@ -413,8 +440,18 @@ class MemoryBody(Scoped):
             scope=self.scope("default"),
             at=self.at and (replace(self.at, until=end_of_day(self.until)) if self.until else self.at),
             place=self._place(),
-            stated=stated_entities(self.entities),
+            stated=(*self._stated(), *stated_entities(self.entities)),
             file=self.read_from,
+        )
+
+    def _stated(self) -> tuple[tuple[str, str], ...]:
+        return to_stated(
+            self.lifetime,
+            self.confidence,
+            self.tags,
+            importance=self.importance,
+            ttl_seconds=self.ttl_seconds,
+            metadata=self.metadata,
         )
 
     def _place(self) -> Place | None:
@@ -522,12 +559,10 @@ class StateBody(Scoped):
     archived: bool | None = Field(default=None, description="true hides it from now on; false makes it current again")
     trust: Trust | None = Field(default=None, description="quarantined memories are never answered")
     lifetime: Lifetime | None = Field(default=None, description="ttl ends after 720 hours, session after 24 unused")
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
-    importance: Annotated[float, Field(ge=0, le=1)] | None = None
+    confidence: Share | None = None
+    importance: Share | None = None
     for_project: Id | None = Field(default=None, description="the project that the memory belongs to")
-    tags: Annotated[list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)]], Field(max_length=MAX_TAGS)] | (
-        None
-    ) = None
+    tags: Tags | None = None
     why: Annotated[str, Field(max_length=500), AfterValidator(_printable)] = Field(
         default="", description="the reason, for the log"
     )

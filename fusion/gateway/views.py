@@ -14,7 +14,7 @@ from fusion.contract import Event, Hit, Query, ReadsDocuments, Scope
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.journal import Journal
 from fusion.lib.ids import parse_cursor
-from fusion.lib.stated_fields import entities_of
+from fusion.lib.stated_fields import entities_of, metadata_of
 from fusion.lib.words import spoken
 from fusion.recall.document import MAX_LINES, lines_of_file, lines_of_memories, page
 from fusion.recall.gather import Answer, GuardedBackend, unable
@@ -23,10 +23,13 @@ log = logging.getLogger(__name__)
 
 
 def public(item: Event | Hit) -> dict[str, Any]:
-    """The fields of an event or an external memory that its owner may see; ``until`` and ``entities`` if it has any."""
-    episode = {
+    """The fields of an event or an external memory that its owner may see; the last four if it has any."""
+    stated = item.stated if isinstance(item, Event) else ()
+    more = {
         "until": item.at.until if item.at else None,
-        "entities": list(entities_of(item.stated)) if isinstance(item, Event) else None,
+        "entities": list(entities_of(stated)),
+        "valid_to": item.valid_to,
+        "metadata": metadata_of(stated),
     }
     return {
         "event_id": item.event_id,
@@ -41,7 +44,7 @@ def public(item: Event | Hit) -> dict[str, Any]:
         "trust": item.trust,
         "origin": item.origin,
         "scope": item.scope.named(),
-        **{name: value for name, value in episode.items() if value},
+        **{name: value for name, value in more.items() if value},
     }
 
 

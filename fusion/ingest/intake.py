@@ -25,6 +25,7 @@ from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
+from fusion.lib.stated_fields import time_to_live
 
 MAX_TEXT_CHARS = 100_000
 """maximum characters of one memory; a longer text is a document, to be ingested as a file, in sections"""
@@ -252,7 +253,7 @@ class Intake:
             trust=item.trust,
             origin=item.origin,
             valid_from=item.valid_from,
-            valid_to=item.valid_to,
+            valid_to=item.valid_to or (None if (lasts := time_to_live(item.stated)) is None else now + lasts),
             supersedes=item.supersedes,
             stated=item.stated,
             file=item.file and name_of_file(item.file),

@@ -1,18 +1,27 @@
 """What a caller stated besides the text, as pairs in `Event.stated`, and back.
 
-Lifetime, confidence and tags become fields of a `State`; entities are those that an episode involves.
+Lifetime, confidence, importance and tags become fields of a `State`; entities are those that an episode involves. A
+time to live is when the memory ends after it was stored, and metadata is the caller's own: it is kept and shown, and
+nothing searches it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from math import isfinite
+from typing import Any
 
 from fusion.contract import LIFETIMES, Event, StateChange
 from fusion.errors import BadInput
 
 MAX_TAGS = 64
 MAX_TAG_CHARS = 128
+MAX_TTL_S = 3_600_000_000.0
+"""maximum seconds to live, a million hours as in the rules of the lifecycle"""
+MAX_METADATA_CHARS = 4096
+"""maximum characters of a memory's metadata as JSON"""
 
 
 def to_stated(
@@ -20,19 +29,38 @@ def to_stated(
     confidence: float | None = None,
     tags: Sequence[str] = (),
     *,
+    importance: float | None = None,
+    ttl_seconds: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
     lifetime_field: str = "lifetime",
 ) -> tuple[tuple[str, str], ...]:
     """The pairs of `Event.stated` for these values. Raises ``BadInput`` for a value out of range.
 
-    ``lifetime_field`` is the caller's name for the lifetime, for the error.
+    ``ttl_seconds`` makes the lifetime "ttl". ``lifetime_field`` is the caller's name for the lifetime, for the error.
     """
+    if ttl_seconds is not None:
+        if not (isfinite(ttl_seconds) and 0 < ttl_seconds <= MAX_TTL_S):
+            raise BadInput(f"ttl_seconds: give a number above 0 and of at most {MAX_TTL_S:.0f}")
+        if lifetime not in (None, "ttl"):
+            raise BadInput(f"ttl_seconds: it is for {lifetime_field} ttl, not {lifetime}")
+        lifetime = "ttl"
     if lifetime is not None and lifetime not in LIFETIMES:
         raise BadInput(f"{lifetime_field}: give one of {', '.join(LIFETIMES)}")
-    if confidence is not None and not (isfinite(confidence) and 0 <= confidence <= 1):
-        raise BadInput("confidence: give a number from 0 to 1")
+    for name, share in (("confidence", confidence), ("importance", importance)):
+        if share is not None and not (isfinite(share) and 0 <= share <= 1):
+            raise BadInput(f"{name}: give a number from 0 to 1")
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise BadInput(f"tags: at most {MAX_TAGS}, each with 1 to {MAX_TAG_CHARS} characters")
+    written = json.dumps(metadata, sort_keys=True) if metadata else ""
+    if len(written) > MAX_METADATA_CHARS:
+        raise BadInput(f"metadata: at most {MAX_METADATA_CHARS} characters of JSON")
     pairs = [("tag", tag.strip()) for tag in dict.fromkeys(tags)]
+    if importance is not None:
+        pairs.append(("importance", repr(float(importance))))
+    if ttl_seconds is not None:
+        pairs.append(("ttl_seconds", repr(float(ttl_seconds))))
+    if written:
+        pairs.append(("metadata", written))
     if confidence is not None:
         pairs.insert(0, ("confidence", repr(float(confidence))))
     if lifetime is not None:
@@ -49,6 +77,8 @@ def from_stated(event: Event) -> StateChange:
     for name, value in event.stated:
         if name == "confidence" and (number := _number(value)) is not None:
             change["confidence"] = number
+        if name == "importance" and (number := _number(value)) is not None:
+            change["importance"] = number
         for lifetime in LIFETIMES:
             if (name, value) == ("lifetime", lifetime):
                 change["lifetime"] = lifetime
@@ -65,9 +95,38 @@ def entities_of(stated: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(value for name, value in stated if name == "entity")
 
 
-def _number(text: str) -> float | None:
+def time_to_live(stated: Iterable[tuple[str, str]]) -> timedelta | None:
+    """How long after it was stored a memory ends, as its caller stated; None without a valid number."""
+    for name, value in stated:
+        if name == "ttl_seconds" and (seconds := _number(value, MAX_TTL_S)):
+            return timedelta(seconds=seconds)
+    return None
+
+
+def metadata_of(stated: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The metadata among the pairs of `Event.stated`; empty without."""
+    for name, value in stated:
+        if name == "metadata":
+            try:
+                found = json.loads(value)
+            except ValueError:
+                return {}
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def stated_values(stated: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The arguments of `to_stated` for pairs of `Event.stated`."""
+    pairs = list(stated)
+    numbers = {name: float(value) for name, value in pairs if name in ("confidence", "importance", "ttl_seconds")}
+    tags = [value for name, value in pairs if name == "tag"]
+    more = {"lifetime": dict(pairs).get("lifetime"), "tags": tags, "metadata": metadata_of(pairs)}
+    return numbers | {name: value for name, value in more.items() if value}
+
+
+def _number(text: str, most: float = 1.0) -> float | None:
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if 0 <= number <= 1 else None
+    return number if 0 <= number <= most else None

@@ -12,16 +12,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
-from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Unit
+from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Trust, Unit
+from fusion.errors import BadInput
 from fusion.ingest.claims import as_stated_by_line
 from fusion.ingest.intake import NewMemory, not_one_line
 from fusion.lib.chunk import chunks
 from fusion.lib.front_matter import front_matter
 from fusion.lib.moment import day_of, moment
+from fusion.lib.stated_fields import to_stated
 from fusion.lib.words import content_hash
 from fusion.sources.bookmarks import Bookmark, Bookmarks, at_end, is_untouched
 from fusion.sources.files import (
@@ -245,10 +247,21 @@ def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: Bookmarks | 
         yield Skip(where, f"unknown fields were left out: {names}")
 
 
+_STATED: Mapping[str, tuple[type, ...]] = {
+    "lifetime": (str,),
+    "ttl_seconds": (int, float),
+    "confidence": (int, float),
+    "importance": (int, float),
+    "tags": (list,),
+    "metadata": (dict,),
+}
+"""the types of what a line may state besides; programs write other things under these names, too"""
+_LESS_TRUST = ("unknown", "untrusted", "quarantined")
 _FIELDS = frozenset(
     [
         *(*DIMENSIONS, "project", "audience", "text", "kind", "raw_kind", "speaker", "at", "valid_from", "valid_to"),
         *("document", "position", "end", "unit", "source", "revision", "origin", "supersedes"),
+        *("trust", *_STATED),
     ]
 )
 _FREE = frozenset({"text", "revision"})
@@ -274,7 +287,10 @@ class _Row:
         return cls({name: value for name, value in values.items() if value is not None})
 
     def unknown(self) -> list[str]:
-        return [repr(name)[1:-1][:40] for name in self.values if name not in _FIELDS][:_MAX_UNKNOWN]
+        names = [name for name in self.values if name not in _FIELDS]
+        names += [name for name in _STATED if name in self.values and not _is_stated(name, self.values[name])]
+        names += ["trust"] if self.values.get("trust", "unknown") not in _LESS_TRUST else []
+        return [repr(name)[1:-1][:40] for name in names][:_MAX_UNKNOWN]
 
     def memory(self, file: File, number: int, owner: Scope) -> NewMemory:
         """The memory of a line. Without a position, the line's number is used, in the place or in the revision."""
@@ -313,9 +329,22 @@ class _Row:
             valid_from=_utc(self.moment("valid_from")),
             valid_to=_utc(self.moment("valid_to")),
             supersedes=self.string("supersedes", MAX_REF_CHARS),
+            trust=self.trust(),
+            stated=self.stated(),
             file=str(file.path),
         )
         return as_stated_by_line(memory)
+
+    def trust(self) -> Trust:
+        """The trust that a line states; at most "unknown", since a file cannot vouch for itself."""
+        return cast("Trust", self.values["trust"]) if self.values.get("trust") in _LESS_TRUST else "unknown"
+
+    def stated(self) -> tuple[tuple[str, str], ...]:
+        """What the line states in the form of `POST /v1/memories`; what has another form is left out."""
+        given = {name: value for name, value in self.values.items() if name in _STATED and _is_stated(name, value)}
+        if "valid_to" in self.values or given.get("lifetime", "ttl") != "ttl":
+            given.pop("ttl_seconds", None)
+        return to_stated(**given)
 
     def scope(self, owner: Scope) -> Scope:
         """The scope of a line; what it leaves out, and the tenant, are those of ``owner``."""
@@ -358,6 +387,20 @@ class _Row:
             return moment(written)
         except ValueError:
             raise Unreadable(f'{name} is not a time; write ISO 8601: "2026-01-31" or "2026-01-31T09:30:00Z"') from None
+
+
+def _is_stated(name: str, value: Any) -> bool:
+    """Whether a value has the form that `POST /v1/memories` takes for this field."""
+    if not isinstance(value, _STATED[name]) or isinstance(value, bool):
+        return False
+    given: dict[str, Any] = {name: value}
+    if not all(isinstance(tag, str) and not not_one_line(tag) for tag in given.get("tags", ())):
+        return False
+    try:
+        to_stated(**given)
+    except BadInput:
+        return False
+    return True
 
 
 def _utc(found: Moment | None) -> datetime | None:

@@ -115,8 +115,8 @@ class Report:
 def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[TimeUp, datetime] | None:
     """Why and when a memory's time is up, None if it is not by ``now``. A clock that went back ends nothing."""
     deadlines: list[tuple[TimeUp, datetime]] = []
-    if memory.state.lifetime == "ttl":
-        deadlines.append(("expired", memory.said_at + rules.ttl))
+    if memory.state.lifetime == "ttl":  # an end of its own counts instead of the home's
+        deadlines.append(("expired", memory.event.valid_to or memory.said_at + rules.ttl))
     if memory.state.lifetime == "session":
         deadlines.append(("decayed", max(memory.said_at, memory.last_used or memory.said_at) + rules.idle))
     if memory.event.valid_to is not None:

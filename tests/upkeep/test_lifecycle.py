@@ -71,6 +71,16 @@ class TestEnding:
         at = old.event.recorded_at + 720 * HOUR
         assert ending(old, NOW, Rules()) == (("expired", at) if expires else None)
 
+    @pytest.mark.row("A049", "… or at the end that it states itself (`ttl_seconds`)", of="the lifecycle runs in")
+    def test_ttl_memory_with_an_end_of_its_own_expires_then(self) -> None:
+        """Sooner or later than after 720 hours."""
+        for lasts in (HOUR, 1000 * HOUR):
+            made = said(1, 999 * HOUR, lifetime="ttl")
+            one = seen(Made(replace(made.event, valid_to=made.event.recorded_at + lasts), made.state))
+            at = made.event.recorded_at + lasts
+            assert ending(one, at - JUST, Rules()) is None
+            assert ending(one, at, Rules()) == ("expired", at)
+
     def test_ttl_memory_that_was_remembered_again_lasts_720_hours_more(self) -> None:
         again = replace(seen(said(1, 800 * HOUR, lifetime="ttl")).record, said_at=NOW - HOUR)
         assert ending(Memory(again), NOW, Rules()) is None

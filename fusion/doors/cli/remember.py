@@ -39,6 +39,14 @@ async def remember(
     entities: Annotated[
         list[str] | None, typer.Option("--with", help="Who or what an episode involves. Repeatable.")
     ] = None,
+    valid_to: Annotated[str | None, typer.Option(help="It is true until then: 2026-01-31.")] = None,
+    lifetime: Annotated[str | None, typer.Option(help="permanent, project, session, ttl.")] = None,
+    ttl_seconds: Annotated[float | None, typer.Option(help="It ends that long after now.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    importance: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    trust: Annotated[str | None, typer.Option(help="trusted, unknown, untrusted, quarantined.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
     supersedes: Annotated[str | None, typer.Option(help="Ref of the memory that this one replaces.")] = None,
     owner: Owner,
     target: Target,
@@ -51,8 +59,15 @@ async def remember(
         "speaker": speaker,
         "at": at,
         "supersedes": supersedes,
+        "valid_to": valid_to,
+        "lifetime": lifetime,
+        "ttl_seconds": ttl_seconds,
+        "confidence": confidence,
+        "importance": importance,
+        "trust": trust,
+        "project": project,
     }
-    given |= {"until": until, "entities": entities or None} | owner.ids()
+    given |= {"until": until, "entities": entities or None, "tags": tag or None} | owner.ids()
     async with target.client() as client:
         kept = await client.remember({name: value for name, value in given.items() if value is not None})
     memory = kept["memories"][0]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mcp.types import ToolAnnotations
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fusion import wire
 from fusion.client import AsyncClient
-from fusion.contract import Audience, BlockFormat, Kind
+from fusion.contract import Audience, BlockFormat, Kind, Lifetime
 from fusion.doors import schemas
 from fusion.doors.compat import openclaw
 from fusion.doors.mcp.results import (
@@ -32,6 +32,7 @@ from fusion.doors.mcp.results import (
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.ingest.intake import MAX_TEXT_CHARS
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS, clip
+from fusion.lib.stated_fields import MAX_TTL_S
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
 from fusion.recall.fence import cited, fenced
@@ -296,6 +297,15 @@ class MemoryStore(Arguments):
     at: str | None = Field(default=None, description="when it happened, as precisely as known: 2026, 2026-01-31, …")
     until: str | None = Field(default=None, description="when it ended, for an episode that at begins: 2026-02-02")
     entities: schemas.Entities = Field(default=(), description="who and what an episode involves, by name")
+    valid_to: str | None = Field(default=None, description="until when it is true: 2026-01-31")
+    lifetime: Lifetime | None = Field(default=None, description="how long it lasts: session 24 h unused, ttl 30 days")
+    ttl_seconds: float | None = Field(default=None, gt=0, le=MAX_TTL_S, description="it ends that long after now")
+    confidence: float | None = Field(default=None, ge=0, le=1, description="how sure it is")
+    importance: float | None = Field(default=None, ge=0, le=1, description="how much it matters")
+    trust: Literal["unknown", "untrusted", "quarantined"] = Field(
+        default="unknown", description="less for what a stranger said; quarantined is never answered"
+    )
+    tags: schemas.Tags = Field(default=(), description="labels of your choice")
     supersedes: Ref | None = Field(default=None, description="ref of the memory that this one replaces")
     audience: Audience = Field(default="group", description="private: never shown where others read along")
     user_id: schemas.Id | None = Field(default=None, description="whose memory it is")
@@ -304,8 +314,8 @@ class MemoryStore(Arguments):
     project: schemas.Id | None = Field(default=None, description="the project that it belongs to")
 
     async def run(self, caller: Caller) -> StoreResult:
-        fields = {"text", "kind", "speaker", "at", "until", "entities", "supersedes"}
-        said = self.model_dump(include=fields, exclude_none=True, exclude_defaults=True)
+        whose = {"audience", "user_id", "agent_id", "session_id", "project"}
+        said = self.model_dump(exclude=whose, exclude_none=True, exclude_defaults=True)
         scope = {name: value for name, value in _scope_of(caller, self).items() if value is not None}
         reply = await caller.gateway.remember({**said, **scope, "audience": self.audience, "origin": "agent"})
         kept = reply["memories"][0].items()

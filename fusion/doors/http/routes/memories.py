@@ -81,6 +81,8 @@ async def remember(
     items = [one.memory() for one in (body if isinstance(body, list) else [body])]
     if not await _from_reader(context, reader):
         items = [as_stated_by_caller(item) for item in items]
+    elif any(item.trust == "trusted" for item in items):
+        raise BadInput("trust: what a reader of files sends cannot be trusted by its own words; leave it out")
     kept = await context.gateway.remember(
         items, idempotency_key=idempotency_key, tenant=context.tenant, batch=ingest_batch
     )
