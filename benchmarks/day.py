@@ -240,6 +240,13 @@ async def update(day: Day) -> None:
     day.gone(PORT, "6543")
     day.back(PORT, "5433")
     await day.check("undo the update", PORT)
+    await day.client.set_state(day.refs["5433"], archived=True)
+    done = await day.client.update(day.refs["5433"], "The staging database listens on port 6543.")
+    day.gone(PORT, "5433")
+    await day.check("archive the port and update it: it stays archived", PORT)
+    await day.client.set_state(done["ref"], archived=False)
+    day.back(PORT, "6543")
+    await day.check("make the new version current", PORT)
 
 
 async def forget(day: Day) -> None:

@@ -13,10 +13,8 @@ from fusion.errors import BadInput
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal, state
 from fusion.journal.external_refs import is_external
-from fusion.journal.state import Decision
+from fusion.journal.state import BY_HAND, Decision
 
-BY_HAND = "owner"
-"""who decided, for what came through a door"""
 _OF_EVENTS_ONLY = ("lifetime", "confidence", "importance", "project", "tags")
 
 

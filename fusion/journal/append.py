@@ -131,6 +131,8 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
         statements.add(db, seq, decides=event.supersedes is None or event.kind == "turn")
     if event.supersedes is not None:
         state.carry_conflict_over(db, event.supersedes, event.event_id, event.recorded_at)
+        if rules.updates:
+            state.carry_settings_over(db, event.supersedes, event.event_id, event.recorded_at)
     replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
     return Stored(short_ref(seq), event, outcome, tuple(retired), withheld, supersedes=replaced)
 

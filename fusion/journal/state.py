@@ -55,6 +55,9 @@ the memory that the backend has not stored yet."""
 TAKEN_OVER = "create table states_taken_over(backend text primary key) without rowid;"
 """the backends whose own states of earlier versions are in the journal"""
 
+BY_HAND = "owner"
+"""who decided, for what came through a door"""
+
 Change = StateChange | Callable[[State], StateChange]
 """the fields to change, or a function that returns them for the current state"""
 
@@ -362,6 +365,30 @@ def carry_conflict_over(db: Connection, old_id: str, new_id: str, now: datetime)
     if old.contradicts is not None:
         changes[old.contradicts] = lambda state: {"contradicts": new_id} if state.contradicts == old_id else {}
     decide(db, changes, "gateway", "the new version takes the place of the earlier one in a conflict", now)
+
+
+_SET_BY_HAND = ("lifetime", "confidence", "importance", "trust", "project", "tags", "ended_at", "ended")
+"""fields of a state that a person can set"""
+
+
+def carry_settings_over(db: Connection, old_id: str, new_id: str, now: datetime) -> None:
+    """Let a new version of a memory have what a person set about the earlier one, as a decision of that person.
+
+    What jobs decided about the earlier text (a merge, a conflict, that it expired, how often it was said) stays there.
+    """
+    rows = db.execute(
+        "select c.after from state_change c join decision d on d.id = c.decision "
+        "where c.item = ? and d.who = ? and d.undoes is null and d.undone_by is null order by d.id",
+        (old_id, BY_HAND),
+    )
+    given: dict[str, Any] = {}
+    for row in rows:
+        given |= {name: value for name, value in _read_change(row["after"]).items() if name in _SET_BY_HAND}
+    old = db.execute("select * from event where event_id = ?", (old_id,)).fetchone()
+    if state_of(old).ended != given.get("ended"):
+        given = {name: value for name, value in given.items() if name not in ("ended_at", "ended")}
+    if given:
+        decide(db, {new_id: cast(StateChange, given)}, BY_HAND, f"as set on {short_ref(old['seq'])}", now)
 
 
 def release(db: Connection, event_ids: Sequence[str], why: str, now: datetime) -> list[str]:

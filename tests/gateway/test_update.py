@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adapters.cortex.cli import Recall
-from fusion.contract import Moment, Place, Scope
+from fusion.contract import Moment, Place, Scope, State, StateChange
 from fusion.doors.http.streaming import no_lines
 from fusion.errors import AlreadyReplaced, BadInput, KeyReused, NotFound
+from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory, Replayed
 from fusion.ingest.update import Change
@@ -76,6 +78,64 @@ async def test_update_keeps_what_it_does_not_name(gateway: Gateway) -> None:
     (again,) = await gateway.update(done.ref, Change(valid_to=datetime(2026, 12, 1, tzinfo=UTC)), NADIA)
     newest = (await gateway.journal.find(again.ref, scope)).event
     assert (newest.text, newest.kind, newest.valid_to) == (NEW, "fact", datetime(2026, 12, 1, tzinfo=UTC))
+
+
+SETTINGS: dict[str, Any] = {
+    "trust": "trusted",
+    "lifetime": "ttl",
+    "confidence": 0.9,
+    "importance": 0.8,
+    "project": "hjul",
+    "tags": ("infra",),
+}
+
+
+@pytest.mark.feature("an update keeps what was set by hand: trust, importance, confidence, lifetime, project, tags")
+async def test_update_keeps_what_was_set_by_hand(gateway: Gateway) -> None:
+    """Also over a second update; its undo has the earlier version as it was; a setting can be undone alone."""
+    ref = await remember(gateway, NewMemory(OLD, NADIA))
+    await gateway.set_state(StateRequest(ref, NADIA, **SETTINGS))
+    for text in (NEW, "It listens on port 7000."):
+        (done,) = await gateway.update(ref, Change(text), NADIA)
+        (before, ref) = (ref, done.ref)
+        new = (await gateway.journal.find(ref, NADIA)).state
+        assert {name: getattr(new, name) for name in SETTINGS} == SETTINGS
+        (entry,) = (await gateway.decisions(NADIA, ref=ref))["decisions"]
+        assert (entry["who"], entry["why"]) == ("owner", f"as set on {before}")
+    await gateway.undo(NADIA, f"update-{ref}")
+    old = (await gateway.journal.find(before, NADIA)).state
+    assert {name: getattr(old, name) for name in SETTINGS} == SETTINGS
+    (entry,) = (await gateway.decisions(NADIA, ref=before))["decisions"]
+    await gateway.undo_decision(entry["id"], NADIA)
+    assert (await gateway.journal.find(before, NADIA)).state == State()
+
+
+@pytest.mark.feature("an update of an archived or quarantined memory does not bring it back into the answers")
+@pytest.mark.parametrize("hidden", [{"archived": True}, {"trust": "quarantined"}])
+async def test_update_of_a_hidden_memory_stays_hidden(gateway: Gateway, hidden: dict[str, Any]) -> None:
+    ref = await remember(gateway, NewMemory(OLD, NADIA))
+    await gateway.set_state(StateRequest(ref, NADIA, **hidden))
+    (done,) = await gateway.update(ref, Change(NEW, origin="agent"), NADIA)
+    await gateway.settle()
+    assert (await gateway.fuse(ASKED, scope=NADIA)).block == ""
+    shown = {"archived": False} if "archived" in hidden else {"trust": "trusted"}
+    await gateway.set_state(StateRequest(done.ref, NADIA, **shown))  # type: ignore[arg-type]
+    assert NEW in (await gateway.fuse(ASKED, scope=NADIA)).block
+
+
+async def test_update_leaves_what_was_decided_about_the_earlier_text(gateway: Gateway) -> None:
+    """A merge, an expiry, and what was set by hand and undone."""
+    ref, other = [
+        await remember(gateway, NewMemory(text, NADIA)) for text in (OLD, "The staging database is Postgres.")
+    ]
+    ids = [(await gateway.journal.find(one, NADIA)).event.event_id for one in (ref, other)]
+    made = (await gateway.set_state(StateRequest(ref, NADIA, importance=0.9)))["decision"]
+    assert made is not None
+    await gateway.undo_decision(made["id"], NADIA)
+    decided: StateChange = {"merged_into": ids[1], "ended_at": datetime.now(UTC), "ended": "expired", "confidence": 0.9}
+    await gateway.journal.decide({ids[0]: decided}, "lifecycle", "as the test has it")
+    (done,) = await gateway.update(ref, Change(NEW), NADIA)
+    assert (await gateway.journal.find(done.ref, NADIA)).state == State()
 
 
 async def test_only_one_of_two_updates_at_once_replaces_a_memory(gateway: Gateway) -> None:
