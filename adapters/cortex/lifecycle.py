@@ -17,30 +17,17 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from hashlib import blake2b
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from adapters.cortex.conflict import free_orphans, restored
 from adapters.cortex.port import Change, Graph, Memory
-from adapters.index import vectors_of
 from fusion.contract import STATEMENT_KINDS, Embedder, Scope
-from fusion.errors import FusionError
 from fusion.lib.conflict import best
-from fusion.lib.jaccard import guard_words, jaccard
-from fusion.lib.words import words
-
-if TYPE_CHECKING:
-    from datasketch import MinHash
+from fusion.lib.merge_finder import WINDOW, MergeFinder
 
 PAGE = 500
 """memories read and written at a time"""
-WINDOW = 50_000
-"""memories compared with each other; a larger store is processed in windows of this size, oldest first"""
-BANDS, ROWS = 8, 4
-"""of a sketch: two memories of Jaccard similarity s are compared with probability 1 - (1 - s**4)**8, which is .99 at
-.8 and .4 at .5; each further band costs 400 bytes a memory"""
-PERMUTATIONS = BANDS * ROWS
 
 UNSKETCHED = 'near-duplicates were not searched: pip install "/path/to/checkout[upkeep]"'
 
@@ -120,7 +107,9 @@ async def tend(
     alone.
     """
     rules = rules or Rules()
-    merger = MergeFinder(graph, embedder, rules.same, window) if find_spec("datasketch") else None
+    merger = None
+    if find_spec("datasketch"):
+        merger = MergeFinder(graph.get, _apart, lambda one: one.extraction, embedder, rules.same, window)
     counts: Counter[str] = Counter()
     superseded, total = await _superseded_and_total(graph, scope)
     conflicts: defaultdict[str, list[Memory]] = defaultdict(list)
@@ -135,7 +124,8 @@ async def tend(
         merged_into |= review.merged_into
         for group, member in review.disputed:
             conflicts[group].append(member)
-        merges = {} if merger is None else await merger.merged(review.comparable)
+        pairs = [] if merger is None else await merger.pairs(review.comparable)
+        merges: dict[str, Change] = {one.id: {"merged_into": kept.id} for one, kept in pairs}
         counts.update(consolidated=len(merges), scanned=len(page))
         changes |= merges
         if not dry_run and changes:
@@ -220,111 +210,6 @@ async def _free_survivors(graph: Graph, merged_into: Mapping[str, str]) -> None:
         freed: dict[str, Change] = {id_: {"merged_into": None} for id_, one in some if one in over}
         if freed:
             await graph.alter(freed)
-
-
-class MergeFinder:
-    """Find near-duplicates among all memories passed so far: MinHash-LSH proposes pairs, which are then compared.
-
-    Broder, "On the resemblance and containment of documents", 1997; Indyk and Motwani, "Approximate nearest
-    neighbors", 1998. Memories that differ in owner, speaker, trust, validity, or in a negation, number or date, are
-    never proposed: each sketch is XORed with a hash of those, which moves it to separate buckets.
-    """
-
-    def __init__(self, graph: Graph, embedder: Embedder | None, same: float, window: int) -> None:
-        self._graph = graph
-        self._embedder = embedder
-        self._same = same
-        self._window = window
-        self._windows = 0
-        self._fault = ""
-        self._begin()
-
-    def _begin(self) -> None:
-        from datasketch import MinHashLSH
-
-        self._windows += 1
-        self._index = MinHashLSH(num_perm=PERMUTATIONS, params=(BANDS, ROWS))
-        self._size = 0
-
-    def notes(self) -> tuple[str, ...]:
-        """Caveats for the counts."""
-        notes = []
-        if self._windows > 1:
-            notes.append(
-                f"near-duplicates were searched among {self._window:,} memories at a time, oldest first: "
-                "memories further apart were not compared"
-            )
-        if self._fault:
-            notes.append(f"near-duplicates were found by words alone, as the embedder failed: {self._fault}")
-        return tuple(notes)
-
-    async def merged(self, page: Sequence[Memory]) -> dict[str, Change]:
-        """The merges for a page: changes to its memories, or earlier ones, that say what a better one says."""
-        found: dict[str, Change] = {}
-        sketches = {memory.id: self._sketch(memory) for memory in page}
-        met = {memory.id: memory for memory in page}
-        for memory in page:
-            if self._size >= self._window:
-                self._begin()
-            near = [str(id_) for id_ in self._index.query(sketches[memory.id])]
-            met |= await self._graph.get([id_ for id_ in near if id_ not in met])
-            near = [id_ for id_ in near if id_ in met]
-            if not (alike := await self._alike(memory, [met[id_] for id_ in near])):
-                self._add(memory.id, sketches[memory.id])
-                continue
-            keeps = best([memory, *alike])
-            found |= {one.id: {"merged_into": keeps.id} for one in (memory, *alike) if one is not keeps}
-            for one in alike:
-                if one is not keeps:
-                    self._drop(one.id)
-            if keeps is memory:
-                self._add(memory.id, sketches[memory.id])
-        return found
-
-    def _sketch(self, memory: Memory) -> MinHash:
-        from datasketch import MinHash
-
-        said = words(memory.spoken)
-        sketch = MinHash(num_perm=PERMUTATIONS)
-        sketch.update_batch([word.encode("utf-8", "replace") for word in said])
-        apart = repr((_apart(memory), sorted(guard_words(said)))).encode("utf-8", "replace")
-        salt = int.from_bytes(blake2b(apart, digest_size=4).digest(), "big")
-        sketch.hashvalues ^= salt
-        return sketch
-
-    def _add(self, id: str, sketch: MinHash) -> None:
-        self._index.insert(id, sketch)
-        self._size += 1
-
-    def _drop(self, id: str) -> None:
-        self._index.remove(id)
-        self._size -= 1
-
-    async def _alike(self, memory: Memory, others: Sequence[Memory]) -> list[Memory]:
-        """The duplicates of ``memory`` among ``others``: their cosine, or else Jaccard similarity, is above
-        ``same``."""
-        others = [one for one in others if _may_be_one(memory, one)]
-        if not others:
-            return []
-        cosines = await self._cosines(memory, [one.id for one in others])
-        mine = words(memory.spoken)
-        return [one for one in others if cosines.get(one.id, jaccard(mine, words(one.spoken))) > self._same]
-
-    async def _cosines(self, memory: Memory, others: Sequence[str]) -> Mapping[str, float]:
-        """Cosines by id, empty without an embedder; one that failed is not asked again in this run."""
-        if self._embedder is None:
-            return {}
-        try:
-            vectors = await vectors_of(self._embedder, [memory.spoken])
-        except FusionError as error:
-            self._embedder, self._fault = None, str(error)
-            return {}
-        return await self._graph.cosines(vectors[0], others)
-
-
-def _may_be_one(a: Memory, b: Memory) -> bool:
-    """Whether two memories may be merged; checked on the memories themselves, as buckets may collide."""
-    return _apart(a) == _apart(b) and not guard_words(words(a.event.text) ^ words(b.event.text))
 
 
 def _apart(memory: Memory) -> tuple[object, ...]:

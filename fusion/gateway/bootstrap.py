@@ -194,6 +194,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 forgetter.delete_expired,
                 use_log.flush,
                 classify,
+                deliverer.extraction,
                 Rules.of(settings.lifecycle.model_dump()),
             ),
             receipts=receipts,

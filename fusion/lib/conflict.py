@@ -18,14 +18,16 @@ class _Confident(Protocol):
     def conflict_status(self) -> ConflictStatus | None: ...
 
 
-class _Member(Protocol):
+class Member(Protocol):
+    """A memory that may be in a conflict."""
+
     @property
     def event(self) -> Event: ...
     @property
     def state(self) -> _Confident: ...
 
 
-M = TypeVar("M", bound=_Member)
+M = TypeVar("M", bound=Member)
 
 
 class ConflictMember(NamedTuple):

@@ -5,5 +5,6 @@ defines what a job is. `checks`, `lifecycle`, `receipts` and `vectors` are one j
 functions that they work with. A new job is a module here, its table in `fusion.settings.JobsSettings`, and an entry in
 `fusion.gateway.home_jobs`.
 
-`consolidator` compares each new statement with earlier ones; `consolidate` decides by `restatement` and `contradict`.
+`consolidator` compares each new statement with earlier ones; `consolidate` decides, by `fusion.lib.restatement` and
+`contradict`.
 """

@@ -19,8 +19,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 from fusion.contract import STATEMENT_KINDS, Event, Extraction, Kind, LanguageModel, State, StateChange, Trust
 from fusion.journal.state import Change
+from fusion.lib.restatement import Statement, kept_apart_by, says_more, share_fact
 from fusion.upkeep.contradict import Claim, contradicted
-from fusion.upkeep.restatement import Statement, kept_apart_by, says_more, share_fact
 
 SAME = 0.92
 """cosine from which a statement is a duplicate of another"""

@@ -21,15 +21,15 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
 
-from fusion.contract import Embedder, Kind, Scope, StateChange
+from fusion.contract import STATEMENT_KINDS, Embedder, Event, Extraction, Kind, Scope, StateChange
 from fusion.errors import BadInput
 from fusion.journal import Journal, lifecycle, state
 from fusion.journal.lifecycle import Memory
 from fusion.journal.state import Planned
 from fusion.lib.conflict import best
 from fusion.lib.ids import uuid7
+from fusion.lib.merge_finder import WINDOW, MergeFinder
 from fusion.upkeep.job import JobContext
-from fusion.upkeep.near_duplicates import WINDOW, MergeFinder, is_statement
 
 NAME = "lifecycle"
 DOES = "Expire, decay, retire and merge memories, and resolve conflicts. Each decision can be undone."
@@ -136,7 +136,8 @@ class Lifecycle:
     """Runs the lifecycle of one journal, one run at a time.
 
     ``settle`` returns once the backends have the new states. ``delete`` deletes expired memories by id, and returns how
-    many. ``flush`` writes what is not yet counted of the use of memories. ``classify`` tells the kind of a note.
+    many. ``flush`` writes what is not yet counted of the use of memories. ``classify`` tells the kind of a note, and
+    ``extract`` applies the rules to an event.
     """
 
     journal: Journal
@@ -145,6 +146,7 @@ class Lifecycle:
     delete: Callable[[Sequence[str]], Awaitable[int]]
     flush: Callable[[], Awaitable[None]]
     classify: Callable[[str], Kind]
+    extract: Callable[[Event], Extraction]
     rules: Rules = field(default_factory=Rules)
     window: int = WINDOW
     page: int = PAGE
@@ -196,7 +198,10 @@ class _Run:
         conflicts: defaultdict[tuple[str | None, str], list[Memory]] = defaultdict(list)
         merger = None
         if find_spec("datasketch"):
-            merger = MergeFinder(self._get, self._parts.embedder, self._rules.same, self._parts.window)
+            parts = self._parts
+            merger = MergeFinder(
+                self._get, _apart, lambda one: parts.extract(one.event), parts.embedder, self._rules.same, parts.window
+            )
         total = await self._journal.read(lifecycle.count, self._request.scope)
         async for page in self._pages():
             review = await self._review(page)
@@ -243,7 +248,7 @@ class _Run:
             elif (
                 current.conflict_group is None
                 and current.lifetime == "permanent"
-                and is_statement(memory, self._parts.classify)
+                and _is_statement(memory, self._parts.classify)
             ):
                 found.comparable.append(memory)
         reverted = await self._endings_reverted([memory for memory, *_ in over])
@@ -352,6 +357,22 @@ class _Run:
             self._counts["deleted"] += gone
             if not gone:
                 return
+
+
+def _is_statement(memory: Memory, classify: Callable[[str], Kind]) -> bool:
+    """Whether a memory may be merged with another: it is valid on its own, independent of where and when it was said.
+
+    Turns, episodes, notes and parts of documents are events: saying "yes" twice is two of them.
+    """
+    event = memory.event
+    kind = classify(event.text) if event.kind == "note" else event.kind
+    return kind in STATEMENT_KINDS and event.place is None
+
+
+def _apart(memory: Memory) -> tuple[object, ...]:
+    """The fields in which two memories must agree to be merged."""
+    event, state = memory.event, memory.state
+    return event.scope, state.project, event.speaker, memory.trust, event.valid_from, event.valid_to
 
 
 def _hours(count: float) -> timedelta:

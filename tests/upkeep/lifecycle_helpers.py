@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from fusion.contract import Embedder, Event, Hit, Query, Scope, State, StateChange
-from fusion.ingest.extract import classify
+from fusion.ingest.extract import classify, extract
 from fusion.journal import Journal, lifecycle, state
 from fusion.recall.filter import admit
 from fusion.store.sqlite import Connection
@@ -64,7 +64,9 @@ async def nothing() -> None:
 
 
 def over(journal: Journal, embedder: Embedder | None = None, *, window: int = 50_000, page: int = 500) -> Lifecycle:
-    return Lifecycle(journal, embedder, nothing, journal.delete_expired, nothing, classify, window=window, page=page)
+    return Lifecycle(
+        journal, embedder, nothing, journal.delete_expired, nothing, classify, extract, window=window, page=page
+    )
 
 
 async def tend(

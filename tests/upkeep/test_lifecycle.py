@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fusion.contract import Place, Scope, State, StateChange
+from fusion.contract import Extraction, Place, Scope, State, StateChange
 from fusion.errors import BackendUnreachable, BadInput
 from fusion.journal import Journal, state, use
 from fusion.journal.lifecycle import Memory
@@ -22,8 +22,8 @@ from fusion.journal.rows import Record
 from fusion.journal.state import Planned
 from fusion.journal.use import Use
 from fusion.lib.conflict import best
+from fusion.lib.merge_finder import MergeFinder
 from fusion.upkeep.lifecycle import LifecycleRequest, Report, Rules, ending, settled
-from fusion.upkeep.near_duplicates import MergeFinder
 from tests.backend_contract import NOW, event_id, make_event
 from tests.fakes import FakeEmbedder
 from tests.upkeep.lifecycle_helpers import (
@@ -235,6 +235,29 @@ class TestRun:
         recent = Made(replace(other.event, recorded_at=NOW), other.state)
         await add(journal, memory(1, "Marta likes tea at 9 in the quiet kitchen upstairs"), recent)
         assert (await tend(journal, FakeEmbedder())).consolidated == 0
+
+    @pytest.mark.feature(
+        "… near texts that differ in a name, an opposite, an order or one word are no duplicates",
+        of="the lifecycle runs in",
+    )
+    @pytest.mark.parametrize(
+        "other",
+        [
+            "Ben keeps the blue ledgers of the harbour office on the tall shelves near the quay",
+            "Marta keeps the blue ledgers of the harbour office off the tall shelves near the quay",
+            "Marta keeps the green ledgers of the harbour office on the tall shelves near the quay",
+        ],
+        ids=["name", "opposite", "word"],
+    )
+    async def test_near_statement_that_says_something_else_is_not_merged(self, journal: Journal, other: str) -> None:
+        one = "Marta keeps the blue ledgers of the harbour office on the tall shelves near the quay"
+        await add(journal, memory(1, one), memory(2, other))
+        assert (await tend(journal, Alike())).consolidated == 0
+
+    async def test_reworded_statement_is_merged(self, journal: Journal) -> None:
+        one = "Marta keeps the blue ledgers of the harbour office on the tall shelves near the quay"
+        await add(journal, memory(1, one), memory(2, f"{one}, always"))
+        assert (await tend(journal, Alike())).consolidated == 1
 
     @pytest.mark.feature("… two turns of one text are two", of="the lifecycle runs in")
     async def test_two_turns_of_one_text_are_two(self, journal: Journal) -> None:
@@ -620,7 +643,7 @@ async def test_50_000_memories_in_bounded_memory() -> None:
     unit = 1024 if sys.platform != "darwin" else 1
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     many = Many()
-    finder = MergeFinder(many.get, None, 0.92, 50_000)
+    finder = MergeFinder(many.get, lambda one: (one.event.scope,), lambda one: Extraction(), None, 0.92)
     pairs = 0
     for first in range(0, 50_000, 500):
         pairs += len(await finder.pairs([many.memory(i) for i in range(first, first + 500)]))

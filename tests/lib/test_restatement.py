@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusion.contract import Entity, Extraction, Fact
-from fusion.upkeep.restatement import Statement, kept_apart_by, says_more
+from fusion.lib.restatement import Statement, kept_apart_by, says_more
 
 
 @pytest.mark.feature("statements that differ in a negation, number, date or name are never merged")

@@ -1,17 +1,20 @@
-"""Finds memories that say the same among all memories of a scope, for the lifecycle to merge."""
+"""Finds memories that say the same among many, for a lifecycle to merge.
+
+MinHash-LSH proposes pairs, which `fusion.lib.restatement` and a cosine then compare.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from fusion.contract import Embedder, Kind
+from fusion.contract import Embedder, Extraction
 from fusion.errors import FusionError, InvalidAnswer
-from fusion.journal.lifecycle import Memory
-from fusion.lib.conflict import best
+from fusion.lib.conflict import Member, best
 from fusion.lib.jaccard import guard_words, jaccard
+from fusion.lib.restatement import Statement, kept_apart_by
 from fusion.lib.words import word_list, words
 
 if TYPE_CHECKING:
@@ -23,38 +26,42 @@ BANDS, ROWS = 8, 4
 """of a sketch: two memories of Jaccard similarity s are compared with probability 1 - (1 - s**4)**8, which is .99 at
 .8 and .4 at .5; each further band costs 400 bytes a memory"""
 PERMUTATIONS = BANDS * ROWS
-STATEMENTS: frozenset[Kind] = frozenset({"rule", "procedure", "fact", "preference", "decision", "plan"})
 
 
-def is_statement(memory: Memory, classify: Callable[[str], Kind]) -> bool:
-    """Whether a memory may be merged with another: it is valid on its own, independent of where and when it was said.
+class Comparable(Member, Protocol):
+    """A memory that may be merged; ``spoken`` is its text with its speaker."""
 
-    Turns, episodes, notes and parts of documents are events: saying "yes" twice is two of them. ``classify`` says what
-    kind a plain note is of.
-    """
-    event = memory.event
-    kind = classify(event.text) if event.kind == "note" else event.kind
-    return kind in STATEMENTS and event.place is None
+    @property
+    def id(self) -> str: ...
+    @property
+    def spoken(self) -> str: ...
 
 
-class MergeFinder:
+M = TypeVar("M", bound=Comparable)
+
+
+class MergeFinder(Generic[M]):
     """Find near-duplicates among all memories passed so far: MinHash-LSH proposes pairs, which are then compared.
 
     Broder, "On the resemblance and containment of documents", 1997; Indyk and Motwani, "Approximate nearest
-    neighbors", 1998. Memories that differ in owner, speaker, trust, validity, or in a negation, number or date, are
-    never proposed: each sketch is XORed with a hash of those, which moves it to separate buckets.
+    neighbors", 1998. Memories that differ in what ``apart`` returns, or in a negation, number or date, are never
+    proposed: each sketch is XORed with a hash of those, which moves it to separate buckets.
 
-    ``get`` reads memories by id.
+    ``get`` reads memories by id, ``extraction`` returns what was extracted from one.
     """
 
     def __init__(
         self,
-        get: Callable[[Sequence[str]], Awaitable[Mapping[str, Memory]]],
+        get: Callable[[Sequence[str]], Awaitable[Mapping[str, M]]],
+        apart: Callable[[M], tuple[object, ...]],
+        extraction: Callable[[M], Extraction],
         embedder: Embedder | None,
         same: float,
-        window: int,
+        window: int = WINDOW,
     ) -> None:
         self._get = get
+        self._apart = apart
+        self._extraction = extraction
         self._embedder = embedder
         self._same = same
         self._window = window
@@ -81,12 +88,12 @@ class MergeFinder:
             notes.append(f"near-duplicates were found by words alone, as the embedder failed: {self._fault}")
         return tuple(notes)
 
-    async def pairs(self, page: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
+    async def pairs(self, page: Sequence[M]) -> list[tuple[M, M]]:
         """What in a page, and among earlier memories, says what a better one says, each with that one.
 
         A memory that another one is merged into may be merged itself in a later pair.
         """
-        found: list[tuple[Memory, Memory]] = []
+        found: list[tuple[M, M]] = []
         sketches = {memory.id: self._sketch(memory) for memory in page}
         met = {memory.id: memory for memory in page}
         for memory in page:
@@ -106,13 +113,13 @@ class MergeFinder:
                 found.append((memory, keeps))
         return found
 
-    def _sketch(self, memory: Memory) -> MinHash:
+    def _sketch(self, memory: M) -> MinHash:
         from datasketch import MinHash
 
         said = words(memory.spoken)
         sketch = MinHash(num_perm=PERMUTATIONS)
         sketch.update_batch([word.encode("utf-8", "replace") for word in said])
-        apart = repr((_apart(memory), sorted(guard_words(said)))).encode("utf-8", "replace")
+        apart = repr((self._apart(memory), sorted(guard_words(said)))).encode("utf-8", "replace")
         salt = int.from_bytes(blake2b(apart, digest_size=4).digest(), "big")
         sketch.hashvalues ^= salt
         return sketch
@@ -125,12 +132,12 @@ class MergeFinder:
         self._index.remove(id)
         self._size -= 1
 
-    async def _alike(self, memory: Memory, others: Sequence[Memory]) -> list[Memory]:
+    async def _alike(self, memory: M, others: Sequence[M]) -> list[M]:
         """The duplicates of ``memory`` among ``others``: their cosine, or else Jaccard similarity, is above ``same``.
 
         The same words in the same order need no model.
         """
-        others = [one for one in others if _may_be_one(memory, one)]
+        others = [one for one in others if self._may_be_one(memory, one)]
         mine = word_list(memory.spoken)
         if not mine:  # nothing to compare: "!!!" does not say what "???" says
             return []
@@ -142,7 +149,7 @@ class MergeFinder:
         said = words(memory.spoken)
         return literal + [one for one in reworded if cosines.get(one.id, jaccard(said, words(one.spoken))) > self._same]
 
-    async def _cosines(self, memory: Memory, others: Sequence[Memory]) -> Mapping[str, float]:
+    async def _cosines(self, memory: M, others: Sequence[M]) -> Mapping[str, float]:
         """Cosines by id, empty without an embedder; one that failed is not asked again in this run."""
         if self._embedder is None:
             return {}
@@ -155,13 +162,9 @@ class MergeFinder:
             return {}
         return {one.id: float(vector @ vectors[0]) for one, vector in zip(others, vectors[1:], strict=True)}
 
-
-def _may_be_one(a: Memory, b: Memory) -> bool:
-    """Whether two memories may be merged; checked on the memories themselves, as buckets may collide."""
-    return _apart(a) == _apart(b) and not guard_words(words(a.event.text) ^ words(b.event.text))
-
-
-def _apart(memory: Memory) -> tuple[object, ...]:
-    """The fields in which two memories must agree to be merged."""
-    event, state = memory.event, memory.state
-    return event.scope, state.project, event.speaker, memory.trust, event.valid_from, event.valid_to
+    def _may_be_one(self, a: M, b: M) -> bool:
+        """Whether two memories may be merged; checked on the memories themselves, as buckets may collide."""
+        if self._apart(a) != self._apart(b):
+            return False
+        mine, other = (Statement.of(one.event, self._extraction(one)) for one in (a, b))
+        return kept_apart_by(mine, other) is None
