@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Literal
 
 import orjson
 
-from fusion.contract import CLAIMED_PREFIX, Event, Kind, Moment, Origin, Place, Scope, Trust
+from fusion.contract import CLAIMED_PREFIX, FILE_PREFIX, Event, Kind, Moment, Origin, Place, Scope, Trust
 from fusion.errors import BadInput, KeyInUse
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
@@ -20,12 +21,13 @@ from fusion.journal import Journal, retire
 from fusion.journal.append import Stored
 from fusion.journal.idempotency import reused
 from fusion.journal.retire import CompleteFile, SourceCount
+from fusion.lib.annotations import CURATED, annotations_of
 from fusion.lib.clean import clean
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
-from fusion.lib.stated_fields import time_to_live
+from fusion.lib.stated_fields import annotated, time_to_live
 
 MAX_TEXT_CHARS = 100_000
 """maximum characters of one memory; a longer text is a document, to be ingested as a file, in sections"""
@@ -255,10 +257,18 @@ class Intake:
             valid_from=item.valid_from,
             valid_to=item.valid_to or (None if (lasts := time_to_live(item.stated)) is None else now + lasts),
             supersedes=item.supersedes,
-            stated=item.stated,
+            stated=(*item.stated, *_annotated(item, text)),
             file=item.file and name_of_file(item.file),
         )
         return Prepared(event, redacted, _changes(recalled, cleaned + in_name, redacted))
+
+
+def _annotated(item: NewMemory, text: str) -> tuple[tuple[str, str], ...]:
+    """What OpenClaw's annotations in a file of Markdown state; only what a reader of files sends has such a source."""
+    source = item.source or ""
+    if item.place is None or item.place.unit != "line" or not source.startswith(FILE_PREFIX):
+        return ()
+    return annotated(annotations_of(text, curated=PurePosixPath(source).name.lower() in CURATED))
 
 
 @lru_cache(1 << 14)

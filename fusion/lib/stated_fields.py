@@ -1,8 +1,8 @@
 """What a caller stated besides the text, as pairs in `Event.stated`, and back.
 
-Lifetime, confidence, importance and tags become fields of a `State`; entities are those that an episode involves. A
-time to live is when the memory ends after it was stored, and metadata is the caller's own: it is kept and shown, and
-nothing searches it.
+Lifetime, confidence, importance, project and tags become fields of a `State`; entities are those that an episode
+involves. A time to live is when the memory ends after it was stored, and metadata is the caller's own: it is kept and
+shown, and nothing searches it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from fusion.contract import LIFETIMES, Event, StateChange
 from fusion.errors import BadInput
+from fusion.lib.annotations import Annotations
 
 MAX_TAGS = 64
 MAX_TAG_CHARS = 128
@@ -22,6 +23,7 @@ MAX_TTL_S = 3_600_000_000.0
 """maximum seconds to live, a million hours as in the rules of the lifecycle"""
 MAX_METADATA_CHARS = 4096
 """maximum characters of a memory's metadata as JSON"""
+MAX_PROJECT_CHARS = 256
 
 
 def to_stated(
@@ -79,10 +81,22 @@ def from_stated(event: Event) -> StateChange:
             change["confidence"] = number
         if name == "importance" and (number := _number(value)) is not None:
             change["importance"] = number
+        if name == "project" and value:
+            change["project"] = value
         for lifetime in LIFETIMES:
             if (name, value) == ("lifetime", lifetime):
                 change["lifetime"] = lifetime
     return change
+
+
+def annotated(found: Annotations) -> tuple[tuple[str, str], ...]:
+    """The pairs of `Event.stated` for the annotations of a file; a trigger is a tag, which a question can name."""
+    pairs = [("tag", trigger) for trigger in found.triggers[:MAX_TAGS] if len(trigger) <= MAX_TAG_CHARS]
+    if found.importance is not None:
+        pairs.insert(0, ("importance", repr(found.importance / 10)))
+    if found.project is not None and len(found.project) <= MAX_PROJECT_CHARS:
+        pairs.insert(0, ("project", found.project))
+    return tuple(pairs)
 
 
 def stated_entities(names: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -97,6 +97,25 @@ async def test_secrets_are_masked_before_anything_is_stored(home, tmp_path):
 BLOCK = '<memories nonce="0a1b2c">\nRecalled data\n[m1] We chose SQLite.\n</memories nonce="0a1b2c">'
 
 
+@pytest.mark.row(
+    "A090", "OpenClaw's annotations of a file state the importance, project and tags of what is read from it"
+)
+async def test_annotations_of_a_file_become_its_memories_state(home):
+    """Of MEMORY.md and USER.md all count, of other files the project; of what is no file, nothing."""
+    text = "Keep it on loopback. <!-- trigger: network safety --> <!-- importance: 9 --> <!-- project: a/hjul -->"
+    place = Place("notes/x", 1, 1, "line")
+    sources = ("file:/n/MEMORY.md", "file:/n/USER.md", "file:/n/memory/2026-03-04.md", "claimed:file:/n/MEMORY.md")
+    kept = [(await home.remember(text, place=place, source=source))[0] for source in sources]
+    records = await home.journal.records([one.event_id for one in kept])
+    states = [records[one.event_id].state for one in kept]
+    assert [(state.importance, state.project, state.tags) for state in states] == [
+        (0.9, "hjul", ("network safety",)),
+        (0.9, "hjul", ("network safety",)),
+        (None, "hjul", ()),
+        (None, None, ()),
+    ]
+
+
 @pytest.mark.row("A157", "the gateway's own block is not captured again")
 async def test_a_recalled_block_is_not_stored_again(home):
     """What a prompt carried of ours is left out, and the answer says so; with nothing else there, nothing is kept."""

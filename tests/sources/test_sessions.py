@@ -512,7 +512,8 @@ def test_a_database_in_use_is_read_and_left_as_it_is(agent: Path):
     assert sorted((p.name, p.stat().st_mtime_ns) for p in path.parent.iterdir()) == before
 
 
-@pytest.mark.feature(
+@pytest.mark.row(
+    "A090",
     "the origins owner, agent, tool, import and system and four levels of trust represent OpenClaw's "
     "origin classes: in a group no statement counts as the owner's",
 )
