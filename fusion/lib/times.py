@@ -76,7 +76,15 @@ _FUTURE = re.compile(
 )
 _AHEAD = ("by", "until", "till")
 _CAPITAL = frozenset({"may", "march", "mar", "sun", "sat", "wed"})
-"""also ordinary words: they are times only if capitalised"""
+"""also ordinary words: they are times only if capitalised, or where nothing but a month can stand"""
+_BEFORE_MONTH = frozenset({"in", "by", "until", "till", "since", "during", "before", "after", "early", "late", "mid"})
+"""words that no verb follows: "in march", "until may"; "from may" may be a path, "march on" is a command"""
+_AFTER_MONTH = re.compile(
+    r"\s*(?:$|[^\w\s'’-]|\n)|\s(?:a|about|an|and|at|but|did|do|does|for|he|how|i|if|is|it|my|or|our|she|that|the|there|"
+    r"they|this|was|we|were|what|when|where|which|who|with|you)\b",
+    re.IGNORECASE,
+)
+"""what may follow a month; to another word it may belong, as in "in march order" """
 _STOPS = ".!?\n;"
 
 _DAY_OFFSET = {"the day before yesterday": -2, "yesterday": -1, "last night": -1, "tomorrow": 1}
@@ -133,9 +141,14 @@ class _Reading:
         self._ahead = ahead
         self._zone: tzinfo = zone_of(said.zone)
 
+    def _must_be_month(self, match: re.Match[str]) -> bool:
+        """Whether a name in small letters can only be that of a month, by the words before and after it."""
+        before, name = (match["in"] or "").lower(), (match["inmonth"] or "").lower()
+        return before in _BEFORE_MONTH and name in MONTHS and _AFTER_MONTH.match(self._text, match.end()) is not None
+
     def window(self, match: re.Match[str]) -> Window | None:
         name = next((match[g] for g in ("period", "weekday", "inmonth", "baremonth1", "baremonth2") if match[g]), "")
-        if name.lower() in _CAPITAL and not name[0].isupper():
+        if name.lower() in _CAPITAL and not name[0].isupper() and not self._must_be_month(match):
             return None
         start, end, at = self._read(match)
         stop = match.end()
