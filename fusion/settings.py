@@ -247,6 +247,10 @@ class ChecksJobSettings(JobSettings):
     schedule: Annotated[str, AfterValidator(lambda text: text and _schedule(text))] = ""
 
 
+class ConsolidationJobSettings(JobSettings):
+    schedule: ScheduleText = "30 2 * * *"
+
+
 class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
@@ -264,6 +268,7 @@ class JobsSettings(_Part):
     start_after_s: float = Field(default=60.0, ge=0)
     lease_s: float = Field(default=60.0, ge=1)
     checks: ChecksJobSettings = ChecksJobSettings()
+    consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()

@@ -53,7 +53,7 @@ from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Pre
 from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
-from fusion.journal import audit, batches, external_refs, feedback, rows, state, tombstones, use
+from fusion.journal import audit, batches, external_refs, feedback, rows, state, statements, tombstones, use
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
@@ -874,6 +874,18 @@ class Gateway(TenantParts):
         if tenant != DEFAULT or self.runner is None:
             raise BadInput("Jobs work on the whole home: they need a key of the tenant default.")
         return self.runner
+
+    @in_tenant
+    async def statements_waiting(self, tenant: str = DEFAULT) -> int:
+        """How many statements of a tenant were never compared with earlier ones."""
+        return await self.journal.read(statements.uncompared)
+
+    @in_tenant
+    async def compare_statements(self, tenant: str = DEFAULT) -> int:
+        """Compare some of them; returns how many are left. Raises BackendUnreachable if the embedder fails."""
+        if self.consolidator is None:
+            return await self.statements_waiting(tenant)
+        return await self.consolidator.catch_up()
 
     @in_tenant
     async def prune_receipts(self, tenant: str = DEFAULT, *, dry_run: bool = False) -> int:

@@ -18,7 +18,7 @@ from fusion.gateway.parts import DEFAULT
 from fusion.journal import Journal
 from fusion.recall.gather import GuardedBackend
 from fusion.settings import JobSettings, Settings
-from fusion.upkeep import checks, lifecycle, receipts, vectors
+from fusion.upkeep import checks, consolidation, lifecycle, receipts, vectors
 from fusion.upkeep.job import Job
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
@@ -36,6 +36,8 @@ class JobCalls(Protocol):
     def check(self, tenant: str) -> Awaitable[Mapping[str, str]]: ...
     def settle(self, tenant: str) -> Awaitable[None]: ...
     def backends(self, tenant: str) -> Awaitable[Sequence[wire.BackendState]]: ...
+    def statements_waiting(self, tenant: str) -> Awaitable[int]: ...
+    def compare_statements(self, tenant: str) -> Awaitable[int]: ...
     def prune_receipts(self, tenant: str, *, dry_run: bool) -> Awaitable[int]: ...
     def run_lifecycle(
         self, request: lifecycle.LifecycleRequest, progress: lifecycle.Progress
@@ -73,6 +75,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             tenants,
             checks.step(gateway.check),
             **planned(settings.checks, checks.schedule(gateway.settings.checks.every_hours)),
+        ),
+        Job(
+            consolidation.NAME,
+            consolidation.DOES,
+            tenants,
+            consolidation.step(gateway.statements_waiting, gateway.compare_statements),
+            **planned(settings.consolidation),
         ),
         Job(
             lifecycle.NAME,

@@ -91,5 +91,6 @@ STEPS = (
     episodes.SCHEMA,
     statements.SCHEMA,
     state.TAKEN_OVER,
+    statements.COMPARED,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -24,7 +24,14 @@ create table statement(seq integer primary key references event(seq));
 insert into statement_queue
     select seq, 0 from event where kind in ({_KINDS}) and document is null and forgotten = 0 and superseded_by is null;
 """
-"""The statements of an earlier version are compared with later ones; with each other they were, so ``decides`` is 0."""
+"""The statements of an earlier version are compared with later ones. With each other they are by the job
+`consolidation`, so ``decides`` is 0."""
+COMPARED = "alter table statement add column compared integer not null default 1"
+"""whether a statement was compared with the earlier ones"""
+_UNCOMPARED = (
+    "from statement s join event e using(seq) where s.compared = 0 and e.forgotten = 0 and e.superseded_by is null "
+    "and e.merged_into is null and s.seq not in (select seq from statement_queue)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,8 @@ class Queued:
 class Settled:
     """The decision on one queued event: whether it is a statement, the changes of states, and their reason.
 
-    The changes are made only while the events in ``while_current`` are current; else the event stays queued.
+    ``compared``: whether it was compared with earlier ones, or never is. The changes are made only while the events in
+    ``while_current`` are current; else the event stays queued.
     """
 
     seq: int
@@ -48,6 +56,7 @@ class Settled:
     changes: Mapping[str, Change] | None = None
     why: str = ""
     while_current: Sequence[str] = ()
+    compared: bool = True
 
 
 def may_state(event: Event) -> bool:
@@ -71,8 +80,18 @@ def oldest(db: Connection, limit: int) -> list[Queued]:
 
 
 def waiting(db: Connection) -> int:
-    """How many events wait to be compared."""
+    """How many events wait in the queue."""
     return int(db.execute("select count(*) from statement_queue").fetchone()[0])
+
+
+def uncompared(db: Connection) -> int:
+    """How many statements were never compared with earlier ones, with those in the queue."""
+    return waiting(db) + int(db.execute(f"select count(*) {_UNCOMPARED}").fetchone()[0])
+
+
+def requeue(db: Connection, limit: int) -> None:
+    """Queue the oldest statements that were never compared."""
+    db.execute(f"insert into statement_queue select s.seq, 1 {_UNCOMPARED} order by s.seq limit ?", (limit,))
 
 
 def texts(db: Connection, scope: Scope, limit: int) -> list[tuple[str, str, str | None]]:
@@ -101,7 +120,9 @@ def settle(db: Connection, settled: Sequence[Settled], who: str, now: datetime) 
             state.decide(db, one.changes, who, one.why, now)
         remove(db, one.seq)
         if one.is_statement:
-            db.execute("insert or ignore into statement values(?)", (one.seq,))
+            db.execute("insert or ignore into statement values(?, ?)", (one.seq, one.compared))
+        if one.compared:
+            db.execute("update statement set compared = 1 where seq = ?", (one.seq,))
         done.append(one.seq)
     return done
 

@@ -14,9 +14,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fusion.contract import Embedder, Event, Extraction, LanguageModel, Scope
+from fusion.errors import BackendUnreachable
 from fusion.journal import Journal, distil_queue, state, statements
 from fusion.journal.statements import Queued, Settled
 from fusion.lib.backoff import backoff_s
+from fusion.lib.ids import parse_short_ref
 from fusion.lib.words import spoken
 from fusion.upkeep.consolidate import ABOUT, REINFORCES, Known, Near, decide, is_statement
 
@@ -96,6 +98,17 @@ class Consolidator:
         self._hurry.set()
         await self._idle.wait()
 
+    async def catch_up(self) -> int:
+        """Compare some of the statements that never were, oldest first; returns how many are left.
+
+        Raises BackendUnreachable if the embedder fails.
+        """
+        await self._journal.write(statements.requeue, BATCH_EVENTS)
+        await self.settle()
+        if self.fault:
+            raise BackendUnreachable(self.fault)
+        return await self._journal.read(statements.uncompared)
+
     def forget_vectors(self) -> None:
         """Drop all vectors from memory: a text was forgotten."""
         self._owners.clear()
@@ -168,7 +181,7 @@ class Consolidator:
         due: list[Settled] = []
         decided = 0
         for n, (one, known) in enumerate(wanted):
-            settled = Settled(one.seq, True)
+            settled = Settled(one.seq, True, compared=one.decides or one.event.supersedes is not None)
             if one.decides:
                 least = REINFORCES if known.is_turn else ABOUT
                 cosines = [(id_, cosine) for id_, cosine in stored[n] if id_ != known.id]
@@ -187,7 +200,11 @@ class Consolidator:
         nearest = dict(sorted(cosines, key=lambda pair: -pair[1])[:NEAR_LIMIT])
         if not nearest:
             return Settled(one.seq, True)
-        near = [Near(known, nearest[known.id]) for known in (await self._known(list(nearest))).values()]
+        near = [
+            Near(known, nearest[known.id])
+            for known in (await self._known(list(nearest))).values()
+            if (parse_short_ref(known.ref) or 0) < one.seq
+        ]
         apart = await self._journal.read(state.kept_apart, [new.id, *nearest])
         verdict = await decide(new, near, apart, self._model)
         return Settled(one.seq, True, verdict.changes, verdict.why, tuple(verdict.changes))

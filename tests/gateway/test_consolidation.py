@@ -15,6 +15,7 @@ from fusion.errors import BackendUnreachable
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.journal import state, statements
+from fusion.store.sqlite import Connection
 from tests.fakes import FakeEmbedder
 from tests.gateway.helpers import NADIA, remember
 from tests.patience import load
@@ -95,6 +96,45 @@ async def facts(gateway: Gateway, *texts: str, **fields: Any) -> list[str]:
     kept = await gateway.remember([NewMemory(text, NADIA, kind="fact", **fields) for text in texts])
     await gateway.settle()
     return [one.ref for one in kept]
+
+
+@pytest.mark.feature("the job `consolidation` compares the statements of a home from before that was done")
+async def test_job_compares_statements_of_an_earlier_home(home: Path) -> None:
+    """The earlier of two stays. A dry run counts them, and a second run finds none."""
+    async with opened(home) as gateway:
+        refs = [(await facts(gateway, text))[0] for text in (DARK, "Omar walks to the harbour", "The stall is open")]
+        await gateway.journal.write(_as_of_an_earlier_version)
+        (again,) = await facts(gateway, AGAIN[0])
+        await gateway.journal.write(_as_of_an_earlier_version)
+        await gateway.journal.write(_unmerged, (await gateway.journal.find(again, NADIA)).event.event_id)
+        dry = await gateway.jobs().run("consolidation", dry_run=True)
+        assert dry.receipt["result"] == {"waiting": 4, "compared": 0}
+        assert (await states(gateway, again))[0].merged_into is None
+        run = await gateway.jobs().run("consolidation")
+        assert (run.status, run.receipt["result"]) == ("done", {"waiting": 4, "compared": 4})
+        kept = (await gateway.journal.find(refs[0], NADIA)).event.event_id
+        assert [one.merged_into for one in await states(gateway, *refs, again)] == [None, None, None, kept]
+        assert (await gateway.jobs().run("consolidation")).receipt["result"] == {"waiting": 0, "compared": 0}
+
+
+def _as_of_an_earlier_version(db: Connection) -> None:
+    """No statement was compared."""
+    db.execute("update statement set compared = 0")
+
+
+def _unmerged(db: Connection, event_id: str) -> None:
+    """A memory as before it was merged, without an undo, after which it would never be merged again."""
+    db.execute("update event set state = null, merged_into = null where event_id = ?", (event_id,))
+
+
+async def test_job_fails_while_the_embedder_does(home: Path) -> None:
+    backends = {"memory": {"adapter": "adapters.inmemory:InMemory"}}
+    embedder = {"adapter": "tests.gateway.test_consolidation:FailingEmbedders"}
+    async with Gateway.open(load(home=home, backends_only=True, embedder=embedder, backends=backends)) as gateway:
+        await gateway.remember([NewMemory(DARK, NADIA, kind="fact")])
+        run = await gateway.jobs().run("consolidation")
+    assert run.status == "failed"
+    assert "the model is away" in run.receipt["faults"]["default"]
 
 
 @pytest.mark.row("A033", "A034", "a reworded statement is answered once by all memories, and raises the confidence")

@@ -38,7 +38,9 @@ async def told_by_acme(gateway: Gateway) -> None:
     await gateway.settle("acme")
 
 
-@pytest.mark.feature("the jobs of a home: checks, lifecycle, receipts and vectors, for the owner and every tenant")
+@pytest.mark.feature(
+    "the jobs of a home: checks, consolidation, lifecycle, receipts and vectors, for the owner and every tenant"
+)
 async def test_jobs_work_on_every_tenant(home: Path) -> None:
     async with Gateway.open(cortex(home)) as gateway:
         await remember(gateway, "The harbour is in Brest")
@@ -46,11 +48,12 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
         views = {view.name: view for view in await gateway.jobs().views()}
         assert {name: view.schedule for name, view in views.items()} == {
             "checks": "every 6 hours",
+            "consolidation": "30 2 * * *",
             "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
             "vectors": "0 4 * * *",
         }
-        for name in ("checks", "receipts", "vectors"):
+        for name in ("checks", "consolidation", "receipts", "vectors"):
             run = await gateway.jobs().run(name)
             assert (run.status, run.receipt["steps"]) == ("done", {"done": 2, "total": 2})
         run = await gateway.jobs().run("lifecycle")
@@ -140,7 +143,7 @@ async def test_paused_job_stays_paused_after_a_restart(home: Path) -> None:
         await gateway.jobs().set_paused("receipts", True)
     async with Gateway.open(settings) as gateway:
         paused = {view.name: view.paused for view in await gateway.jobs().views()}
-    assert paused == {"checks": False, "lifecycle": False, "receipts": True, "vectors": False}
+    assert paused == dict.fromkeys(("checks", "consolidation", "lifecycle", "vectors"), False) | {"receipts": True}
 
 
 async def test_home_with_a_damaged_journal_runs_no_jobs(home: Path) -> None:

@@ -36,9 +36,12 @@ def told(home: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
+JOBS = ["checks", "consolidation", "lifecycle", "receipts", "vectors"]
+
+
 @pytest.mark.feature("`fusion jobs` lists, runs and pauses the jobs of a home, and shows the receipt of each run")
 def test_jobs_are_listed_run_and_paused(home: Path) -> None:
-    assert [job["name"] for job in told(home)["jobs"]] == ["checks", "lifecycle", "receipts", "vectors"]
+    assert [job["name"] for job in told(home)["jobs"]] == JOBS
     assert [job["name"] for job in told(home, "list")["jobs"]] == [job["name"] for job in told(home)["jobs"]]
     assert run(home, "run", "receipts").stdout == "receipts: done, deleted 0\n"
     assert run(home, "run", "checks", "--dry-run").stdout == "checks: done (dry run), checked 0, damaged 0\n"
@@ -55,6 +58,8 @@ def test_jobs_are_listed_run_and_paused(home: Path) -> None:
 
 LEAP_DAYS = """
 [jobs.checks]
+schedule = "off"
+[jobs.consolidation]
 schedule = "off"
 [jobs.lifecycle]
 schedule = "off"
@@ -94,7 +99,10 @@ def test_run_that_fails_is_exit_code_1(home: Path) -> None:
     [
         (("run",), "name a job, or add --due"),
         (("run", "receipts", "--due", "--dry-run"), "do not go together"),
-        (("run", "receiptz"), "there is no job 'receiptz': there are checks, lifecycle, receipts, vectors"),
+        (
+            ("run", "receiptz"),
+            "there is no job 'receiptz': there are checks, consolidation,",
+        ),
         (("pause", "x"), "there is no job 'x'"),
         (("log", "x"), "there is no job 'x'"),
     ],
