@@ -746,6 +746,17 @@ class Memories(TypedDict):
     next_cursor: str | None
 
 
+class DocumentSection(TypedDict):
+    """A section of a page: lines ``start`` to ``end`` under these headings, and one sentence about them."""
+
+    headings: list[str]
+    start: int
+    end: int
+    summary: str
+    by: Literal["rules", "model"]
+    """who wrote the summary; the rules quote the section's most central sentence"""
+
+
 Document = TypedDict(
     "Document",
     {
@@ -756,6 +767,7 @@ Document = TypedDict(
         "text": str,
         "truncated": bool,
         "next_from": int | None,
+        "sections": NotRequired[list[DocumentSection]],
     },
 )
 """A page of a document. ``text`` has ``lines`` lines (or turns, see ``unit``) from ``from`` on; the next page begins at

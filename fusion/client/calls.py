@@ -249,9 +249,17 @@ def memories(
     return Call.get("/v1/memories", locals())
 
 
-def document(path: str, *, start: int = 1, lines: int | None = None, **scope: str | None) -> Call[wire.Document]:
-    """A page of a document that a hit named, from line or turn ``start``."""
-    return Call.get("/v1/documents", {"path": path, "from": start, "lines": lines, **scope})
+def document(
+    path: str,
+    *,
+    start: int = 1,
+    lines: int | None = None,
+    summaries: Literal["rules", "model"] | None = None,
+    **scope: str | None,
+) -> Call[wire.Document]:
+    """A page of a document that a hit named, from line or turn ``start``; with ``summaries`` of its sections."""
+    asked = {"path": path, "from": start, "lines": lines, "summaries": summaries}
+    return Call.get("/v1/documents", {**asked, **scope})
 
 
 def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:

@@ -513,6 +513,9 @@ class DocumentQuery(Scoped):
     lines: Annotated[int, Field(ge=1, le=MAX_LINES), BeforeValidator(_integer)] = Field(
         default=PAGE_LINES, description="lines or turns at most"
     )
+    summaries: Literal["rules", "model"] | None = Field(
+        default=None, description="list the page's sections, each with a summary by rules, or by the model of [model]"
+    )
 
 
 class ForgetBody(Asking):

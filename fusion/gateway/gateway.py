@@ -45,6 +45,7 @@ from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prepared_answers import Basis, PreparedAnswer, PreparedAnswers
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
+from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public
@@ -562,12 +563,16 @@ class Gateway(TenantParts):
         return await decisions.undo_run(run, scope, self.journal, self.deliverer)
 
     @in_tenant
-    async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES) -> Mapping[str, Any]:
+    async def document(
+        self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES, summaries: By | None = None
+    ) -> Mapping[str, Any]:
         """A page of a document that a hit names: from its file if a backend reads it, else from the journal.
 
-        Raises NotFound, with the same text for every path that is not a document of this scope.
+        With ``summaries`` it lists its sections, each summarised by the rules or by the language model. Raises
+        NotFound, with the same text for every path that is not a document of this scope.
         """
-        return await document(path, scope, start, lines, backends=self.guarded.values(), journal=self.journal)
+        page = await document(path, scope, start, lines, backends=self.guarded.values(), journal=self.journal)
+        return page if summaries is None else await with_sections(page, summaries, self.model)
 
     @in_tenant
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:

@@ -53,7 +53,7 @@ def _found(text: str) -> tuple[Statement, ...]:
         words = words_and_pictures(line)
         if words and not (_HEADING.match(line) and len(words) < HEADING_WORDS and not _DIGIT.search(line)):
             found[start, end] = Statement(start, end, _key(words))
-    for start, end in _sentences(text):
+    for start, end in sentences(text):
         words = words_and_pictures(text[start:end])
         if (start, end) not in found and (len(words) > 1 or _DIGIT.search("".join(words))):
             found[start, end] = Statement(start, end, _key(words))
@@ -109,7 +109,7 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
     return ((start, end) for start, end in _all_lines(text) if text[start:end].strip())
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
+def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of each sentence of a paragraph; a list item counts as a paragraph."""
     for start, end in _paragraphs(text):
         at = start

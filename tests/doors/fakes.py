@@ -212,7 +212,9 @@ class FakeFusion:
         self.listed.append((scope, limit, cursor, document, source))
         return {"memories": [examples()["memories"]["reply"]["memories"][0]], "next_cursor": None if cursor else "c1"}
 
-    async def document(self, path: str, scope: Scope, *, start: int = 1, lines: int = 200) -> dict[str, Any]:
+    async def document(
+        self, path: str, scope: Scope, *, start: int = 1, lines: int = 200, summaries: str | None = None
+    ) -> dict[str, Any]:
         if path != "notes/database.md":
             raise NotFound("There is no such document here.")
         return {**examples()["document"]["reply"], "path": path, "from": start}

@@ -51,7 +51,8 @@ async def search(request: Request, context: Context, body: schemas.SearchBody) -
 async def document(context: Context, query: Annotated[schemas.DocumentQuery, InQuery]) -> Response:
     """Read a page of a document that a hit names"""
     scope = query.scope(context.tenant)
-    return reply(await context.gateway.document(query.path, scope, start=query.start, lines=query.lines))
+    page = context.gateway.document(query.path, scope, start=query.start, lines=query.lines, summaries=query.summaries)
+    return reply(await page)
 
 
 def no_answer(answer: Answer, retry_after_s: float) -> NobodyAnswered:
