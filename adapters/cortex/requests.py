@@ -138,9 +138,10 @@ def draft_of(sent: Mapping[str, object], call: Call) -> Event:
     more = {name: values.get(name) for name in ("ttl_seconds", "metadata")}
     stated = to_stated(values.get("scope"), values.get("confidence"), tags, lifetime_field="scope", **more)
     visibility = values.get("visibility") or "shared"
-    if visibility not in ("private", "shared"):
-        raise BadInput("visibility: give private or shared")
-    scope = Scope(audience="private" if visibility == "private" else "group", project=values.get("project"))
+    if visibility not in ("private", "shared", "sensitive"):
+        raise BadInput("visibility: give private, shared or sensitive")
+    # There is no narrower audience than private, so it is that of what is sensitive, too.
+    scope = Scope(audience="group" if visibility == "shared" else "private", project=values.get("project"))
     return Event("", text, call.now, scope=scope, kind=kind, stated=stated)
 
 

@@ -20,7 +20,7 @@ from fusion.doors.http.app import create_app
 from fusion.doors.mcp.server import tools_server
 from fusion.doors.mcp.tools import Caller
 from fusion.doors.memory_batches import wire_form
-from fusion.errors import BadInput
+from fusion.errors import BadInput, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.stated_fields import to_stated
@@ -203,5 +203,11 @@ async def test_drop_in_route_of_the_cortex_takes_its_fields(tmp_path: Path) -> N
             shown = (await http.get(f"/compat/cortex/v1/memories/{stored['id']}")).json()
             assert (shown["ttl_seconds"], shown["visibility"], shown["scope"]) == (60.0, "private", "ttl")
             wrong = await http.post("/compat/cortex/v1/remember", json={**sent, "visibility": "secret"})
-            assert (wrong.status_code, wrong.json()["detail"]) == (422, "visibility: give private or shared")
+            assert (wrong.status_code, wrong.json()["detail"]) == (422, "visibility: give private, shared or sensitive")
+            hidden = {"content": "The vault is behind the boiler.", "visibility": "sensitive"}
+            secret = (await http.post("/compat/cortex/v1/remember", json=hidden)).json()
+            kept = await gateway.memory(secret["id"], Scope(audience="private"))
+            assert kept["text"] == hidden["content"]
+            with pytest.raises(NotFound):
+                await gateway.memory(secret["id"], Scope(audience="group"))
         assert (await gateway.memory(stored["id"], Scope(audience="private")))["metadata"] == {"n": 1}
