@@ -23,8 +23,8 @@ from adapters.cortex import cypher
 from adapters.cortex.bolt_vectors import DEFINE_S, READ_S, WRITE_S, Vectors
 from adapters.cortex.bolt_walk import BoltWalk
 from adapters.cortex.conflict import restored
-from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
-from adapters.cortex.rows import REINFORCEMENT, memory_in
+from adapters.cortex.port import Change, EntitySummary, Link, Matches, Memory, StoreStats, View
+from adapters.cortex.rows import memory_in
 from adapters.graph.options import WalkOptions
 from fusion.contract import Embedder, Hit, Scope
 from fusion.store.rows import microseconds, storable
@@ -59,7 +59,7 @@ class BoltGraph:
 
     # Writing
 
-    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
+    async def add(self, memories: Sequence[Memory]) -> None:
         first = {memory.id: memory for memory in reversed(memories)}
 
         async def insert(run: Run) -> list[str]:
@@ -71,10 +71,6 @@ class BoltGraph:
             for statement, rows in cypher.graph_statements(new):
                 if rows:
                     await run(statement, {"rows": rows})
-            for effect in (effects[memory.id] for memory in new if effects and memory.id in effects):
-                await run(cypher.ALTER, {"rows": _changed(effect.changes)})
-                if effect.reinforces is not None and effect.at is not None:
-                    await run(cypher.REINFORCE, _reinforcing(effect.reinforces, effect.at))
             return [memory.id for memory in new]
 
         if memories:
@@ -250,10 +246,6 @@ def _by_id(rows: Sequence[Row]) -> dict[str, Memory]:
 
 def _changed(changes: Mapping[str, Change]) -> list[dict[str, object]]:
     return [{"id": id_, "fields": cypher.changed(change)} for id_, change in changes.items()]
-
-
-def _reinforcing(id_: str, at: datetime) -> dict[str, object]:
-    return {"id": id_, "by": REINFORCEMENT, "at": microseconds(at)}
 
 
 def _when(memory: Memory) -> tuple[datetime, str]:

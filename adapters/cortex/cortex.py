@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from adapters.bolt.errors import with_fix
 from adapters.cortex.open_store import STORE_OPTIONS, open_graph, verify
-from adapters.cortex.options import Options
+from adapters.cortex.options import REMOVED, Options
 from adapters.cortex.port import Graph, Memory, View, journal_state, stored_fields
 from adapters.cortex.port import State as StoredState
 from adapters.cortex.prewarm import PrewarmCache
@@ -61,7 +61,7 @@ class Cortex:
     @classmethod
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
-        options = read(Options, opening, also=STORE_OPTIONS)
+        options = read(Options, opening, also=(*STORE_OPTIONS, *REMOVED))
         cortex = cls(await open_graph(opening, options), options)
         cortex.opening = opening
         return cortex
@@ -70,7 +70,7 @@ class Cortex:
     def verify(cls, options: Mapping[str, object]) -> None:
         """Check the options and that the chosen store's packages are installed. Raises ``SettingsError``."""
         verify(options)
-        verified(Options, options, also=STORE_OPTIONS)
+        verified(Options, options, also=(*STORE_OPTIONS, *REMOVED))
 
     @property
     def embedder(self) -> Embedder | None:

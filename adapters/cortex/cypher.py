@@ -139,12 +139,6 @@ UNWIND $rows AS row MATCH (s:Entity {id: row.subject}) MATCH (o:Entity {id: row.
 CREATE (s)-[:RELATES {predicate: row.predicate, memory: row.memory, place: row.place}]->(o)
 """
 ALTER = "UNWIND $rows AS row MATCH (m:Memory {event_id: row.id}) SET m += row.fields"
-REINFORCE = """
-MATCH (m:Memory {event_id: $id})
-SET m.confidence = CASE WHEN m.confidence + $by > 1.0 THEN 1.0 ELSE m.confidence + $by END,
-    m.reinforced_count = m.reinforced_count + 1,
-    m.reinforced_at = CASE WHEN coalesce(m.reinforced_at, $at) > $at THEN m.reinforced_at ELSE $at END
-"""
 USE = """
 MATCH (m:Memory) WHERE m.event_id IN $ids
 SET m.access_count = m.access_count + 1,

@@ -8,6 +8,9 @@ from adapters.cortex.rank import Weights
 from adapters.graph.options import WalkOptions
 from adapters.options import number
 
+REMOVED = ("guarded",)
+"""options of earlier versions, which a home may still set; they have no effect"""
+
 
 @dataclass(frozen=True, slots=True)
 class Options(WalkOptions):
@@ -15,13 +18,11 @@ class Options(WalkOptions):
 
     ``candidates``: memories from each of words, vectors and graph that are ranked (seed 000: 50). ``by_words``: share
     of BM25 in the similarity factor, 0 to 1; the seed uses 0, which finds fewer turns of a conversation. ``weights``:
-    a table of the nine ranking factors; they add up to 1. ``guarded``: of an earlier version, without effect:
-    the gateway compares statements now, for all memories.
+    a table of the nine ranking factors; they add up to 1.
     """
 
     candidates: int = number(50, 1, 1000)
     by_words: float = number(0.5, 0, 1)
-    guarded: bool = True
     weights: Weights = field(default_factory=Weights)
 
     def __post_init__(self) -> None:

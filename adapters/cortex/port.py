@@ -138,15 +138,6 @@ def _ended(memory: Memory) -> Ending | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """What storing a new memory does to others: it reinforces one, ``at`` a time, and changes states by id."""
-
-    reinforces: str | None = None
-    at: datetime | None = None
-    changes: Mapping[str, Change] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """The memories that a query may see: those that ``scope`` admits, at a point in time.
 
@@ -233,12 +224,10 @@ class Graph(Protocol):
         other programs write to the store as well."""
         ...
 
-    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
+    async def add(self, memories: Sequence[Memory]) -> None:
         """Store memories with what they mention: entities, ends of facts, the speaker, and the text's `key_phrases`.
 
-        A stored id stays as it is. ``effects``, by the id of a new memory, are applied in the same transaction, and
-        only if that memory is new: adding it again reinforces nothing. Reinforcing adds .05 to the confidence, at most
-        1, and counts; it is atomic.
+        A stored id stays as it is.
         """
         ...
 

@@ -15,9 +15,6 @@ from fusion.store.rows import Fields, event_of, microseconds, storable, time_of
 FIELDS = tuple(Change.__annotations__)
 """the columns of a `State`"""
 
-REINFORCEMENT = 0.05
-"""amount that each reinforcement adds to the confidence, up to 1 (seed 000)"""
-
 _TIMES = frozenset({"last_accessed", "reinforced_at", "ended_at"})
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from adapters.cortex import phrase_table
 from adapters.cortex.conflict import restored
-from adapters.cortex.port import Change, Effect, EntitySummary, Link, Matches, Memory, StoreStats, View
+from adapters.cortex.port import Change, EntitySummary, Link, Matches, Memory, StoreStats, View
 from adapters.cortex.records import KIND_CHARS, json_of, kind_in
-from adapters.cortex.rows import FIELDS, REINFORCEMENT, columns, memory_in, state_of
+from adapters.cortex.rows import FIELDS, columns, memory_in, state_of
 from adapters.cortex.visibility import conditions
 from adapters.graph.options import WalkOptions
 from adapters.graph.store import OVERFETCH, SCHEMA, GraphStore, neighbours
@@ -102,18 +102,13 @@ class SqliteGraph(GraphStore):
 
     # Writing
 
-    async def add(self, memories: Sequence[Memory], effects: Mapping[str, Effect] | None = None) -> None:
+    async def add(self, memories: Sequence[Memory]) -> None:
         def insert(db: Connection) -> list[str]:
             own = {memory.id: _own_columns(memory) for memory in reversed(memories)}
             new = self._insert(db, [Extracted(m.event, m.extraction) for m in memories], own)
             texts = {memory.id: (memory.event.scope, memory.event.text) for memory in reversed(memories)}
             phrase_table.keep(db, [(id_, *texts[event_id]) for event_id, id_ in new.items()])
-            changed = [effect for id_, effect in (effects or {}).items() if id_ in new]
-            for effect in changed:
-                _alter(db, effect.changes)
-                if effect.reinforces is not None and effect.at is not None:
-                    _reinforce(db, effect.reinforces, effect.at)
-            return [*(memory.id for memory in memories), *(id_ for effect in changed for id_ in effect.changes)]
+            return [memory.id for memory in memories]
 
         if memories:
             await self._publish(await self._database.write(insert))
@@ -363,14 +358,6 @@ def _alter(db: Connection, changes: Mapping[str, Change]) -> None:
     for names, rows in alike.items():
         assignments = ", ".join(f"{name} = ?" for name in names)
         db.executemany(f"update memory set {assignments} where event_id = ?", rows)
-
-
-def _reinforce(db: Connection, id_: str, at: datetime) -> None:
-    db.execute(
-        "update memory set confidence = min(1.0, confidence + ?1), reinforced_count = reinforced_count + 1, "
-        "reinforced_at = max(coalesce(reinforced_at, ?2), ?2) where event_id = ?3",
-        (REINFORCEMENT, microseconds(at), id_),
-    )
 
 
 _VERSIONS = """

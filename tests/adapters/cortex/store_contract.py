@@ -9,7 +9,6 @@ near, so that the arithmetic can be shown.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cortex.port import Effect, EntitySummary, Graph, Memory, State, View
+from adapters.cortex.port import EntitySummary, Graph, Memory, State, View
 from fusion.contract import Embedder, Entity, Event, Extraction, Fact, Hit, Moment, Place, Scope
 from tests.backend_contract import NOW, event_id, make_event
 from tests.fakes import FakeEmbedder
@@ -123,7 +122,7 @@ class StoreContract(ABC):
         await graph.add([])
         await graph.alter({event_id(9): {"confidence": 0.5}})
         await graph.use([event_id(9)], NOW)
-        await graph.add([memory(1, "one")], {event_id(1): Effect(event_id(9), NOW)})
+        await graph.add([memory(1, "one")])
         assert await graph.delete([event_id(1)]) == {event_id(1)}
         assert await graph.delete([event_id(9)]) == frozenset()
         assert await graph.get([]) == {}
@@ -138,23 +137,6 @@ class StoreContract(ABC):
         known = await graph.get([event_id(1), event_id(2)])
         assert known[event_id(1)].state == State(confidence=0.4, tags=("a",))
         assert known[event_id(2)].state == State(lifetime="session")
-
-    @pytest.mark.row("A034", "Cortex: reinforcement is atomic and capped, for every caller")
-    async def test_reinforcement_is_atomic_and_capped(self, graph: Graph) -> None:
-        """Four memories that reinforce one at once: .7 + 4 · .05 = .9, counted 4; three more stop at 1."""
-
-        async def reinforce(by: int, at: datetime) -> None:
-            await graph.add([memory(by, "again")], {event_id(by): Effect(event_id(1), at)})
-
-        await graph.add([memory(1, "one")])
-        await asyncio.gather(*(reinforce(by, NOW) for by in range(2, 6)))
-        state = (await graph.get([event_id(1)]))[event_id(1)].state
-        assert state.confidence == pytest.approx(0.9)
-        assert (state.reinforced_count, state.reinforced_at) == (4, NOW)
-        for by in range(6, 9):
-            await reinforce(by, NOW - DAY)
-        state = (await graph.get([event_id(1)]))[event_id(1)].state
-        assert (state.confidence, state.reinforced_count, state.reinforced_at) == (1.0, 7, NOW)
 
     @pytest.mark.feature("Cortex: a clock that jumps back reverts nothing")
     @pytest.mark.feature("a clock that jumps back: the latest use is kept, in every store", part="faults/cortex")

@@ -396,6 +396,12 @@ async def test_history_shows_duplicates_contradictions_and_decay(home: Path) -> 
         assert gone.startswith("The demo is at noon.  (fact, session, 0.70, until ")
 
 
+async def test_an_option_that_was_removed_is_accepted(home: Path) -> None:
+    """A home of an earlier version may set it."""
+    async with telling(home, guarded=False) as tell:
+        assert await tell.texts() == []
+
+
 @pytest.mark.row(
     "A027", "… an update of one side of an open conflict takes its place there", of="`fusion cortex`: what it stores"
 )
