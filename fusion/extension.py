@@ -93,7 +93,7 @@ class ScopedGateway(Protocol):
         ...
 
     async def hidden(self, event_ids: Collection[str]) -> frozenset[str]:
-        """Those of these events that no question about now gets: forgotten, ended, merged or quarantined.
+        """Those of these events that no question about now gets: forgotten, replaced, ended, merged or quarantined.
 
         A store is sent that later.
         """

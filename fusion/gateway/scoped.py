@@ -165,6 +165,6 @@ def _check(query: str, numbers: Mapping[str, Any]) -> None:
 
 
 def _is_hidden(record: Record) -> bool:
-    """Whether a record's state hides it from questions about now."""
+    """Whether a record's state, or a version that replaced it, hides it from questions about now."""
     ended, merged = record.state.ended_at is not None, record.state.merged_into is not None
-    return record.forgotten or ended or merged or record.trust == "quarantined"
+    return record.forgotten or record.superseded_by is not None or ended or merged or record.trust == "quarantined"

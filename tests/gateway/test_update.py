@@ -63,6 +63,18 @@ async def test_update_and_its_undo_show_in_the_answers_of_every_backend(tmp_path
         assert (await gateway.memory(ref, NADIA))["current"]
 
 
+async def test_replaced_version_stays_hidden_when_the_new_one_is_merged(tmp_path: Path) -> None:
+    """The cortex stores no version that is merged as a successor; the journal decides."""
+    async with Gateway.open(embedded(tmp_path / "home")) as gateway:
+        ref = await remember(gateway, NewMemory(OLD, NADIA, kind="fact"))
+        kept = await remember(gateway, NewMemory("Omar drinks tea.", NADIA, kind="fact"))
+        (done,) = await gateway.update(ref, Change(NEW), NADIA)
+        into = (await gateway.journal.find(kept, NADIA)).event.event_id
+        await gateway.journal.decide({done.event_id: {"merged_into": into}}, "test", "it says the same")
+        gateway.deliverer.wake()
+        assert await said_by(gateway) == {name: set() for name in (*EMBEDDED, "cortex recall")}
+
+
 async def test_update_keeps_what_it_does_not_name(gateway: Gateway) -> None:
     """Scope, kind, place, speaker, times, source and stated fields are those of the earlier version."""
     scope = Scope(user_id="nadia", agent_id="main", session_id="s1", project="hjul", audience="private")
