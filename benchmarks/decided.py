@@ -217,8 +217,8 @@ class _Measurement:
             for way, found in (await self._answers(_question(case, turn))).items():
                 answers[way] += len(found)
                 for ref, text in found:
-                    if ref in fate_of or any(wrong in text for wrong in case.against.values()):
-                        faults.append(f"{way}: {fate_of.get(ref, case.fate)} {ref}: {text[:200]}")
+                    wrong = [text] if ref in fate_of else [one for one in case.against.values() if one in text]
+                    faults.extend(f"{way}: {fate_of.get(ref, case.fate)} {ref}: {one}" for one in wrong)
 
         await self._each("questions", range(questions), ask)
         return faults, answers
