@@ -520,11 +520,16 @@ class BackendStatus(BackendState):
 
 
 class Counts(TypedDict):
-    """Memories of the asking tenant; ``superseded`` are earlier versions, ``forgotten`` are tombstones without text."""
+    """Memories of the asking tenant, or of the scope that was asked for.
+
+    ``superseded`` are earlier versions, ``forgotten`` are tombstones without text.
+    """
 
     current: int
     superseded: int
     forgotten: int
+    by_backend: NotRequired[dict[str, int]]
+    """of the current ones of a scope, how many each backend has"""
 
 
 class ReceiptsKept(TypedDict):

@@ -434,9 +434,12 @@ def backends() -> Call[wire.Backends]:
     return Call.get("/v1/backends")
 
 
-def status() -> Call[wire.Status]:
-    """The state of the home: backends, breakers, backlog, sizes, requests in flight."""
-    return Call.get("/v1/status")
+def status(**scope: str | None) -> Call[wire.Status]:
+    """The state of the home: backends, breakers, backlog, sizes, requests in flight.
+
+    With a scope, ``memories`` counts those of that scope alone.
+    """
+    return Call.get("/v1/status", locals())
 
 
 def receipt(receipt_id: str, *, user_id: str | None = None) -> Call[dict[str, Any]]:

@@ -717,15 +717,15 @@ class Gateway(TenantParts):
         return await self.health.backends()
 
     @in_tenant
-    async def status(self, tenant: str = DEFAULT) -> dict[str, Any]:
-        """The state of the home for one tenant, as `wire.Status`.
+    async def status(self, tenant: str = DEFAULT, scope: Scope | None = None) -> dict[str, Any]:
+        """The state of the home for one tenant, as `wire.Status`; with ``scope``, the counts of its memories alone.
 
         For `DEFAULT`, the home's owner, the bytes include the folders of all tenants.
         """
         states, deliveries, counts, kept, parts, held = await asyncio.gather(
             self.backends(),
             self.journal.deliveries(),
-            self.journal.counts(self.tenant),
+            self.journal.counts(self.tenant) if scope is None else self.journal.counts_of_scope(scope),
             self.receipts.kept(self.tenant),
             asyncio.to_thread(sizes, self.settings.home),
             self.journal.read(tombstones.withheld_documents, self.tenant),

@@ -409,6 +409,10 @@ class Journal:
         """How many memories a tenant has."""
         return await self.read(listing.counts, tenant)
 
+    async def counts_of_scope(self, scope: Scope) -> wire.Counts:
+        """How many memories a scope may see, in all and by backend."""
+        return await self.read(listing.counts_of_scope, scope)
+
     # Distillation
 
     def enable_distillation(self) -> None:

@@ -182,10 +182,25 @@ def _precedence(event: Event) -> int:
 
 def counts(db: Connection, tenant: str) -> wire.Counts:
     """How many memories a tenant has."""
+    return _counts(db, "tenant = ?", [tenant])
+
+
+def counts_of_scope(db: Connection, scope: Scope) -> wire.Counts:
+    """How many memories a query of ``scope`` may see, and how many of the current ones each backend has."""
+    terms, values = visible_to(scope)
+    held = db.execute(
+        "select d.backend, count(*) as n from delivery d join event e using(seq) "
+        f"where d.state = 'done' and e.forgotten = 0 and e.superseded_by is null and {terms} group by d.backend",
+        values,
+    )
+    return {**_counts(db, terms, values), "by_backend": {row["backend"]: row["n"] for row in held}}
+
+
+def _counts(db: Connection, terms: str, values: Sequence[object]) -> wire.Counts:
     current, superseded, forgotten = db.execute(
         "select coalesce(sum(not forgotten and superseded_by is null), 0), "
         "coalesce(sum(not forgotten and superseded_by is not null), 0), coalesce(sum(forgotten), 0) "
-        "from event where tenant = ?",
-        (tenant,),
+        f"from event where {terms}",
+        values,
     ).fetchone()
     return {"current": current, "superseded": superseded, "forgotten": forgotten}

@@ -77,6 +77,9 @@ class ReadOnlyJournal(Journal):
     async def counts(self, tenant: str) -> wire.Counts:
         return await _or(super().counts(tenant), {"current": 0, "superseded": 0, "forgotten": 0})
 
+    async def counts_of_scope(self, scope: Scope) -> wire.Counts:
+        return await _or(super().counts_of_scope(scope), {"current": 0, "superseded": 0, "forgotten": 0})
+
     async def upkeep(self) -> tuple[int, list[wire.FailedJob]]:
         return await _or(super().upkeep(), (0, []))
 

@@ -304,7 +304,7 @@ class FakeFusion:
     async def backends(self, tenant: str) -> list[dict[str, Any]]:
         return [examples()["backends"]["reply"]["backends"][0]]
 
-    async def status(self, tenant: str) -> dict[str, Any]:
+    async def status(self, tenant: str, scope: Scope | None = None) -> dict[str, Any]:
         return {name: value for name, value in examples()["status"]["reply"].items() if name != "requests"}
 
     async def receipt(self, receipt_id: str, tenant: str, *, user_id: str | None = None) -> dict[str, Any]:

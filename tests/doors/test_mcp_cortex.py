@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from mcp import Client
 
 from fusion.client import AsyncClient
-from fusion.contract import Asker
+from fusion.contract import Asker, Scope
 from fusion.doors.mcp.server import tools_server
 from fusion.doors.mcp.tools import Caller
 from fusion.errors import NobodyAnswered
 from fusion.gateway.decisions import StateRequest
+from fusion.gateway.gateway import Gateway
+from fusion.ingest.update import Change
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over, serving
 from tests.doors.test_mcp import done, refused, said
+from tests.gateway.helpers import remember, small
 
 
 class Stating(FakeFusion):
@@ -110,6 +114,23 @@ async def test_a_fixed_scope_applies_to_every_tool() -> None:
     await tools.call("remember", content="Never push on Friday.")
     assert tools.fusion.requests[0].scope.user_id == tools.fusion.kept[0][0].scope.user_id == "ada"
     assert refused(await tools.call("recall", message="where?", user_id="berit")).startswith("user_id: there is no")
+
+
+@pytest.mark.feature("the cortex's MCP tool `stats` counts the memories of the server's fixed user, and no others'")
+async def test_stats_counts_the_fixed_user_alone(home: Path) -> None:
+    """In all and by backend: a count of another's memories would say that there are some."""
+    async with Gateway.open(small(home)) as gateway:
+        (first,) = await remember(gateway, "Ada keeps bees", scope=Scope(user_id="ada"))
+        await remember(gateway, "Berit has a boat", "Berit lives in Oslo", scope=Scope(user_id="berit"))
+        await gateway.update(first, Change("Ada keeps goats"), Scope(user_id="ada"))
+        await gateway.settle()
+        fake = cast(FakeFusion, gateway)
+        counted = done(await Tools(fake, user_id="ada").call("stats"))
+        assert counted == {"total_memories": 1, "superseded": 1, "by_backend": {"one": 1, "two": 1}}
+        nobody = done(await Tools(fake, user_id="nobody").call("stats"))
+        assert nobody == {"total_memories": 0, "superseded": 0, "by_backend": {}}
+        everybody = done(await Tools(fake).call("stats"))
+        assert everybody["total_memories"] == 3
 
 
 async def test_recall_without_an_answer_is_empty_with_a_notice() -> None:

@@ -42,6 +42,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "daily_logs": schemas.DailyLogsBody,
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
+    "status": schemas.Scoped,
     "settle": schemas.SettleBody,
     "export": schemas.ExportQuery,
     "import_export": schemas.ImportQuery,
@@ -49,7 +50,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "run_job": schemas.RunJobBody,
     "job_log": schemas.JobLogQuery,
 }
-WITHOUT = {"remember", "do", "backends", "status", "ready", "health", "jobs", "pause_job", "resume_job"}
+WITHOUT = {"remember", "do", "backends", "ready", "health", "jobs", "pause_job", "resume_job"}
 """calls that take a body of the caller's, or none"""
 TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_fuse": schemas.FuseBody,

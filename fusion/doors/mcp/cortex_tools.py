@@ -182,7 +182,7 @@ class Search(Arguments):
 
 
 class Stats(Arguments):
-    """How many memories there are, of all users, in all and in each memory system."""
+    """How many memories you may see, in all and in each memory system."""
 
     name = "stats"
     title = "Count memories"
@@ -190,11 +190,13 @@ class Stats(Arguments):
     result = Counted
 
     async def run(self, caller: Caller) -> Counted:
-        status = await caller.gateway.status()
+        status = await caller.gateway.status(**caller.scope())
+        counts = status["memories"]
+        by_backend = {one["name"]: one["items"] for one in status["backends"]}
         return Counted(
-            total_memories=status["memories"]["current"],
-            superseded=status["memories"]["superseded"],
-            by_backend={one["name"]: one["items"] for one in status["backends"]},
+            total_memories=counts["current"],
+            superseded=counts["superseded"],
+            by_backend=counts.get("by_backend", by_backend),
         )
 
 

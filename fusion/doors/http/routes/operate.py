@@ -6,7 +6,7 @@ import contextlib
 import os
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -14,7 +14,7 @@ from fastapi.responses import Response
 import fusion as package
 from fusion import wire
 from fusion.doors import schemas
-from fusion.doors.http.routing import Context, Name, problems, reply, router, while_connected
+from fusion.doors.http.routing import Context, InQuery, Name, problems, reply, router, while_connected
 from fusion.doors.http.streaming import NDJSON, Line, no_lines, streamed
 from fusion.trust.token import CHALLENGE, PROOF
 from fusion.upkeep.job import Progress, no_progress
@@ -74,9 +74,14 @@ async def lifecycle(request: Request, context: Context, body: schemas.LifecycleB
 
 
 @router.get("/v1/status", response_model=wire.Status)
-async def status(context: Context) -> Response:
-    """The state of the home: backends, breakers, backlog, sizes"""
-    return reply({**(await context.gateway.status(context.tenant)), "requests": context.gate.load(context.tenant)})
+async def status(context: Context, query: Annotated[schemas.Scoped, InQuery]) -> Response:
+    """The state of the home: backends, breakers, backlog, sizes
+
+    With a scope, memories counts those of that scope alone.
+    """
+    scope = query.scope(context.tenant)
+    found = await context.gateway.status(context.tenant, scope if scope.named() else None)
+    return reply({**found, "requests": context.gate.load(context.tenant)})
 
 
 @router.post("/v1/settle", response_model=wire.Settled)
