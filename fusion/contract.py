@@ -524,7 +524,8 @@ class Opening:
     Each tenant opens each backend separately, with a folder of its own. A backend that stores outside its folder must
     separate the tenants there as well, or serve one tenant alone (`Features.tenant`). ``model`` is the configured
     language model or None; its calls raise an error once its budget is spent. ``notes`` are the folders that the
-    gateway follows for this tenant; a backend may search them in place.
+    gateway follows for this tenant; a backend may search them in place. ``workspace`` is the only folder of the user's
+    that a backend may write to; None, the default, allows none.
     """
 
     name: str
@@ -534,6 +535,7 @@ class Opening:
     model: LanguageModel | None = None
     tenant: str = "default"
     notes: NoteFolders = field(default_factory=NoteFolders)
+    workspace: Path | None = None
 
 
 class Backend(Protocol):

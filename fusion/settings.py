@@ -12,7 +12,7 @@ import re
 import tomllib
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -204,6 +204,22 @@ class NoteSettings(_Part):
         return NoteFolders(paths, self.ignore, Scope(user_id=self.user_id or None), self.every_s)
 
 
+class WorkspaceSettings(_Part):
+    write: bool = False
+    root_folder: str = ""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.write and not self.root_folder:
+            raise ValueError("write = true needs root_folder, the folder that may be written to")
+        return self
+
+    @property
+    def writable(self) -> Path | None:
+        """The folder that may be written to; None if the user allows none."""
+        return Path(self.root_folder).expanduser() if self.write else None
+
+
 class SessionSettings(_Part):
     paths: tuple[Path, ...] = ()
     user_id: str = ""
@@ -338,6 +354,7 @@ class Settings(BaseSettings):
     tools: ToolSettings = ToolSettings()
     ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()

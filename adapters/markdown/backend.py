@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -27,6 +27,7 @@ from adapters.markdown.options import Options
 from adapters.markdown.own_notes import Notes, file_of, parse, write
 from adapters.markdown.ranking import Ranking, merged, ranked
 from adapters.markdown.sync import Sync, Timing
+from adapters.markdown.workspace_file import Change, WorkspaceFile
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -48,6 +49,8 @@ from fusion.errors import BadInput, InvalidAnswer, SettingsError
 NOTES_SHOWN = 20
 """maximum remarks on single files in a description; more are only counted"""
 
+MEMORY = "MEMORY.md"
+"""the file of a workspace for what is durable"""
 READ_S = 1.0
 """seconds for reading a document; half of it may be spent on the scan"""
 
@@ -66,6 +69,10 @@ class Markdown:
         self._roots = roots
         self._log = _log_of(options.log_folder, roots[1:])
         self._notes = Notes(roots[0].folder)
+        self.memory_file: WorkspaceFile | None = None
+        """MEMORY.md of the workspace that may be written to; None without one"""
+        if opening.workspace is not None:
+            self.memory_file = WorkspaceFile(opening.workspace, MEMORY, opening.folder / "workspace")
         self._sync = sync
         kinds: tuple[Kind, ...] = KINDS if options.remember_turns else tuple(k for k in KINDS if k != "turn")
         self.features = Features(frozenset(DIMENSIONS), tenants=True, as_of=True, no_user=True, kinds=frozenset(kinds))
@@ -324,6 +331,23 @@ class Markdown:
             if document == in_log_folder
             or (document.endswith(f"/{name}") and day_of(document) == day and not document.startswith(own))
         ]
+
+    async def own_events(self, scope: Scope) -> list[Event]:
+        """The events in the gateway's own folder that belong to the owner of the files, in the order of their ids."""
+        found = await asyncio.to_thread(self._notes.events)
+        events = {event.event_id: event for some in found.values() for event in some}
+        owner = self._options.bind.user_id
+        return [
+            event for _, event in sorted(events.items()) if event.scope.user_id == owner and scope.admits(event.scope)
+        ]
+
+    async def change_workspace(self, change: Callable[[], Change]) -> Change:
+        """Change the file of the workspace, to the end; who asks next finds what it is then."""
+        try:
+            return await self._finished(asyncio.to_thread(change))
+        finally:
+            for root in self._roots[1:]:
+                self._sync.mark(root)
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         (outcome,) = await self._finished(self._forget([(event_id, native_ids)]))

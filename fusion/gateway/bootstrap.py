@@ -38,7 +38,7 @@ from fusion.recall.receipt_store import ReceiptStore
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
 from fusion.recipe_files import recipes
-from fusion.settings import NoteSettings, SessionSettings, Settings
+from fusion.settings import NoteSettings, SessionSettings, Settings, WorkspaceSettings
 from fusion.sources.files import Limits
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import Delta, SessionWatcher
@@ -221,7 +221,7 @@ def of_tenant(settings: Settings, tenant: str) -> Settings:
     if tenant == DEFAULT:
         return settings
     changes = {"home": tenant_folder(settings.home, tenant), "notes": NoteSettings(), "sessions": SessionSettings()}
-    return settings.model_copy(update=changes)
+    return settings.model_copy(update={**changes, "workspace": WorkspaceSettings()})
 
 
 RENAMED = {"alone": "it is called similarity now: write similarity = …"}

@@ -63,7 +63,8 @@ async def _open(
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # A backend that was moved to another embedder uses it for all tenants.
             embedder = await shared.embedders.of(shared.settings.home / "backends" / name)
-            opening = Opening(name, folder, chosen.options, embedder, shared.model, tenant, settings.notes.folders)
+            notes, workspace = settings.notes.folders, settings.workspace.writable
+            opening = Opening(name, folder, chosen.options, embedder, shared.model, tenant, notes, workspace)
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
             if not backend.features.tenants and backend.features.tenant != tenant:

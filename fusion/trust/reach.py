@@ -59,6 +59,8 @@ class Reach:
     variables: tuple[NamedSetting, ...] = ()
     key_files: tuple[NamedSetting, ...] = ()
     folders: tuple[NamedSetting, ...] = ()
+    writes: tuple[NamedSetting, ...] = ()
+    """folders of the user's that may be written to"""
     listens: tuple[NamedSetting, ...] = ()
     says: tuple[NamedSetting, ...] = ()
     """texts that reach an agent's prompt"""
@@ -87,7 +89,7 @@ def reach_of(content: bytes | None, folder: Path, around: Path) -> Reach:
         if kind == "adapter":
             found["ours" if shipped(str(value)) else "loads"].append(NamedSetting(key, str(value)))
         elif kind is not None and value not in ("", None):
-            path = kind in ("key_files", "folders")
+            path = kind in ("key_files", "folders", "writes")
             found[kind].append(NamedSetting(key, str(rooted(str(value), folder)) if path else str(value)))
     top = {name: table.get(name) for name in ("recipes_folder", "home")}
     named = {name: str(rooted(value, folder)) for name, value in top.items() if isinstance(value, str) and value}
@@ -168,6 +170,8 @@ def _kind(key: str, value: object) -> str | None:
         return "variables"
     if name.endswith("_file"):
         return "key_files"
+    if key == "workspace.root_folder" or name == "log_folder":
+        return "writes"
     if name == "paths" or name == "home" or name.endswith("_folder"):
         return "folders"
     if key in ("flush.prompt", "flush.system_prompt"):

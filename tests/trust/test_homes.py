@@ -113,6 +113,7 @@ def test_an_empty_folder_that_was_found_is_no_home(tmp_path: Path, monkeypatch: 
         ('[backends.markdown]\npaths = ["../../private"]\n', False),
         ('[backends.markdown]\npaths = ["~/private"]\n', False),
         ('[notes]\npaths = ["/etc"]\n', False),
+        ('[workspace]\nwrite = true\nroot_folder = "notes"\n', False),
         ('[backends.mine]\nadapter = "mine:Mine"\n', False),
         ('[backends.mine]\nadapter = "adapters.remote:Remote"\n', False),
         ('[backends.mem0]\nurl = "http://127.0.0.1:6333"\n', False),

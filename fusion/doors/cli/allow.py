@@ -120,6 +120,7 @@ def lines(found: View) -> Iterator[str]:
     yield from _listed("Reaches", sorted(reach.reaches, key=lambda item: _where(item) == HERE), "", _where)
     yield from _listed("Keys", (*reach.variables, *reach.key_files), "")
     yield from _listed("Follows", reach.folders, "")
+    yield from _listed("Writes", reach.writes, "")
     yield from _listed("Listens", reach.listens, "")
     yield from _listed("Says", reach.says, "text that your agent reads")
     if holds.files:
