@@ -587,3 +587,16 @@ class TestAllow:
         told = self.allow(cloned, "--dry-run")
         assert told.exit_code == 0
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", told.output)
+
+
+def test_folders_that_may_be_written_to_are_named_apart(tmp_path: Path) -> None:
+    """What is only read is a folder, what may be written to is not hidden among these."""
+    text = (
+        '[notes]\npaths = ["a"]\n[workspace]\nwrite = true\nroot_folder = "b"\n[backends.markdown]\nlog_folder = "c"\n'
+    )
+    reach = reach_of(text.encode(), tmp_path, tmp_path)
+    assert [item.value for item in reach.folders] == [str(tmp_path / "a")]
+    assert [(item.key, item.value) for item in reach.writes] == [
+        ("workspace.root_folder", str(tmp_path / "b")),
+        ("backends.markdown.log_folder", str(tmp_path / "c")),
+    ]
