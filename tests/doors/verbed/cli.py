@@ -114,7 +114,7 @@ class Consult:
     most: Annotated[int, "Results at most."] = 5
 
     async def __call__(self, backend: Any, call: Call) -> Mapping[str, object]:
-        fused = await call.gateway.fuse(self.query, user_id=self.whom, max_results=self.most)
+        fused = await call.gateway.fuse(self.query, user_id=self.whom, max_results=self.most, timeout_ms=60_000)
         found = await call.gateway.search(self.query, user_id=self.whom, limit=self.most)
         return {
             "block": fused["block"],
