@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_ANNOTATION = re.compile(r"<!--\s*(trigger|importance|project)\s*:([^\n]*?)-->", re.IGNORECASE)
+_ANNOTATION = re.compile(r"<!--\s*(trigger|importance|project)\s*:((?:(?!<!--)[^\n])*?)-->", re.IGNORECASE)
 _KEY = re.compile(r"[^\r\n<>]+")
 CURATED = frozenset({"memory.md", "user.md"})
 """the files, in any case, whose triggers and importance count; a project counts in every file"""
