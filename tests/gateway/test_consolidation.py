@@ -107,6 +107,7 @@ async def test_job_compares_statements_of_an_earlier_home(home: Path) -> None:
         (again,) = await facts(gateway, AGAIN[0])
         await gateway.journal.write(_as_of_an_earlier_version)
         await gateway.journal.write(_unmerged, (await gateway.journal.find(again, NADIA)).event.event_id)
+    async with opened(home) as gateway:
         dry = await gateway.jobs().run("consolidation", dry_run=True)
         assert dry.receipt["result"] == {"waiting": 4, "compared": 0}
         assert (await states(gateway, again))[0].merged_into is None
