@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from fusion.contract import NEW, Backend, ListsStates, State, StateChange, StoresState
-from fusion.errors import FusionError
 from fusion.journal import Journal, state
 from fusion.journal.rows import Record
 from fusion.journal.state import Planned
@@ -51,7 +50,7 @@ async def take_over(journal: Journal, stores: Mapping[str, Backend]) -> None:
             if (await journal.watermark()).events:
                 await _take_over(journal, name, store)
             await journal.write(state.mark_taken_over, name)
-        except (FusionError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 — no fault of a backend keeps a home closed
             log.warning("what %s decided is taken over at the next start: %s", name, error)
 
 

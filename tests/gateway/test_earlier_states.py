@@ -138,21 +138,25 @@ async def test_a_state_that_depends_on_an_unknown_memory_is_left_out(home: Path)
 
 
 class Away(InMemory):
-    """Cannot be reached when it is asked for the first time."""
+    """Cannot be reached, or has a fault, when it is asked for the first time."""
 
-    asked = 0
+    def __init__(self, fault: Exception) -> None:
+        super().__init__()
+        self.fault = fault
+        self.asked = 0
 
     async def states(self, after: str, limit: int) -> Sequence[tuple[str, State]]:
         self.asked += 1
         if self.asked == 1:
-            raise BackendUnreachable("the database is away")
+            raise self.fault
         return []
 
 
-async def test_a_backend_that_is_away_is_asked_at_the_next_start(home: Path) -> None:
+@pytest.mark.parametrize("fault", [BackendUnreachable("the database is away"), ValueError("not a state")])
+async def test_a_backend_that_is_away_is_asked_at_the_next_start(home: Path, fault: Exception) -> None:
     async with Gateway.open(small(home)) as gateway:
         await remembered(gateway)
-        away = Away()
+        away = Away(fault)
         for taken in (False, True, True):
             await take_over(gateway.journal, {"away": away})
             assert await gateway.journal.read(state.is_taken_over, "away") is taken
