@@ -42,9 +42,12 @@ def lines_of_memories(found: Sequence[tuple[Place, str]]) -> Mapping[int, str]:
 def page(path: str, unit: Unit, known: Mapping[int, str], start: int, count: int) -> dict[str, Any]:
     """A page: at most ``count`` lines or turns from number ``start``, at most `MAX_CHARS`; ``known`` is sorted.
 
-    ``next_from`` is the start of the next page, None at the end. A start after the end gives an empty page.
+    ``next_from`` is the start of the next page, None at the end. A start after the end gives an empty page. Turns have
+    the numbers of their source, which may begin at 0, so those before 1 are on the page that starts at 1.
     """
     last = max(known, default=0)
+    if unit == "turn" and start == 1:
+        start = min((1, *known))
     # A file has blank lines between two memories; a conversation has nothing between turns.
     numbers = range(start, min(start + count - 1, last) + 1) if unit == "line" else [n for n in known if n >= start]
     shown: list[str] = []

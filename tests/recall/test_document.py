@@ -65,6 +65,14 @@ def test_turns_are_counted_as_they_are_numbered() -> None:
     assert page("s", "line", {3: "a", 5: "b"}, 3, 3)["text"] == "a\n\nb"
 
 
+def test_the_first_page_has_the_turn_at_position_0() -> None:
+    """Sources count from 0 or from 1; a page that starts at 1, as the first one does, has both."""
+    found = page("s", "turn", {0: "zero", 1: "one", 2: "two"}, 1, 2)
+    assert (found["text"], found["from"], found["next_from"]) == ("zero\none", 0, 2)
+    assert page("s", "turn", {1: "one", 2: "two"}, 1, 1)["text"] == "one"
+    assert page("s", "turn", {0: "zero", 2: "two"}, 2, 1)["text"] == "two"
+
+
 def test_a_far_line_costs_nothing() -> None:
     """A memory may have the line 2^53: the page there has it, and the lines before it are not built."""
     assert page("s", "line", {2**53: "far"}, 1, 10)["lines"] == 10
