@@ -17,7 +17,7 @@ from adapters.embedders.http_embedder import HttpEmbedder
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from fusion.contract import TokenVectors
-from fusion.doors.http.serve import bound_log
+from fusion.doors.http.serve import Server, bound_log
 from fusion.errors import NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.journal import Journal
@@ -26,8 +26,10 @@ from fusion.recall.receipt_store import ReceiptStore
 from fusion.settings import EmbedderSettings
 from fusion.store.sqlite import WAL_BYTES, connect
 from tests.adapters.embedders.helpers import token_bytes
+from tests.doors.fakes import FakeFusion, app_over
 from tests.gateway.helpers import small
 from tests.ingest.helpers import event
+from tests.patience import load
 
 MB = 1 << 20
 
@@ -85,6 +87,24 @@ async def test_the_journals_log_is_cut_back(tmp_path: Path) -> None:
         await journal.append([event(f"late {n}", 10_000 + n)])
     assert log.stat().st_size <= 200_000
     await journal.close()
+
+
+@pytest.mark.feature("`[server] log_mb` sets the size at which the server's log is rotated")
+@pytest.mark.parametrize("log_mb", [0.001, 8.0])
+def test_log_mb_sets_the_size_of_a_full_log(tmp_path: Path, log_mb: float) -> None:
+    settings = load(home=tmp_path, server={"log_mb": log_mb})
+    log, full = tmp_path / "server.log", int(log_mb * 1_000_000)
+    server = Server(app_over(FakeFusion(), settings), settings)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(descriptor, b"a" * full)
+        bound_log(log, server.log_bytes, descriptor)
+        assert log.stat().st_size == full
+        os.write(descriptor, b"b")
+        bound_log(log, server.log_bytes, descriptor)
+        assert log.stat().st_size == 0
+    finally:
+        os.close(descriptor)
 
 
 @pytest.mark.feature("a full server log is rotated, and one is kept")
