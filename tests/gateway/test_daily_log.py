@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -25,6 +25,8 @@ from tests.patience import load
 
 ADA = Scope(user_id="ada", audience="private")
 ZONE = "Asia/Tokyo"
+NOW = datetime(2026, 3, 4, 20, 0, tzinfo=UTC)
+"""05:00 of the next day in `ZONE`"""
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def log_of(workspace: Path, days_ago: int) -> Path:
-    day = datetime.now(ZoneInfo(ZONE)).date() - timedelta(days=days_ago)
+    day = NOW.astimezone(ZoneInfo(ZONE)).date() - timedelta(days=days_ago)
     return workspace / "memory" / f"{day.isoformat()}.md"
 
 
@@ -51,7 +53,7 @@ async def opened(home: Path, workspace: Path, **options: object) -> AsyncIterato
     markdown = {"adapter": "adapters.markdown:Markdown", "paths": [str(workspace)], "bind": {"user_id": "ada"}}
     backends = {"markdown": {**markdown, **options}}
     config = load(home=home, embedder={"adapter": ""}, backends_only=True, backends=backends, flush={"zone": ZONE})
-    async with Gateway.open(config) as gateway:
+    async with Gateway.open(config, clock=lambda: NOW) as gateway:
         yield gateway
 
 
@@ -73,12 +75,14 @@ async def test_logs_of_two_days_are_one_block_of_ours(home: Path, workspace: Pat
 
 
 async def test_logs_are_of_the_day_in_the_zone_that_is_asked_for(home: Path, workspace: Path) -> None:
-    """Twelve hours west it may be yesterday; a zone that does not exist is refused."""
+    """In the west it is still the day before; a zone that does not exist is refused."""
     async with opened(home, workspace) as gateway:
-        for zone in ("America/Los_Angeles", "Pacific/Kiritimati"):
-            today = datetime.now(ZoneInfo(zone)).date()
-            days = {today.isoformat(), (today - timedelta(days=1)).isoformat()}
-            assert {log["day"] for log in (await gateway.daily_logs(ADA, zone=zone))["logs"]} <= days
+        for zone, days in (
+            ("America/Los_Angeles", ["2026-03-03", "2026-03-04"]),
+            ("UTC", ["2026-03-03", "2026-03-04"]),
+        ):
+            assert [log["day"] for log in (await gateway.daily_logs(ADA, zone=zone))["logs"]] == days
+        assert [log["day"] for log in (await gateway.daily_logs(ADA))["logs"]] == ["2026-03-04", "2026-03-05"]
         with pytest.raises(BadInput, match="IANA"):
             await gateway.daily_logs(ADA, zone="Mars/Olympus")
 
