@@ -118,6 +118,9 @@ def _parser() -> argparse.ArgumentParser:
     vault.add_argument("--queries", type=Path, help='[{"query": …, "files": […], "category": …}, …]')
     vault.set_defaults(measure=_vault)
 
+    dates = commands.add_parser("dates", help="questions that name a date, over daily notes: is the right day first?")
+    dates.set_defaults(measure=_dates, show=_show_dates)
+
     report = commands.add_parser("report", help="rows as a page to look at, and charts as PNGs")
     report.add_argument("rows", nargs="+", metavar="[RUN=]ROWS", help="what --rows wrote; arms of a named run have it")
     report.add_argument("--baseline", metavar="ARM", help="what the others are compared with: handset, if it is there")
@@ -201,6 +204,18 @@ def _show_state(figures: Mapping[str, Any]) -> None:
     from benchmarks import state
 
     state.show(figures)
+
+
+def _dates(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks import dates
+
+    return dates.run()
+
+
+def _show_dates(figures: Mapping[str, Any]) -> None:
+    from benchmarks import dates
+
+    dates.show(figures)
 
 
 def _show(figures: Mapping[str, Any]) -> None:

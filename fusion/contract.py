@@ -138,11 +138,23 @@ OutOfTime = Literal["no longer valid", "no longer valid then", "not yet true the
 
 
 @dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A time that a question names: from ``start`` (included) to ``end`` (excluded), UTC."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A search request to a backend.
 
     ``limit`` is the largest number of hits to return, ``deadline_s`` the time to answer in seconds. ``as_of`` asks for
     what held at that time, ``known_at`` for what was recorded by then.
+
+    ``times`` are the days and longer times that the text names, in the caller's time zone ``zone`` (an IANA name; UTC
+    if None). They do not filter: a backend of dated documents also returns those of these days
+    (`fusion.lib.moment.days_of`) that share no word with the text, within ``limit``; others ignore them.
     """
 
     text: str
@@ -152,6 +164,8 @@ class Query:
     deadline_s: float = 1.0
     as_of: datetime | None = None
     known_at: datetime | None = None
+    times: tuple[TimeRange, ...] = ()
+    zone: str | None = None
 
     def admits(self, hit: Hit) -> bool:
         """Whether ``hit`` may be in the answer, by scope and time. A hit that is not admitted does not count for

@@ -47,6 +47,7 @@ from fusion.contract import (
     Remembers,
     Scope,
     Settles,
+    TimeRange,
     TracksUse,
 )
 from fusion.errors import BackendUnreachable, InvalidAnswer
@@ -230,6 +231,16 @@ class BackendContract(ABC):
             hits = await self.ask(backend, extracted.event.text)
             assert hits, f"nothing found for {extracted.event.text!r}"
             assert hits[0].event_id == extracted.event.event_id
+
+    async def test_times_that_a_query_names_filter_nothing(self, backend: Backend) -> None:
+        """A backend may add what is of these times; what the words find stays first."""
+        batch = self.samples(backend)
+        await self.fill(backend, batch)
+        event = batch[0].event
+        then = datetime(2001, 1, 1, tzinfo=UTC)
+        query = make_query(event.text, self.scope(backend))
+        hits = await self.found(backend, replace(query, times=(TimeRange(then, then + timedelta(days=1)),), zone="UTC"))
+        assert hits[0].event_id == event.event_id
 
     async def test_best_first(self, backend: Backend) -> None:
         """Scores, if there are any, never increase from hit to hit."""

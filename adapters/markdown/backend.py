@@ -45,6 +45,7 @@ from fusion.contract import (
     StoredDocument,
 )
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
+from fusion.lib.moment import days_of
 
 NOTES_SHOWN = 20
 """maximum remarks on single files in a description; more are only counted"""
@@ -169,9 +170,19 @@ class Markdown:
         for _ in range(3):  # a file replaced between the index's answer and ours would be in neither state: ask again
             generation = self._sync.table.generation
             items = await self._ask(query, ranking or self._options.ranking)
+            if query.times:
+                dated = (await self._of_days(query, items))[: -(-query.limit // 2)]
+                items = items[: query.limit - len(dated)] + dated
             if generation == self._sync.table.generation:
                 break
         return items
+
+    async def _of_days(self, query: Query, found: Sequence[Item]) -> list[Item]:
+        """What is of the days that the query names: daily notes and dated sections that were not found by words."""
+        days = [days_of(one, query.zone) for one in query.times]
+        known = {item.hit.native_id for item in found}
+        items = await self._sync.table.of_days(days, query.limit) if days else []
+        return [item for item in items if item.hit.native_id not in known and query.admits(item.hit)]
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return [await self._sync.table.neighbours(hit.native_id, span) for hit in hits]

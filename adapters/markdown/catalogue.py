@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import date
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Self
@@ -20,6 +21,7 @@ from adapters.markdown.files import Signature
 from adapters.markdown.own_notes import decoded
 from fusion.contract import Hit, Scope
 from fusion.errors import StoreDamaged
+from fusion.lib.moment import calendar_day
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import VALUES, Connection, Database, Row, listed
 
@@ -36,6 +38,11 @@ create table item (
 create index item_document on item(document, start, end, id);
 create index item_event on item(event) where event is not null;
 """
+_DAYS = """
+alter table item add column day text;
+create index item_day on item(day) where day is not null;
+"""
+"""the day of the calendar that an item is of, YYYY-MM-DD: of a daily note, and of a dated section of a log"""
 _FILE = "files.sqlite"
 _REPLACEMENT = "anew"
 _FIX = "It is derived from the files: delete it, and it is written again"
@@ -141,7 +148,7 @@ class ItemTable:
 
     @classmethod
     async def _opened(cls, folder: Path, reading: str) -> Self:
-        database = await Database.open(folder / _FILE, (_SCHEMA,), fix=_FIX)
+        database = await Database.open(folder / _FILE, (_SCHEMA, _DAYS), fix=_FIX)
         return cls(folder, reading, database)
 
     async def open_replacement(self) -> ItemTable:
@@ -247,6 +254,13 @@ class ItemTable:
                 found.update((entry.key, entry) for item in await self.items(name) for entry in item.entries)
         return found
 
+    async def of_days(self, days: Sequence[tuple[date, date]], limit: int) -> list[Item]:
+        """At most ``limit`` items of these days, each from a first to a last one: the latest day first."""
+        among = " or ".join(["day between ? and ?"] * len(days))
+        query = f"select body from item where {among} order by day desc, document, start, id limit ?"
+        items = await self._items(query, (*(day.isoformat() for pair in days for day in pair), limit))
+        return [item for item in items if item.hit.native_id.partition("/")[0] not in self.hidden]
+
     async def has(self, native_id: str) -> bool:
         return bool(await self._items("select body from item where native = ?", (native_id,)))
 
@@ -341,7 +355,7 @@ def _write(db: Connection, document: Document) -> None:
         (document.name, *signature, document.digest, orjson.dumps(document.remarks).decode()),
     ).fetchone()
     db.executemany(
-        "insert or replace into item (native, document, event, start, end, body) values (?, ?, ?, ?, ?, ?)",
+        "insert or replace into item (native, document, event, start, end, day, body) values (?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 item.hit.native_id,
@@ -349,6 +363,7 @@ def _write(db: Connection, document: Document) -> None:
                 item.hit.event_id,
                 item.hit.place and item.hit.place.start,
                 item.hit.place and item.hit.place.end,
+                calendar_day(item.hit.at),
                 _body(item),
             )
             for item in document.items

@@ -17,9 +17,9 @@ from adapters.markdown.options import Options
 from adapters.markdown.own_notes import parse
 from fusion.contract import FILE_PREFIX, Event, Hit, Moment, Place, Scope
 from fusion.lib.chunk import chunks, tokens
+from fusion.lib.dated_notes import day_of_path, noted_day
 from fusion.lib.front_matter import front_matter
 from fusion.lib.ignore import matcher
-from fusion.lib.moment import day_of
 from fusion.lib.words import content_hash, spoken
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -57,7 +57,7 @@ def _media_document(file: Seen, content: Content, mime: str, options: Options) -
         raise Unreadable("skipped: it is empty")
     scope, native = scope_of(file.root, file.path, options), file.document + MEDIA
     text = shown(file.document, mime, len(content.data))
-    hit = Hit(native, text, scope, at=day_of(PurePosixPath(file.path).stem))
+    hit = Hit(native, text, scope, at=day_of_path(file.document))
     entry = keyed(native, scope, handle(file.document, mime, content.digest))
     return Document(file.document, [Item(hit, (entry,))], content.settled, content.digest)
 
@@ -90,9 +90,8 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         return []
     stem = PurePosixPath(file.path).stem
     matter = front_matter(text)
-    day = day_of(stem)
+    day = day_of_path(file.document)
     title = matter.get("title") or (_spelled(day) if day else "" if _DAY.match(stem) or file.root.own else stem)
-    at = day or day_of(matter.get("date", "")) or day_of(matter.get("created", ""))
     scope = scope_of(file.root, file.path, options)
     items: list[Item] = []
     for chunk in chunks(text, options.chunk_tokens, options.chunk_overlap):
@@ -100,9 +99,9 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         place = Place(file.document, chunk.start, chunk.end, "line")
         way = " › ".join(dict.fromkeys(filter(None, [title, *chunk.headings])))
         searched = f"{way}\n{chunk.searched}" if way else chunk.searched
-        hit = Hit(
-            native, chunk.text, scope, at=at, place=place, stated_by=f"{FILE_PREFIX}{file.root.folder / file.path}"
-        )
+        at = noted_day(file.document, chunk.headings, matter)
+        stated_by = f"{FILE_PREFIX}{file.root.folder / file.path}"
+        hit = Hit(native, chunk.text, scope, at=at, place=place, stated_by=stated_by)
         items.append(Item(hit, (keyed(native, scope, searched),), chunk.headings))
     return items
 
@@ -136,6 +135,10 @@ Text with [[links]] and a #tag, of 東京.
 
 - item
   - nested
+
+## 2026-03-04 A dated section
+
+Text.
 
 ```python
 code = 1

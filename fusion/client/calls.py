@@ -90,6 +90,8 @@ def fuse(
     audience: str | None = None,
     as_of: datetime | str | None = None,
     known_at: datetime | str | None = None,
+    timezone: str | None = None,
+    now: datetime | str | None = None,
     budget_chars: int | None = None,
     budget_tokens: int | None = None,
     max_results: int | None = None,
@@ -106,7 +108,8 @@ def fuse(
 
     ``asker`` has the agent_id, session_id and channel of who asks: no filter, unlike those of the scope. Raises
     NobodyNamed for a question without user and agent where several have memories, unless ``all_users``. An empty
-    ``user_id`` asks for the memories without a user.
+    ``user_id`` asks for the memories without a user. ``timezone`` is the asker's (an IANA name), by which the days that
+    the question names count, and ``now`` when it is asked.
     """
     return Call.post("/v1/fuse", locals())
 
@@ -118,6 +121,8 @@ def compare(
     *,
     as_of: datetime | str | None = None,
     known_at: datetime | str | None = None,
+    timezone: str | None = None,
+    now: datetime | str | None = None,
     budget_chars: int | None = None,
     budget_tokens: int | None = None,
     max_results: int | None = None,
@@ -315,8 +320,8 @@ def retire(
 def memory_search(
     query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any
 ) -> Call[wire.ToolSearchReply]:
-    """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timeout_ms,
-    all_users."""
+    """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timezone,
+    timeout_ms, all_users."""
     body = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
     return Call.post("/v1/tools/memory_search", body)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
@@ -55,7 +55,7 @@ from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
-from fusion.lib.moment import end_of
+from fusion.lib.moment import end_of, zone_of
 from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, MAX_TTL_S, stated_entities, to_stated
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
@@ -150,6 +150,13 @@ def until(value: object) -> object:
         raise ValueError("is beyond the end of the calendar") from None
 
 
+def _zone(name: str) -> str:
+    """Refuse a name that is no time zone's: the question would be answered for other days."""
+    if name != "UTC" and zone_of(name) is UTC:
+        raise ValueError("is no time zone that this machine knows; write an IANA name: Europe/Berlin")
+    return name
+
+
 def end_of_day(moment: Moment) -> datetime:
     """The end of an episode: of the day, month or year that is named, else the very time."""
     if moment.precision not in ("day", "month", "year"):
@@ -182,6 +189,11 @@ MemoryText = Annotated[
 _TIME = WithJsonSchema({"type": "string", "examples": ["2026-01-31", "2026-01-31T09:30:00Z"]})
 Until = Annotated[datetime, BeforeValidator(until), _TIME]
 Since = Annotated[datetime, BeforeValidator(since), _TIME]
+AskerZone = Annotated[
+    Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_printable), AfterValidator(_zone)] | None,
+    Field(description="the asker's, in which yesterday ends: Europe/Berlin; by default the home's"),
+]
+Now = Annotated[Since | None, Field(description="when it is asked, if not now: what yesterday counts from")]
 
 
 ArmText = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(_printable)]
@@ -290,6 +302,8 @@ class Question(Asking):
     )
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
     known_at: Until | None = Field(default=None, description="what had been recorded by then")
+    timezone: AskerZone = None
+    now: Now = None
     budget_chars: int | None = Field(
         default=None, ge=1, le=MAX_BUDGET_CHARS, description="characters of the block at most, its frame included"
     )
@@ -677,6 +691,7 @@ class SearchToolBody(Asking):
     citations: Literal["auto", "on", "off"] | None = Field(default=None, description="instead of the setting")
     backends: Names | None = Field(default=None, description="ask only these")
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    timezone: AskerZone = None
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:

@@ -66,6 +66,7 @@ from fusion.lib.clock import Clock, utc_now
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import external_ref
+from fusion.lib.moment import local_zone
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
@@ -73,6 +74,7 @@ from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.mask import shown
+from fusion.recall.query_dates import dates
 from fusion.recall.recording import Recorder, Recording
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
@@ -250,7 +252,7 @@ class Gateway(TenantParts):
         io, recipe = self._live_for(asked), self._recipe(asked)
         shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
         async with self.admission.slot(_max_wait_s(asked, recipe)):
-            return await fuse(asked, recipe, io, shown)
+            return await fuse(self._in_zone(asked), recipe, io, shown)
 
     async def _prepared_outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session]) -> Outcome | None:
         """The answer that was prepared for a question like this one, under a receipt of its own."""
@@ -351,6 +353,7 @@ class Gateway(TenantParts):
         arms, NobodyAnswered if every backend of one arm failed, and Overloaded and NobodyNamed as `fuse` does.
         """
         await require_owner(self.journal, request.scope, request.all_users)
+        request = self._in_zone(request)
         arms = ArmReader(self.recipes, tuple(self.guarded), self.settings.recipe).arms(a, b)
         try:
             async with self.admission.slot(max(_max_wait_s(request, arm.recipe) for arm in arms)):
@@ -381,7 +384,9 @@ class Gateway(TenantParts):
         """
         await require_owner(self.journal, scope, all_users)
         guarded = self._backend_named(backend)
-        asked = Query(query, scope, self.live.now(), limit, guarded.deadline_s)
+        now, zone = self.live.now(), self.settings.flush.zone or local_zone()
+        times = dates(query, now, zone).times
+        asked = Query(query, scope, now, limit, guarded.deadline_s, times=times, zone=zone)
         async with self.admission.slot(guarded.deadline_s):
             (answer,) = await self.live.answers(asked, [backend], guarded.deadline_s)
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
@@ -916,6 +921,12 @@ class Gateway(TenantParts):
         if name not in self.recipes:
             raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}{hint(name, self.recipes)}")
         return self.recipes[name]
+
+    def _in_zone(self, request: FuseRequest) -> FuseRequest:
+        """A request with a time zone: if it names none, that of the daily log, or of this machine."""
+        if request.timezone is not None:
+            return request
+        return replace(request, timezone=self.settings.flush.zone or local_zone())
 
     def _live_for(self, request: FuseRequest) -> Live:
         """The live input of a request. Raises BadInput if the request names a backend that does not exist."""

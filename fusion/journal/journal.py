@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from fusion import wire
-from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange
+from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange, TimeRange
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
     batches,
@@ -47,7 +47,7 @@ from fusion.journal.batches import Undone
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import is_external
-from fusion.journal.listing import Page, Period
+from fusion.journal.listing import Page
 from fusion.journal.merge import Merge, MergeRules
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.retire import CURRENT, CompleteFile
@@ -297,13 +297,20 @@ class Journal:
         return [left for record in records if (left := self._tombstones.visible_record(record)) is not None]
 
     async def happened(
-        self, scope: Scope, periods: Sequence[Period], limit: int, *, history: bool, episodes_only: bool
+        self,
+        scope: Scope,
+        times: Sequence[TimeRange],
+        limit: int,
+        *,
+        zone: str | None = None,
+        history: bool,
+        every: bool,
     ) -> Sequence[Record]:
-        """At most ``limit`` memories of what happened in one of these periods (`listing.happened`)."""
+        """At most ``limit`` memories of what happened in one of these times (`listing.happened`)."""
         if not self._has_events:
             return ()
         return self._visible(
-            await self.read(listing.happened, scope, periods, limit, history=history, episodes_only=episodes_only)
+            await self.read(listing.happened, scope, times, limit, zone=zone, history=history, every=every)
         )
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:

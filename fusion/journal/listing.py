@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from operator import itemgetter
 
@@ -17,18 +17,22 @@ from fusion.contract import (
     DocumentKey,
     Event,
     Scope,
+    TimeRange,
     document_of,
 )
 from fusion.errors import BadInput
 from fusion.journal.rows import LIVE, Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
+from fusion.lib.moment import zone_of
 from fusion.store.rows import event_of, microseconds, storable
 from fusion.store.sqlite import Connection, Row
 
 MAX_SEQ = (1 << 63) - 1
 
-Period = tuple[datetime, datetime]
-"""a time from its beginning (included) to its end (excluded)"""
+DAYS = timedelta(days=8)
+"""the longest time of which all daily notes are looked up; in a longer one, a question's words find them"""
+_OF_CALENDAR = "(at_precision in ('day', 'month', 'year') and at_zone is null)"
+"""of events: whether its date is one of the calendar, the same in every time zone"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,30 +115,45 @@ def matching(
 
 
 def happened(
-    db: Connection, scope: Scope, periods: Sequence[Period], limit: int, *, history: bool, episodes_only: bool
+    db: Connection,
+    scope: Scope,
+    times: Sequence[TimeRange],
+    limit: int,
+    *,
+    zone: str | None,
+    history: bool,
+    every: bool,
 ) -> list[Record]:
-    """At most ``limit`` memories of what happened in one of these periods: episodes first, then the newest.
+    """At most ``limit`` memories of what happened in one of these times: episodes first, then the newest.
 
-    With ``history``, memories that were replaced later count as well.
+    Besides episodes that is what is dated by the day, of times of up to `DAYS`; or with ``every`` all that has a date.
+    A day without a zone is one of the calendar in ``zone``. With ``history``, memories that were replaced later count
+    as well.
     """
     terms, values = visible_to(scope)
     terms += f" and {LIVE}" if history else " and forgotten = 0 and superseded_by is null"
     found: dict[int, Row] = {}
-    wanted = [(microseconds(start), microseconds(end)) for start, end in periods]
-    for start, end in wanted:
-        rows = db.execute(
-            f"select * from event where {terms} and seq in (select seq from episode where ended > ? and began < ?) "
-            "order by coalesce(at, recorded_at) desc, seq desc limit ?",
-            (*values, start, end, limit),
-        ).fetchall()
-        found |= {row["seq"]: row for row in rows}
-    for start, end in () if episodes_only else wanted:
-        rows = db.execute(
-            f"select * from event indexed by event_at where {terms} and at >= ? and at < ? "
-            "order by at desc, seq desc limit ?",
-            (*values, start, end, limit),
-        ).fetchall()
-        found |= {row["seq"]: row for row in rows if row["seq"] not in found}
+
+    def find(condition: str, *wanted: int) -> None:
+        rows = db.execute(f"select * from event {condition} limit ?", (*values, *wanted, limit)).fetchall()
+        found.update({row["seq"]: row for row in rows if row["seq"] not in found})
+
+    for one in times:
+        find(
+            f"where {terms} and seq in (select seq from episode where ended > ? and began < ?) "
+            "order by coalesce(at, recorded_at) desc, seq desc",
+            microseconds(one.start),
+            microseconds(one.end),
+        )
+    between = f"indexed by event_at where {terms} and at >= ? and at < ?"
+    newest_first = "order by at desc, seq desc"
+    for one in times:
+        if every:
+            find(f"{between} and not {_OF_CALENDAR} {newest_first}", microseconds(one.start), microseconds(one.end))
+        if every or one.end - one.start <= DAYS:
+            precise = "" if every else " and at_precision = 'day'"
+            begin, end = (at.astimezone(zone_of(zone)).replace(tzinfo=UTC) for at in (one.start, one.end))
+            find(f"{between} and {_OF_CALENDAR}{precise} {newest_first}", microseconds(begin), microseconds(end))
     return [record_of(row) for row in islice(found.values(), limit)]
 
 

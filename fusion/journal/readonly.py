@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from fusion import wire
-from fusion.contract import Event, Scope
+from fusion.contract import Event, Scope, TimeRange
 from fusion.errors import StoreDamaged
 from fusion.journal import Journal
-from fusion.journal.listing import Period
 from fusion.journal.outbox import Deliveries
 from fusion.journal.owners import Owners
 from fusion.journal.rows import Record, record_of
@@ -57,9 +56,16 @@ class ReadOnlyJournal(Journal):
         return await _or(super().neighbours(event_ids, span), {})
 
     async def happened(
-        self, scope: Scope, periods: Sequence[Period], limit: int, *, history: bool, episodes_only: bool
+        self,
+        scope: Scope,
+        times: Sequence[TimeRange],
+        limit: int,
+        *,
+        zone: str | None = None,
+        history: bool,
+        every: bool,
     ) -> Sequence[Record]:
-        read = super().happened(scope, periods, limit, history=history, episodes_only=episodes_only)
+        read = super().happened(scope, times, limit, zone=zone, history=history, every=every)
         return await _or(read, ())
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:

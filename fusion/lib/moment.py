@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from fusion.contract import Moment, Precision
+from fusion.contract import Moment, Precision, TimeRange
 
 _ISO = re.compile(
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
@@ -65,6 +67,50 @@ def end_of(moment: Moment) -> datetime:
     if moment.precision == "month":
         return local.replace(year=local.year + local.month // 12, month=local.month % 12 + 1).astimezone(UTC)
     return local.replace(year=local.year + 1).astimezone(UTC)
+
+
+_COARSE = frozenset(("day", "month", "year"))
+
+
+def anchored(moment: Moment, zone: str | None) -> Moment:
+    """A day, month or year without a time zone, in this one; any other moment as it is.
+
+    A daily note is of a day of the calendar: which 24 hours that are depends on who asks.
+    """
+    if zone is None or moment.zone is not None or moment.precision not in _COARSE:
+        return moment
+    with suppress(OverflowError, ValueError):  # the first and last day of all
+        begin, end = (
+            None if wall is None else wall.replace(tzinfo=zone_of(zone)).astimezone(UTC)
+            for wall in (moment.utc, moment.until)
+        )
+        return Moment(begin or moment.utc, moment.precision, zone, end)
+    return moment
+
+
+def calendar_day(moment: Moment | None) -> str | None:
+    """The day of the calendar, as ``YYYY-MM-DD``, of a moment that is a day without a time zone."""
+    if moment is None or moment.precision != "day" or moment.zone is not None:
+        return None
+    return moment.utc.date().isoformat()
+
+
+def days_of(one: TimeRange, zone: str | None) -> tuple[date, date]:
+    """The first and the last day of the calendar in a time, in a time zone."""
+    here = zone_of(zone)
+    return one.start.astimezone(here).date(), (one.end - timedelta(microseconds=1)).astimezone(here).date()
+
+
+_UTC = ("", "UTC", "UCT", "Universal", "Zulu", "GMT")
+
+
+def local_zone() -> str | None:
+    """The IANA name of this machine's time zone; None if it cannot be told, and for UTC."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        with suppress(OSError):
+            name = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    return name if name.rpartition("/")[2] not in _UTC and zone_of(name) is not UTC else None
 
 
 @lru_cache(maxsize=64)

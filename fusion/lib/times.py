@@ -45,6 +45,8 @@ _TIME = re.compile(
         (?:\.?,?\s(?P<ryear1>{_YEAR})\b)?
     | (?P<rmonth2>{_MONTH})\.?\s(?P<from2>\d{{1,2}}){_TH}\s?(?:[-–—]|to)\s?(?P<to2>\d{{1,2}}){_TH}\b
         (?:,?\s(?P<ryear2>{_YEAR})\b)?
+    | between\s(?:the\s)?(?P<from3>\d{{1,2}}){_TH}\sand\s(?:the\s)?(?P<to3>\d{{1,2}}){_TH}\s(?:of\s)?
+        (?P<rmonth3>{_MONTH})\b(?:\.?,?\s(?P<ryear3>{_YEAR})\b)?
     | (?P<day1>\d{{1,2}}){_TH}\s(?:of\s)?(?P<month1>{_MONTH})\.?,?\s(?P<year1>{_YEAR})\b
     | (?P<month2>{_MONTH})\.?\s(?P<day2>\d{{1,2}}){_TH},?\s(?P<year2>{_YEAR})\b
     | (?P<month3>{_MONTH})\.?,?\s(?:of\s)?(?P<year3>{_YEAR})\b
@@ -62,6 +64,7 @@ _TIME = re.compile(
         (?P<pastunit>{_UNIT})s?\b
     | {_BARE}
     | (?P<on>on|by|until|till|since|from|before|after|between)\s(?P<weekday>{_DAY})\b
+        (?!,?\s(?:the\s)?(?:\d{{1,2}}{_TH}\s(?:of\s)?(?:{_MONTH})\b|(?:{_MONTH})\.?\s\d))
     | (?P<in>in|by|until|till|since|from|during|before|after|between|early|late|mid)[\s-]
         (?:early\s|mid\s|mid-|late\s)?(?P<inmonth>{_MONTH})\b(?!\s\d)
     )""",
@@ -198,13 +201,14 @@ class _Reading:
             return self._iso(given["iso"], exact)
         if "years1" in given:
             return exact(self._day(int(given["years1"])), "year", self._day(int(given["years2"]) + 1))
-        for n in ("1", "2"):
+        for n in ("1", "2", "3"):
             if f"rmonth{n}" in given:
                 month, year = _month(given[f"rmonth{n}"]), given.get(f"ryear{n}")
                 day = int(given[f"from{n}"])
                 known = int(year) if year else self._near(match, month, day)
                 last = self._day(known, month, int(given[f"to{n}"]))
                 return exact(self._day(known, month, day), "day", last + timedelta(days=1))
+        for n in ("1", "2"):
             if f"month{n}" in given:
                 date = int(given[f"year{n}"]), _month(given[f"month{n}"]), int(given[f"day{n}"])
                 return exact(self._day(*date), "day")

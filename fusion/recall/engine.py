@@ -33,6 +33,7 @@ from fusion.recall.rerank import (
     by_best_sub_question,
     by_local_score,
     by_verdict,
+    of_that_time,
     passages,
     signals_of,
     wants_judge,
@@ -52,6 +53,8 @@ BACKENDS_SHARE = 0.8
 """share of a request's time that the backends get; the rest is for ranking and packing"""
 JOURNAL = "journal"
 """where memories come from that no backend found"""
+MAX_DAYS = 100
+"""excerpts of an answer to a question that asks for nothing but a time"""
 JUDGE_MARGIN_S = 0.03
 """seconds left for packing after the judge"""
 
@@ -81,6 +84,10 @@ class FuseRequest:
     asker: Asker | None = None
     """who asks; the scope says whose memories are searched"""
     all_users: bool = False
+    timezone: str | None = None
+    """the IANA name of the time zone in which the question's days count; UTC if None"""
+    now: datetime | None = None
+    """when the question is asked: what "yesterday" counts from; the present time if None"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +212,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     """
     started = time.perf_counter()
     query, truncated = _query(request, recipe, io.now())
+    named = _dates(query, recipe)
 
     def left_s() -> float:
         return query.deadline_s - (time.perf_counter() - started)
@@ -212,7 +220,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     asked = terms(query.text)
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
-    if asked:
+    if asked or named.nothing_else:
         counting = asyncio.ensure_future(io.frequencies(query.scope, sorted(set(asked))))  # in parallel to the backends
         try:
             answers = await io.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
@@ -227,7 +235,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
-    happened, then = await _admitted_happenings(query, recipe, io)
+    happened, then = await _admitted_happenings(query, named, io)
     known = {**then, **more, **records}
     weighed = recipe.rerank.weighed & STANDING
     uses = await io.uses(list(known)) if weighed & USE else {}
@@ -245,13 +253,15 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
     order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
     order = next_to_rivals(order)
+    if named.nothing_else:
+        order = of_that_time(order, named)
     if len(orders) > 1:
         rerank["sub_questions"] = len(orders)
     model = recipe.rerank.model
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
-    packing = _packing(request, recipe)
-    block = pack(order, packing, recipe.rerank, io.nonce(), shown)
+    packing = _packing(request, recipe, named)
+    block = pack(order, packing, recipe.rerank, io.nonce(), shown, chronological=named.nothing_else)
 
     took_ms = (time.perf_counter() - started) * 1000
     receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, packing, rerank, took_ms)
@@ -267,7 +277,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         recipe={"name": recipe.name, "hash": recipe.hash},
         receipt_id=receipt.receipt_id,
         took_ms=round(took_ms, 2),
-        abstained=_abstained(block, pool, asked),
+        abstained=_abstained(block, pool, bool(asked) or named.nothing_else),
         query_truncated=truncated,
         explain=explain(receipt.body) if request.explain else None,
         disputed=block.disputes,
@@ -292,6 +302,7 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
     if truncated:
         text = text[: QUERY_CHARS // 2] + "\n" + text[-QUERY_CHARS // 2 :]
     deadline_s = (request.timeout_ms or recipe.gather.timeout_ms) / 1000
+    now = request.now or now
     query = Query(
         text=text,
         scope=request.scope,
@@ -300,13 +311,22 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
         deadline_s=deadline_s,
         as_of=request.as_of,
         known_at=request.known_at,
+        zone=request.timezone,
     )
-    return query, truncated
+    return replace(query, times=_dates(query, recipe).times), truncated
 
 
-def _packing(request: FuseRequest, recipe: Recipe) -> PackSettings:
-    """The recipe's numbers with the request's. A budget of the request replaces both budgets of the recipe."""
-    pack = recipe.pack
+def _dates(query: Query, recipe: Recipe) -> Dates:
+    """The times that a query names, if the recipe asks for what happened then."""
+    return dates(query.text, query.now, query.zone) if recipe.rerank.episode_boost else Dates()
+
+
+def _packing(request: FuseRequest, recipe: Recipe, named: Dates) -> PackSettings:
+    """The recipe's numbers with the request's. A budget of the request replaces both budgets of the recipe.
+
+    The days of a month are shown as far as the budget goes, unless the request limits the excerpts.
+    """
+    pack = replace(recipe.pack, max_results=MAX_DAYS) if named.nothing_else else recipe.pack
     if request.budget_chars or request.budget_tokens:
         pack = replace(pack, budget_chars=request.budget_chars or 0, budget_tokens=request.budget_tokens or 0)
     return replace(
@@ -363,11 +383,8 @@ async def _admitted_neighbours(
     return admitted, [(backend, found[ref]) for ref, backend, _ in finds if ref in found], records
 
 
-async def _admitted_happenings(
-    query: Query, recipe: Recipe, io: RecallIO
-) -> tuple[list[Admitted], Mapping[str, Record]]:
+async def _admitted_happenings(query: Query, named: Dates, io: RecallIO) -> tuple[list[Admitted], Mapping[str, Record]]:
     """What happened in the times that the query names: the memories that may be shown, and the records by event id."""
-    named = dates(query.text, query.now) if recipe.rerank.episode_boost else Dates()
     if not named.windows:
         return [], {}
     hits = await io.happened(query, named)
@@ -439,7 +456,7 @@ def _used(packed: Sequence[Candidate]) -> dict[str, tuple[str, ...]]:
     return used
 
 
-def _abstained(block: Block, pool: Sequence[Pooled], asked: Sequence[str]) -> str | None:
+def _abstained(block: Block, pool: Sequence[Pooled], asked: bool) -> str | None:
     if block.text:
         return None
     if not asked:

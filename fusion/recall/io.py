@@ -12,7 +12,18 @@ from functools import cached_property
 from operator import is_
 from typing import Protocol
 
-from fusion.contract import Embedder, FindsNeighbours, HasVocabulary, Hit, Judge, Passage, Query, Scope, Verdict
+from fusion.contract import (
+    Embedder,
+    FindsNeighbours,
+    HasVocabulary,
+    Hit,
+    Judge,
+    Passage,
+    Query,
+    Scope,
+    TimeRange,
+    Verdict,
+)
 from fusion.errors import FusionError
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
@@ -37,6 +48,8 @@ async def _no_uses(event_ids: Sequence[str]) -> Mapping[str, Use]:
 
 MAX_HAPPENED = 50
 """memories of the times that a query names that join the pool, besides those that backends find"""
+MAX_OF_TIME = 200
+"""the same for a query that asks for nothing but a time: a month of daily notes"""
 
 
 class Happened(Protocol):
@@ -45,11 +58,12 @@ class Happened(Protocol):
     async def __call__(
         self,
         scope: Scope,
-        periods: Sequence[tuple[datetime, datetime]],
+        times: Sequence[TimeRange],
         limit: int,
         *,
+        zone: str | None,
         history: bool,
-        episodes_only: bool,
+        every: bool,
     ) -> Sequence[Record]: ...
 
 
@@ -115,15 +129,16 @@ class Live:
         return await self.journal.uses(event_ids)
 
     async def happened(self, query: Query, named: Dates) -> Sequence[Hit]:
-        """From the journal: episodes, and every memory of that time if the query names nothing else."""
+        """From the journal: episodes, daily notes, and every memory of that time if the query names nothing else."""
         if self.journal.happened is None:
             return ()
         records = await self.journal.happened(
             query.scope,
-            named.periods,
-            MAX_HAPPENED,
+            named.times,
+            MAX_OF_TIME if named.nothing_else else MAX_HAPPENED,
+            zone=query.zone,
             history=query.as_of is not None or query.known_at is not None,
-            episodes_only=not named.nothing_else,
+            every=named.nothing_else,
         )
         return [record.hit for record in records]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from fusion.contract import Hit, Place, document_of
 from fusion.lib.budget import EMPTY, Budget, Size
@@ -26,6 +26,8 @@ from fusion.recipe import PackSettings, RerankSettings
 
 MEMBER_CHARS = 4000
 """maximum characters of one memory in a block, so that a flood cannot fill it"""
+_NO_DATE = datetime.max.replace(tzinfo=UTC)
+"""the place of what has no date among excerpts in the order of their dates: last"""
 
 
 @dataclass(slots=True)
@@ -134,14 +136,16 @@ def pack(
     floors: RerankSettings,
     nonce: str,
     shown: Set[str] = frozenset(),
+    *,
+    chronological: bool = False,
 ) -> Block:
     """The block of the best memories, within all limits of ``numbers``, its frame included.
 
     It lacks those whose keys are in ``shown``. They are left out at the end, so that nothing weaker takes their place:
-    they are still in the reader's context.
+    they are still in the reader's context. With ``chronological`` the excerpts are read in the order of their dates.
     """
     best = max((scored.local for scored in order), default=0.0)
-    if best < floors.abstain and all(scored.complete for scored in order):
+    if best < floors.abstain and all(scored.complete and not scored.asked_for for scored in order):
         return Block("", (), dict.fromkeys((scored.ref for scored in order), Decision.BEST_BELOW_FLOOR))
     layout = FORMATS[numbers.format]
     begins, ends = layout.opening(nonce), layout.closing(nonce)
@@ -154,7 +158,7 @@ def pack(
     rivals = rivals_of(order)
     packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
-    sources = (_document_key(scored, numbers) for scored in order if scored.local >= floors.floor)
+    sources = (_document_key(scored, numbers) for scored in order if scored.local >= floors.floor or scored.asked_for)
     first = next(sources, None)
     share = space.budget.share(numbers.source_share) if any(s != first for s in sources) else space.budget
     for scored in order:
@@ -203,7 +207,10 @@ def pack(
         excerpts = {document: excerpt for document, excerpt in excerpts.items() if excerpt.lines}
     if not excerpts:
         return Block("", (), decisions)
-    read = [(e.text(e.lines), [Item(line.ref, line.text) for line in e.lines]) for e in _as_read(excerpts.values())]
+    read = [
+        (e.text(e.lines), [Item(line.ref, line.text) for line in e.lines])
+        for e in _as_read(excerpts.values(), chronological)
+    ]
     text = begins + layout.body(read, disputes) + ends
     return Block(text, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
 
@@ -233,14 +240,18 @@ def _cut_to_fit(scored: Scored, excerpt: _OpenExcerpt, space: _Space, limit: int
     return _sized(scored, excerpt, space, fits) if fits else (line, size)
 
 
-def _as_read(excerpts: Iterable[_OpenExcerpt]) -> list[_OpenExcerpt]:
+def _as_read(excerpts: Iterable[_OpenExcerpt], chronological: bool) -> list[_OpenExcerpt]:
     """The excerpts in reading order: without a heading first, current statements before those they replaced.
 
     An excerpt without a heading would otherwise be read under the heading before it.
     """
+    if chronological:
+        excerpts = sorted(excerpts, key=lambda excerpt: _excerpt_date(excerpt) or _NO_DATE)
     groups: tuple[list[_OpenExcerpt], list[_OpenExcerpt]] = [], []
     for excerpt in excerpts:
         groups[bool(excerpt.heading)].append(excerpt)
+    if chronological:
+        return [*groups[0], *groups[1]]
     return [excerpt for group in groups for excerpt in current_first(group, _excerpt_text, _excerpt_date)]
 
 
@@ -249,10 +260,12 @@ def _excerpt_text(excerpt: _OpenExcerpt) -> str:
 
 
 def _excerpt_date(excerpt: _OpenExcerpt) -> datetime | None:
-    return next((line.hit.at.utc for line in excerpt.lines if line.hit.at), None)
+    return next((at.utc for line in excerpt.lines if (at := line.hit.at)), None)
 
 
 def _too_weak(scored: Scored, floors: RerankSettings) -> Decision | None:
+    if scored.asked_for:
+        return None
     if scored.judge is not None and scored.judge < floors.judge_floor:
         return Decision.BELOW_JUDGE_FLOOR
     if scored.complete and scored.local < floors.floor:

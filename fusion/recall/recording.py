@@ -86,7 +86,7 @@ class Recorder:
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         answers = await self.io.answers(query, names, deadline_s)
         self.recording.answers.update({a.backend: a for a in answers})
-        if (named := dates(query.text, query.now)).windows:  # another recipe may want it
+        if (named := dates(query.text, query.now, query.zone)).windows:  # another recipe may want it
             self.recording.happened = await self.io.happened(query, named)
             await self.records([h.event_id for h in self.recording.happened if h.event_id])
         return answers

@@ -16,6 +16,7 @@ from fusion.lib.budget import clip
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
+from fusion.recall.query_dates import Dates
 from fusion.recall.rank_features import in_context
 from fusion.recall.signals import Signals, SignalTable, boosted, complete, penalised, scores
 from fusion.recipe import RerankSettings
@@ -30,7 +31,7 @@ class Scored(NamedTuple):
     """A memory of the pool with its scores: ``local`` from 0 to 1, ``judge`` from 0 to 10 or None.
 
     Its signals are a ``row`` of the table. ``complete`` is False when a signal of the recipe is missing: the mean of
-    the others is on another scale, so floors do not apply to it.
+    the others is on another scale, so floors do not apply to it. Nor do they if it is ``asked_for`` by its time alone.
     """
 
     pooled: Pooled
@@ -39,6 +40,7 @@ class Scored(NamedTuple):
     local: float
     judge: float | None = None
     complete: bool = True
+    asked_for: bool = False
 
     @property
     def ref(self) -> str:
@@ -84,6 +86,12 @@ def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSe
             if scored.ref not in found or found[scored.ref].local < scaled.local:
                 found[scored.ref] = scaled
     return tuple(sorted(found.values(), key=_rank_key))
+
+
+def of_that_time(order: Sequence[Scored], named: Dates) -> Sequence[Scored]:
+    """What is of the times that a query names, for one that asks for nothing else; all if nothing is of that time."""
+    found = [one._replace(asked_for=True) for one in order if named.asks_for(one.pooled.candidate.hit)]
+    return found or order
 
 
 def signals_of(order: Sequence[Scored]) -> SignalTable:

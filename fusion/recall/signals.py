@@ -18,8 +18,8 @@
 |            | for turns among others: turns of one conversation name the same people, which links all of them |
 
 | project    | 1 for a memory of the project that the question names, else 0; absent if it names none |
-| episode    | 1 for an episode in a time that the query names, and for every memory of that time if the query names |
-|            | nothing else; absent for all others |
+| episode    | 1 for an episode and a daily note of a time that the query names, and for every memory of that time |
+|            | if the query names nothing else; absent for all others |
 | reach      | ``graph``, but 0 where it is absent: seed 000's graph proximity; computed if a recipe weighs it |
 | cosine     | ``dense``, but ``fusion`` where it is absent: seed 000's similarity; computed if a recipe weighs it |
 
@@ -44,7 +44,7 @@ from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import token_weights
-from fusion.recall.query_dates import Dates, dates
+from fusion.recall.query_dates import Dates, dates, time_of
 from fusion.recall.standing import STANDING_SIGNALS, Standing, standing_signals
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def local_signals(
     among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
     turns = among & np.array([_is_turn(hit) for hit in hits])
     asked = terms(query.text)
-    named = dates(query.text, query.now)
+    named = dates(query.text, query.now, query.zone)
     if frequencies.documents < len(pool):
         frequencies = _pool_frequencies(texts, asked)
     columns = {
@@ -320,7 +320,7 @@ def _names(text: str, speakers: Collection[str]) -> frozenset[str]:
 def _closeness(asked_for: Dates, hits: Sequence[Hit]) -> Column:
     import numpy as np
 
-    return np.array([asked_for.closeness(hit.at) for hit in hits]) if asked_for else np.zeros(len(hits))
+    return np.array([asked_for.closeness(time_of(hit)) for hit in hits]) if asked_for else np.zeros(len(hits))
 
 
 def _graph(entry: Pooled) -> float:

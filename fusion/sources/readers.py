@@ -21,8 +21,9 @@ from fusion.errors import BadInput
 from fusion.ingest.claims import as_stated_by_line
 from fusion.ingest.intake import NewMemory, not_one_line
 from fusion.lib.chunk import chunks
+from fusion.lib.dated_notes import noted_day
 from fusion.lib.front_matter import front_matter
-from fusion.lib.moment import day_of, moment
+from fusion.lib.moment import moment
 from fusion.lib.stated_fields import to_stated
 from fusion.lib.words import content_hash
 from fusion.sources.bookmarks import Bookmark, Bookmarks, at_end, is_untouched
@@ -172,7 +173,6 @@ def markdown(
         return
     scope = replace(owner, audience="private") if file.path.name.lower() in PRIVATE else owner
     matter = front_matter(text)
-    at = day_of(file.path.stem) or day_of(matter.get("date", "")) or day_of(matter.get("created", ""))
     # Chunked as in the Markdown backend, so that a chunk of the file and its event are the same span.
     found = [chunk for chunk in chunks(text, report=lambda share: cutting(file, share)) if chunk.text.strip()]
     if not found:
@@ -186,7 +186,7 @@ def markdown(
         yield NewMemory(
             text=chunk.text,
             scope=scope,
-            at=at,
+            at=noted_day(file.document, chunk.headings, matter),
             place=Place(file.document, chunk.start, chunk.end, "line"),
             source=f"file:{file.path}",
             revision=content_hash(chunk.text),

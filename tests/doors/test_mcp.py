@@ -194,6 +194,16 @@ class TestCalls:
         )
         assert (both.budget_chars, both.budget_tokens) == (6000, 2000)
 
+    async def test_memory_fuse_and_search_take_the_time_zone_of_the_user(self, fusion: FakeFusion) -> None:
+        """By which yesterday ends; without it, the gateway knows one."""
+        async with connected(fusion) as client:
+            await client.call_tool("memory_fuse", {**ASKED, "timezone": "Asia/Tokyo"})
+            await client.call_tool("memory_search", {**ASKED, "timezone": "Asia/Tokyo"})
+            await client.call_tool("memory_fuse", ASKED)
+            refused = await client.call_tool("memory_fuse", {**ASKED, "timezone": "Asia/Tokio"})
+        assert [one.timezone for one in fusion.requests] == ["Asia/Tokyo", "Asia/Tokyo", None]
+        assert "Europe/Berlin" in said(refused)
+
     @pytest.mark.feature("MCP: `memory_get` reads what a search returned, by ref or by path with `from` and `lines`")
     async def test_memory_search_returns_memories_with_places(self) -> None:
         """What a hit names is what memory_get takes, and its text cannot close the fence."""

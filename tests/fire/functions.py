@@ -27,6 +27,7 @@ from fusion.lib import (
     budget,
     chunk,
     clean,
+    dated_notes,
     envelope,
     escape,
     front_matter,
@@ -38,10 +39,11 @@ from fusion.lib import (
     statements,
     summarise,
     times,
+    translated_times,
     word_forms,
     words,
 )
-from fusion.recall import candidate_pairs, fence, multilingual_dates, query_dates, split_query
+from fusion.recall import candidate_pairs, fence, query_dates, split_query
 from fusion.upkeep import contradict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -109,8 +111,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "listing.without_frames": lambda text: listing.without_frames(listing.one_line(text)),
     "fence.cited": lambda text: fence.cited("a1", text),
     "split_query.sub_questions": lambda text: split_query.sub_questions(text, 4),
-    "query_dates.dates": lambda text: query_dates.dates(text, NOW),
-    "multilingual_dates.in_english": multilingual_dates.in_english,
+    "query_dates.dates": lambda text: query_dates.dates.__wrapped__(text, NOW),
+    "translated_times.in_english": translated_times.in_english,
+    "dated_notes.day_of_path": dated_notes.day_of_path.__wrapped__,
+    "dated_notes.day_of_heading": dated_notes.day_of_heading.__wrapped__,
     "summarise": lambda text: [summarise.summary(section) for section in summarise.sections(text)],
     "triples.parse": lambda text: parse_triples(text, "a/b.md"),
     "triples.parse (front matter)": lambda text: parse_triples(f"---\n{text}\n---\nHello.", "a/b.md"),

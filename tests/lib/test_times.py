@@ -56,6 +56,10 @@ def _short(time: datetime) -> str:
         ("We meet next spring.", "2027-03-01", "2027-06-01"),
         ("We meet next fall.", "2026-09-01", "2026-12-01"),
         ("We met in the autumn of 2019.", "2019-09-01", "2019-12-01"),
+        ("We met on Saturday, 21 February 2026.", "2026-02-21", "2026-02-22"),  # one day, not the last Saturday as well
+        ("We met on Saturday, February 21st.", "2026-02-21", "2026-02-22"),
+        ("We met between 3 and 5 February.", "2026-02-03", "2026-02-06"),
+        ("We met between the 3rd and the 5th of May 2025.", "2025-05-03", "2025-05-06"),
         ("We met in winter 2019.", "2019-12-01", "2020-03-01"),
     ],
 )

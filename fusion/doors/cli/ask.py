@@ -21,7 +21,9 @@ from fusion.doors.cli.options import (
     MaxResults,
     Project,
     TimeoutMs,
+    Timezone,
 )
+from fusion.lib.moment import local_zone
 
 
 @command()
@@ -32,6 +34,7 @@ async def fuse(
     all_users: AllUsers = False,
     project: Project = None,
     as_of: AsOf = None,
+    timezone: Timezone = None,
     budget: Budget = None,
     budget_tokens: BudgetTokens = None,
     max_results: MaxResults = None,
@@ -62,6 +65,7 @@ async def fuse(
             all_users=all_users or None,
             project=project,
             as_of=as_of,
+            timezone=timezone or local_zone(),
             budget_chars=budget,
             budget_tokens=budget_tokens,
             max_results=max_results,

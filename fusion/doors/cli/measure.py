@@ -8,9 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
-from fusion.doors.cli.options import AllUsers, AsOf, Budget, BudgetTokens, Format, MaxItems, MaxResults, TimeoutMs
+from fusion.doors.cli.options import (
+    AllUsers,
+    AsOf,
+    Budget,
+    BudgetTokens,
+    Format,
+    MaxItems,
+    MaxResults,
+    TimeoutMs,
+    Timezone,
+)
 from fusion.doors.cli.plural import counted
 from fusion.errors import BadInput
+from fusion.lib.moment import local_zone
 
 
 @command()
@@ -32,6 +43,7 @@ async def compare(
     owner: Owner,
     all_users: AllUsers = False,
     as_of: AsOf = None,
+    timezone: Timezone = None,
     budget: Budget = None,
     budget_tokens: BudgetTokens = None,
     max_results: MaxResults = None,
@@ -53,6 +65,7 @@ async def compare(
     from fusion.doors.cli.compare import over_all
 
     given: dict[str, Any] = {**owner.ids(), "all_users": all_users or None, "as_of": as_of}
+    given |= {"timezone": timezone or local_zone()}
     given |= {"budget_chars": budget, "budget_tokens": budget_tokens, "timeout_ms": timeout_ms}
     given |= {"max_results": max_results, "max_items": max_items, "format": block_format}
     if queries is None:

@@ -22,6 +22,9 @@ Session = Annotated[str | None, typer.Option("--session", help="The session (ses
 AllUsers = Annotated[bool, typer.Option("--all-users", help="Ask for the memories of all users and agents.")]
 Project = Annotated[str | None, typer.Option(help="Rank memories of this project higher.")]
 AsOf = Annotated[str | None, typer.Option(help="What was true at this time: 2026-01-31, or 2026-01-31T15:00.")]
+Timezone = Annotated[
+    str | None, typer.Option(help="Your time zone, in which yesterday ends: Europe/Berlin; this machine's by default.")
+]
 Budget = Annotated[int | None, typer.Option(help="The most characters in a block.")]
 BudgetTokens = Annotated[int | None, typer.Option(help="The most estimated tokens in a block.")]
 MaxResults = Annotated[int | None, typer.Option(help="The most excerpts in a block.")]

@@ -36,6 +36,7 @@ OPTIONS = {
     "max_items": "--max-items",
     "timeout_ms": "--timeout-ms",
     "as_of": "--as-of",
+    "timezone": "--timezone",
     "at": "--at",
     "until": "--to",
     "entities": "--with",

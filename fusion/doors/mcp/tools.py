@@ -77,6 +77,7 @@ Ref = Annotated[
     Field(min_length=1, max_length=schemas.MAX_REF_CHARS),
 ]
 AsOf = Annotated[str | None, Field(description="answer as of this time: 2026-01-31, or with a time of day")]
+Zone = Annotated[schemas.AskerZone, Field(description="the user's time zone, in which yesterday ends: Europe/Berlin")]
 User = Annotated[schemas.UserId | None, Field(description="only this user's memories; empty: those of no user")]
 Agent = Annotated[schemas.Id | None, Field(description="only this agent's memories")]
 Session = Annotated[schemas.Id | None, Field(description="only this session's memories")]
@@ -129,6 +130,7 @@ class MemoryFuse(Arguments):
     )
     format: BlockFormat | None = Field(default=None, description="what the block looks like")
     as_of: AsOf = None
+    timezone: Zone = None
     user_id: User = None
     agent_id: Agent = None
     session_id: Session = None
@@ -150,6 +152,7 @@ class MemoryFuse(Arguments):
             budget_tokens=self.budget_tokens,
             format=self.format,
             as_of=self.as_of,
+            timezone=self.timezone,
             asker=caller.asker(self.asker_agent, self.asker_session),
             all_users=caller.all_users or None,
             **_scope_of(caller, self),
@@ -190,6 +193,7 @@ class MemorySearch(Arguments):
         default=None, min_length=1, max_length=64, description="only these systems"
     )
     as_of: AsOf = None
+    timezone: Zone = None
     user_id: User = None
     agent_id: Agent = None
     session_id: Session = None
@@ -202,6 +206,7 @@ class MemorySearch(Arguments):
             min_score=self.min_score,
             backends=self.backends,
             as_of=self.as_of,
+            timezone=self.timezone,
             all_users=caller.all_users or None,
             **_scope_of(caller, self),
         )

@@ -95,6 +95,8 @@ class TestFuse:
             "audience": "group",
             "as_of": "2026-03-14",
             "known_at": "2026-03-14T12:00:00+02:00",
+            "timezone": "Europe/Berlin",
+            "now": "2026-03-13T23:30:00Z",
             "budget_chars": 900,
             "budget_tokens": 250,
             "max_results": 3,
@@ -114,11 +116,18 @@ class TestFuse:
         assert asked.as_of.isoformat() == "2026-03-14T23:59:59.999999+00:00"
         assert asked.known_at is not None
         assert asked.known_at.isoformat() == "2026-03-14T10:00:00+00:00"
+        assert (asked.timezone, asked.now) == ("Europe/Berlin", datetime(2026, 3, 13, 23, 30, tzinfo=UTC))
         assert (asked.budget_chars, asked.budget_tokens) == (900, 250)
         assert (asked.max_results, asked.max_items, asked.format) == (3, 5, "long-term")
         assert asked.backends == ("markdown",)
         assert (asked.recipe, asked.timeout_ms, asked.explain) == ("hook", 250, True)
         assert asked.asker == Asker("claude-code", "s9", "telegram", new_context=True)
+
+    async def test_fuse_refuses_a_time_zone_that_does_not_exist(self, client: httpx.AsyncClient) -> None:
+        """In another zone the question would be about another day."""
+        for name in ("Europe/Berlinn", "", "../etc/passwd"):
+            problem = is_problem(await client.post("/fuse", json={"query": "q", "timezone": name}), 422)
+            assert "timezone" in problem["detail"]
 
     @pytest.mark.feature("who asks is named next to the scope, and filters nothing")
     async def test_asker_is_no_scope(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:

@@ -1,4 +1,4 @@
-"""Relative dates in the languages besides English that the search by words knows."""
+"""Dates in languages besides English."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from fusion.contract import Moment
 from fusion.lib.times import windows
-from fusion.recall.multilingual_dates import PHRASES, in_english
+from fusion.lib.translated_times import PHRASES, in_english, phrases_in_english
 from fusion.recall.query_dates import dates
 
 NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
 
 
 @pytest.mark.feature(
-    "… also in Spanish, Portuguese, Arabic, Korean, Japanese and Chinese", of="a query's dates, also relative"
+    "… also in German, French, Spanish, Italian, Portuguese, Arabic, Korean, Japanese and Chinese",
+    of="a query's dates, also relative",
 )
 @pytest.mark.parametrize(
     ("text", "english"),
@@ -43,28 +44,62 @@ NOW = datetime(2026, 3, 11, 10, 30, tzinfo=UTC)
         ("上个月我买了什么？", "last month"),
         ("3天前谁来了？", "3 days ago"),
         ("5年以前我们住在哪里？", "5 years ago"),
+        ("Was habe ich gestern gemacht?", "yesterday"),
+        ("Was habe ich am 21. November 2026 gemacht?", "21 November 2026"),
+        ("Wen traf ich letzten Freitag?", "last Friday"),
+        ("Was war vor zwei Wochen?", "2 weeks ago"),
+        ("Was war im März?", "in March"),
+        ("Was war seit dem 3. Mai?", "since 3 May"),
+        ("Was war vom 3. bis 5. Mai?", "3 to 5 May"),
+        ("Was war zwischen dem 3. und dem 5. Mai?", "3 to 5 May"),
+        ("Was war am Samstag, dem 21. November 2026?", "21 November 2026"),
+        ("Was war am 21.11.2026?", "2026-11-21"),
+        ("Qu'est-ce que j'ai fait hier ?", "yesterday"),
+        ("Qu’ai-je fait avant-hier ?", "the day before yesterday"),
+        ("Que s'est-il passé le 1er mars 2026 ?", "1 March 2026"),
+        ("Qui est venu vendredi dernier ?", "last Friday"),
+        ("Qui est venu il y a deux semaines ?", "2 weeks ago"),
+        ("tout depuis vendredi", "since Friday"),
+        ("¿Qué hice el 21 de noviembre de 2026?", "21 November 2026"),
+        ("¿Quién vino el viernes pasado?", "last Friday"),
+        ("¿Quién vino hace dos semanas?", "2 weeks ago"),
+        ("cosa ho fatto ieri?", "yesterday"),
+        ("chi è venuto lunedì scorso?", "last Monday"),
+        ("chi è venuto tre giorni fa?", "3 days ago"),
+        ("cosa è successo a marzo?", "in March"),
     ],
 )
 def test_each_language_says_it_in_its_words(text: str, english: str) -> None:
     """With accents or without, in any case; what it means is then read as English."""
-    assert in_english(text) == [english]
+    assert phrases_in_english(text) == [english]
     assert dates(text, NOW).windows == dates(english, NOW).windows != ()
 
 
-@pytest.mark.parametrize("text", ["the hoya plant", "a yoga day", "3 anos", "mesa redonda", "前端", "一周年", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("the hoya plant", "a yoga day", "3 anos", "mesa redonda", "前端", "一周年", ""),
+        *("Wer wohnt hier?", "Guten Morgen", "a mars bar", "life on Mars", "Santo Domingo", "Mardi Gras"),
+        *("in April", "5 September 2026", "1/2/2026"),
+    ],
+)
 def test_what_only_looks_like_one_is_none(text: str) -> None:
     """Within a word, or a number of days that is not ago."""
-    assert in_english(text) == []
+    assert phrases_in_english(text) == []
+    assert in_english(text) == text
 
 
 def test_every_phrase_of_the_table_means_one_time() -> None:
     """Each is found by itself, longer ones before those within them, and English knows what it says."""
     for english, phrases in PHRASES.items():
         assert len(list(windows(english, Moment(NOW)))) == 1
-        assert [in_english(phrase) for phrase in phrases.split("|")] == [[english]] * len(phrases.split("|"))
+        assert [phrases_in_english(phrase) for phrase in phrases.split("|")] == [[english]] * len(phrases.split("|"))
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read(text: str) -> None:
     """Whatever it is: a list, and no fault."""
-    assert all(list(windows(said, Moment(NOW))) or "ago" in said for said in in_english(text))
+    assert all(
+        list(windows(said, Moment(NOW))) or "ago" in said or any(map(str.isdecimal, said))
+        for said in phrases_in_english(text)
+    )
