@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from adapters.index.lexical import Lexical, analysis, erase
 from adapters.index.merge import Scored
 from adapters.index.vectors import Record, Vectors
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged
-from fusion.lib.words import content_hash
+from fusion.lib.passages import spoken_passages
+from fusion.lib.words import content_hash, spoken
 
 if TYPE_CHECKING:
     from fusion.contract import Embedder, Floats
@@ -31,11 +32,31 @@ Encoded = tuple["Floats", str]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text of the index with its key and scope. A text that begins with NUL is found by its vector alone."""
+    """A text of the index with its key and scope. A text that begins with NUL is found by its vector alone.
+
+    ``passages`` are the parts of a long text that have a vector each; without them the text has one vector.
+    """
 
     key: str
     scope: Scope
     text: str
+    passages: tuple[str, ...] = ()
+
+    @classmethod
+    def of_memory(cls, key: str, scope: Scope, text: str, speaker: str | None) -> Self:
+        """The entry of a memory: the words of all of it, and a vector of each passage."""
+        said, parts = spoken(text, speaker), spoken_passages(text, speaker)
+        return cls(key, scope, said, () if parts == (said,) else parts)
+
+    @property
+    def embedded(self) -> tuple[str, ...]:
+        """The texts that its vectors are of."""
+        return self.passages or (self.text,)
+
+    @property
+    def hash(self) -> str:
+        """A hash of the text and of what its vectors are of."""
+        return content_hash("\0".join((self.text, *self.passages)))
 
 
 class IndexFiles:
@@ -157,7 +178,9 @@ class IndexFiles:
         """
         known = self.vectors.known_of(list(changes))
         put = {key: entry for key, entry in changes.items() if entry is not None}
-        new = {key: Record(self.vectors.tag(entry.scope), content_hash(entry.text)) for key, entry in put.items()}
+        new = {
+            key: Record(self.vectors.tag(entry.scope), entry.hash, len(entry.embedded)) for key, entry in put.items()
+        }
         changed = {key: state for key, state in new.items() if self.lexical_is_lost or known.get(key) != state}
         gone = [key for key, entry in changes.items() if entry is None]
         if changed or gone:

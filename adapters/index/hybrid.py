@@ -22,10 +22,9 @@ from adapters.index.encode import each_vector_of, vectors_of
 from adapters.index.files import Encoded, Entry, IndexFiles
 from adapters.index.lexical import analysis
 from adapters.index.merge import Scored, SearchResult, rrf
-from adapters.index.migrate import Moving
+from adapters.index.migrate import Moving, Row
 from fusion.contract import Embedder, Scope
 from fusion.errors import InvalidAnswer, StoreBusy, StoreDamaged
-from fusion.lib.words import content_hash
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -111,8 +110,8 @@ class Index:
         self._files = IndexFiles(folder, self._embedder)
         self._changes: list[tuple[Mapping[str, Entry | None], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
-        self._waiting: Waiting[tuple[str, str | None]] = Waiting()
-        # Hash and text by key; the text is None if ``pick`` can read it.
+        self._waiting: Waiting[tuple[str, Sequence[str] | None]] = Waiting()
+        # By key the hash and the texts to embed; these are None if ``pick`` can read them.
         self._repairing = False
         self._backfill = Backfill(f"index in {folder}", self._fill_some, self._waiting.try_refused)
         self._faults: dict[str, str] = {}
@@ -125,8 +124,8 @@ class Index:
 
     @property
     def vectors(self) -> int:
-        """Number of entries with a vector."""
-        return self._files.vectors.count
+        """Number of entries with their vectors."""
+        return 0 if self._closed else self._files.vectors.count
 
     @property
     def embedder(self) -> Embedder | None:
@@ -239,7 +238,10 @@ class Index:
     async def similar(
         self, text: str, scope: Scope, limit: int, vector: Floats | None = None
     ) -> Sequence[tuple[str, float]]:
-        """The best ``limit`` keys by cosine; none without an embedder. ``vector`` is the text's, if it is known."""
+        """The best ``limit`` keys by cosine, of a long text that of its best passage; none without an embedder.
+
+        ``vector`` is the text's, if it is known.
+        """
         self._check_open()
         found: Scored | None = None
         while found is None:  # once more where the index moved to another model between the two steps
@@ -254,7 +256,7 @@ class Index:
     async def _asked(self, text: str, scope: Scope, vector: Floats | None) -> Encoded | None:
         """The query's vector and its model; ``None`` if there are no vectors to compare it with."""
         embedder = self.embedder
-        if embedder is None or not self.vectors or self._files.vectors.tags(scope) == []:
+        if embedder is None or not self._files.vectors.has_rows or self._files.vectors.tags(scope) == []:
             return None
         query = vector if vector is not None else (await vectors_of(embedder, [text], keep=False))[0]
         return query, embedder.identity
@@ -308,7 +310,7 @@ class Index:
         async with self._moving(self._through(embedder)) as moving:
             while some := await self._in_thread(moving.portion):
                 rows = await self._rows(some)
-                texts, characters = texts + len(rows), characters + sum(len(text) for _, _, text in rows)
+                texts, characters = texts + len(rows), characters + sum(map(len, rows.values()))
         return texts, characters
 
     async def build(
@@ -320,20 +322,19 @@ class Index:
         if it refuses all. After an error or a kill, the same call continues.
         """
         embedder = self._through(embedder)
-        refused: dict[str, InvalidAnswer] = {}
+        refused: dict[tuple[str, int], InvalidAnswer] = {}
         async with self._moving(embedder) as moving:
             while some := await self._in_thread(moving.portion):
                 rows = await self._rows(some)
-                keys = {slot: key for slot, key, _ in some}
-                added: list[tuple[int, str, Floats]] = []
-                for (slot, digest, _), made in zip(
-                    rows, await each_vector_of(embedder, [text for *_, text in rows]) if rows else (), strict=True
+                added: list[tuple[Row, Floats]] = []
+                for row, made in zip(
+                    rows, await each_vector_of(embedder, list(rows.values())) if rows else (), strict=True
                 ):
-                    refused.pop(keys[slot], None)
+                    refused.pop((row.key, row.part), None)
                     if isinstance(made, InvalidAnswer):
-                        refused[keys[slot]] = made
+                        refused[row.key, row.part] = made
                     else:
-                        added.append((slot, digest, made))
+                        added.append((row, made))
                 if added:
                     await self._in_thread(partial(moving.add, added))
                 done, total = await self._in_thread(moving.counts)
@@ -341,7 +342,7 @@ class Index:
                     raise next(iter(refused.values()))
                 progress(done, total)
                 self._check_open()
-        return refused
+        return {key: why for (key, _), why in refused.items()}
 
     async def switch_to(self, embedder: Embedder) -> None:
         """Switch to the vectors that were built for this model, in one step.
@@ -365,12 +366,17 @@ class Index:
         finally:
             await asyncio.shield(self._in_thread(moving.close))
 
-    async def _rows(self, some: Sequence[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
-        """Slot, hash and text of a portion, without entries that are changing right now."""
+    async def _rows(self, some: Sequence[Row]) -> dict[Row, str]:
+        """The rows of a portion with their texts, without entries that are changing right now."""
         if self._pick is None:
             raise TypeError("an index that was opened without pick does not know its texts")
-        picked = {e.key: e.text for e in await self._in_thread(partial(self._pick, [key for _, key, _ in some]))}
-        return [(slot, d, picked[k]) for slot, k, d in some if k in picked and content_hash(picked[k]) == d]
+        keys = list(dict.fromkeys(row.key for row in some))
+        picked = {entry.key: entry for entry in await self._in_thread(partial(self._pick, keys))}
+        return {
+            row: entry.embedded[row.part]
+            for row in some
+            if (entry := picked.get(row.key)) is not None and entry.hash == row.hash
+        }
 
     async def settle(self) -> None:
         """Wait until every entry has its vector, or the embedder has failed again (see ``faults``)."""
@@ -454,7 +460,7 @@ class Index:
     async def _apply(self, changes: Mapping[str, Entry | None]) -> None:
         bare = await self._in_thread(lambda: self._files.write(changes))
         keep = self._pick is None or not self._repairing
-        texts = {key: entry.text for key, entry in changes.items() if entry is not None and keep}
+        texts = {key: entry.embedded for key, entry in changes.items() if entry is not None and keep}
         wanting = {key: (digest, texts.get(key)) for key, digest in bare.items()}
         self._waiting.drop(changes)
         self._waiting.add(wanting, fresh=len(wanting) <= _FRESH_ENTRIES and not self._repairing)
@@ -473,14 +479,25 @@ class Index:
         some = waiting.some(_FILL_ENTRIES)
         if embedder is None or not some:
             return False
-        texts = {key: text for key, (_, text) in some.items() if text is not None}
+        texts = {key: embedded for key, (_, embedded) in some.items() if embedded is not None}
         pick, bare = self._pick, [key for key in some if key not in texts]
         if pick is not None and bare:
-            texts |= {entry.key: entry.text for entry in await self._in_thread(lambda: pick(bare))}
-        made = dict(zip(texts, await each_vector_of(embedder, list(texts.values())), strict=True))
-        rows = [(key, some[key][0], vector) for key, vector in made.items() if not isinstance(vector, InvalidAnswer)]
-        if await self._in_thread(lambda: self._files.vectors.add(rows, embedder.identity)):
-            waiting.done(some, {key: vector for key, vector in made.items() if isinstance(vector, InvalidAnswer)})
+            found = await self._in_thread(lambda: pick(bare))
+            texts |= {entry.key: entry.embedded for entry in found if entry.hash == some[entry.key][0]}
+        every = iter(await each_vector_of(embedder, [text for embedded in texts.values() for text in embedded]))
+        made: list[tuple[str, str, Sequence[Floats]]] = []
+        refused: dict[str, InvalidAnswer] = {}
+        for key, embedded in texts.items():
+            vectors: list[Floats] = []
+            for vector in islice(every, len(embedded)):
+                if isinstance(vector, InvalidAnswer):
+                    refused[key] = vector
+                else:
+                    vectors.append(vector)
+            if key not in refused:
+                made.append((key, some[key][0], vectors))
+        if await self._in_thread(lambda: self._files.vectors.add(made, embedder.identity)):
+            waiting.done(some, refused)
         # Else the index moved to another model meanwhile, and these wait for that model's vectors.
         return bool(self._waiting)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import shake_128
 from math import inf
@@ -37,6 +38,8 @@ _READ = 16_384
 # Rows read at a time when all are looked through: 6 MB.
 _GROWTH = 1.5
 _LEAST_ROOM = 1024
+_DEEPER = 4
+# Factor on the number of rows that are looked at where the best are of too few names.
 _SAME = 1e-5
 # Cosines this near are one: the same text in another block is summed in another order.
 
@@ -45,6 +48,14 @@ def quantised(vector: Floats) -> Small:
     """A vector's row: its largest component becomes ±127."""
     peak = float(np.abs(vector).max(initial=0.0)) or 1.0
     return np.asarray(np.rint(vector * (127 / peak)), np.int8)
+
+
+def mean_direction(vectors: Sequence[Floats]) -> Floats:
+    """The mean of unit vectors, at unit length; zeros if they cancel each other out. Of one vector it is the vector."""
+    if len(vectors) == 1:
+        return vectors[0]
+    total = np.sum(vectors, axis=0, dtype=np.float32)
+    return np.asarray(total / (float(np.linalg.norm(total)) or 1.0), np.float32)
 
 
 @lru_cache(maxsize=8)
@@ -125,8 +136,11 @@ class Matrix:
             self.count -= len(taken)
 
     def rest(self, slots: Sequence[int]) -> None:
-        """Free these slots; they are reused once no running search can have seen them."""
+        """Free these slots and overwrite their rows; they are reused once no running search can have seen them."""
         self.free(slots)
+        with suppress(OSError):  # a full disk: the next vectors overwrite them
+            for start, end in _runs(slots := sorted(slots)):
+                os.pwrite(self._file, bytes(self._dimensions * (end - start)), slots[start] * self._dimensions)
         with self._lock:
             self._resting.extend(slots)
 
@@ -150,9 +164,9 @@ class Matrix:
         limit: int,
         name: Callable[[Sequence[int]], Sequence[tuple[int, str]]],
     ) -> list[tuple[str, float]]:
-        """The best ``limit`` with their cosines, among these tags (``None``: all). Equal cosines: by name.
+        """The best ``limit`` names with their cosines, among these tags (``None``: all). Equal cosines: by name.
 
-        ``name`` gives the names of slots that are still in use.
+        ``name`` gives the names of slots that are still in use. A name of several slots has the best of their cosines.
         """
         with self._lock:
             rows, scales, taken, end, count = self._rows, self._scales, self._tags, self._end, self.count
@@ -165,21 +179,19 @@ class Matrix:
             cosines *= scales[:end] if chosen is None else scales[chosen]
             if chosen is None and count < end:
                 cosines[taken[:end] == 0] = -2.0  # free
-            best = _best(cosines, limit, 2 * error + _SAME)
-            slots = best if chosen is None else chosen[best]
-            if error:
-                slots = slots[cosines[best] > -2.0 + error]
-                exact = _products(rows, query, slots) * scales[slots]
-            else:
-                exact = cosines[best]
-            exact = np.round(exact, 5)
-            among = exact >= _edge(exact, limit)
-            scores = dict(zip(slots.tolist(), exact.tolist(), strict=True))
-            found: list[tuple[str, float]] = []
-            for some in (slots[among], slots[~among]):  # the others replace rows that have no owner any more
-                if len(found) < limit:
-                    found += [(key, scores[slot]) for slot, key in name(some.tolist()) if scores[slot] >= -1.5]
-            return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+            wanted = limit
+            while True:
+                best = _best(cosines, wanted, 2 * error + _SAME)
+                slots = best if chosen is None else chosen[best]
+                if error:
+                    slots = slots[cosines[best] > -2.0 + error]
+                    exact = _products(rows, query, slots) * scales[slots]
+                else:
+                    exact = cosines[best]
+                found, named = _by_name(slots, np.round(exact, 5), wanted, name)
+                if len(found) >= limit or len(found) == named or wanted >= len(cosines):
+                    return sorted(found.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
+                wanted *= _DEEPER  # the best rows belong to fewer names than are wanted
         finally:
             with self._lock:
                 self._searches -= 1
@@ -269,6 +281,24 @@ def _products(rows: Small, query: Floats, chosen: NDArray[np.intp] | None) -> Fl
         block = rows[low : low + _BLOCK] if chosen is None else rows[chosen[low : low + _BLOCK]]
         np.dot(block.astype(np.float32), query, out=products[low : low + _BLOCK])
     return products
+
+
+def _by_name(
+    slots: NDArray[np.intp], cosines: Floats, wanted: int, name: Callable[[Sequence[int]], Sequence[tuple[int, str]]]
+) -> tuple[dict[str, float], int]:
+    """The best cosine by name of the ``wanted`` best slots, or of the next where too few are in use; and how many of
+    the slots are named."""
+    among = cosines >= _edge(cosines, wanted)
+    scores = dict(zip(slots.tolist(), cosines.tolist(), strict=True))
+    found: dict[str, float] = {}
+    named = 0
+    for some in (slots[among], slots[~among]):  # the others replace rows that have no owner any more
+        if named < wanted:
+            for slot, key in name(some.tolist()):
+                if scores[slot] >= -1.5:
+                    named += 1
+                    found[key] = max(scores[slot], found.get(key, scores[slot]))
+    return found, named
 
 
 def _having(taken: NDArray[np.int32], tags: Sequence[int]) -> NDArray[np.intp]:

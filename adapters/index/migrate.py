@@ -1,7 +1,7 @@
 """Build the vectors of another model next to those in use, until they can replace them in one step.
 
-They lie in a `Matrix` of their own, on the same slots; the record has the hash of the text that each is of, so that one
-whose text changed meanwhile does not count. All of it survives a kill: the next run continues.
+They lie in a `Matrix` of their own, on the same slots; the record has the hash and the part of the text that each is
+of, so that one whose text changed meanwhile does not count. All of it survives a kill: the next run continues.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from adapters.index.matrix import Matrix, quantised
 from fusion.lib.words import content_hash
@@ -21,16 +21,33 @@ if TYPE_CHECKING:
 
 PORTION = 128
 SCHEMA = """
-create table if not exists moving(slot integer primary key, hash text not null, sum integer not null);
+create table if not exists moving(
+    slot integer primary key, hash text not null, part integer not null, sum integer not null
+);
 """
 ADOPT = """
-update entry set sum = (select moving.sum from moving where moving.slot = entry.slot and moving.hash = entry.hash)
+update entry set sum = (
+    select moving.sum from moving
+    where moving.slot = entry.slot and moving.hash = entry.hash and moving.part = entry.part
+)
 """
 _MISSING = """
-select entry.slot, entry.key, entry.hash from entry left join moving using (slot, hash)
+select entry.slot, entry.key, entry.hash, entry.part from entry left join moving using (slot, hash, part)
 where entry.slot > ? and entry.written and moving.slot is null order by entry.slot limit ?
 """
-_COUNTS = "select count(*), count(moving.slot) from entry left join moving using (slot, hash)"
+_COUNTS = """
+select count(distinct entry.key), count(distinct case when moving.slot is null then entry.key end)
+from entry left join moving using (slot, hash, part)
+"""
+
+
+class Row(NamedTuple):
+    """A row of the record: a part of an entry's text, at its slot."""
+
+    slot: int
+    key: str
+    hash: str
+    part: int
 
 
 def rows_file(identity: str) -> str:
@@ -58,8 +75,8 @@ class Moving:
         self._slot = -1
         self._added = 0
 
-    def portion(self) -> list[tuple[int, str, str]]:
-        """The next (slot, key, hash) without a new vector; empty if all have one, or the rest just failed."""
+    def portion(self) -> list[Row]:
+        """The next rows without a new vector; empty if all have one, or the rest just failed."""
         with self._lock:
             found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
             if not found and self._added:
@@ -68,26 +85,26 @@ class Moving:
                 found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
             if found:
                 self._slot = found[-1][0]
-            return found
+            return [Row(*row) for row in found]
 
-    def add(self, rows: Sequence[tuple[int, str, Floats]]) -> None:
-        """Slot, hash of the text, and the vector that it has in the other model."""
-        rows = sorted(rows, key=lambda row: row[0])
-        slots = [slot for slot, _, _ in rows]
+    def add(self, made: Sequence[tuple[Row, Floats]]) -> None:
+        """Store the vectors that these rows have in the other model."""
+        made = sorted(made, key=lambda one: one[0].slot)
+        slots = [row.slot for row, _ in made]
         with self._lock:
-            sums = self._matrix.write(slots, [1] * len(slots), [quantised(vector) for _, _, vector in rows])
+            sums = self._matrix.write(slots, [1] * len(slots), [quantised(vector) for _, vector in made])
             with transaction(self._database):
                 self._database.executemany(
-                    "insert or replace into moving values (?, ?, ?)",
-                    [(slot, digest, sum_) for (slot, digest, _), sum_ in zip(rows, sums, strict=True)],
+                    "insert or replace into moving values (?, ?, ?, ?)",
+                    [(row.slot, row.hash, row.part, sum_) for (row, _), sum_ in zip(made, sums, strict=True)],
                 )
-            self._added += len(rows)
+            self._added += len(made)
 
     def counts(self) -> tuple[int, int]:
-        """The number of vectors built, and of all."""
+        """The number of entries whose vectors are built, and of all."""
         with self._lock:
-            total, done = self._database.execute(_COUNTS).fetchone()
-        return done, total
+            total, missing = self._database.execute(_COUNTS).fetchone()
+        return total - missing, total
 
     def close(self) -> None:
         with self._lock:

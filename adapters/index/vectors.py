@@ -1,7 +1,8 @@
-"""The record of an index's entries, in one SQLite file: scope, content hash, and the slot of the vector.
+"""The record of an index's entries, in one SQLite file: scope, content hash, and the slots of the vectors.
 
-The vectors are in a `Matrix` file next to it; ``slot`` is an entry's row there. The record has each row's checksum, so
-that a damaged row is embedded again.
+The vectors are in a `Matrix` file next to it. A short text has one row there, a long one a row for each of its
+passages; ``part`` counts them from 0. Either all parts of an entry have their vector, or none has. The record has each
+row's checksum, so that an entry with a damaged row is embedded again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adapters.index.matrix import Matrix, quantised
+from adapters.index.matrix import Matrix, mean_direction, quantised
 from adapters.index.migrate import ADOPT, rows_file
 from adapters.index.migrate import SCHEMA as MOVING
 from fusion.contract import Scope
@@ -30,24 +31,34 @@ from fusion.store.sqlite import VALUES, WAL_BYTES, listed, transaction
 if TYPE_CHECKING:
     from adapters.index.matrix import Floats, Numbers
 
-_VERSION = 3
+_VERSION = 4
 # Of the layout: a file of another one is derived data that is written again.
 _SCHEMA = f"""
 create table if not exists meta(name text primary key, value text not null) without rowid;
 create table if not exists scope(tag integer primary key, value text not null unique);
 create table if not exists entry(
     slot integer primary key,
-    key text not null unique,
+    key text not null,
+    part integer not null,
     tag integer not null,
     hash text not null,
     written integer not null,
-    sum integer
+    sum integer,
+    unique (key, part)
 );
 create index if not exists entry_bare on entry(slot) where sum is null;
 {MOVING}
 pragma user_version = {_VERSION};
 """
-_KNOWN = "select key, tag, case when written then hash else '' end from entry"
+_KNOWN = "select key, tag, case when written then hash else '' end from entry where part = 0"
+_ALL_OR_NONE = "update entry set sum = null where key in (select key from entry where sum is null)"
+_PUT = """
+insert into entry(slot, key, part, tag, hash, written) values (?, ?, ?, ?, ?, 1)
+on conflict(key, part) do update set sum = case when hash = excluded.hash then sum end,
+    tag = excluded.tag, hash = excluded.hash, written = 1
+returning slot, sum is null
+"""
+_DROP_PARTS = "delete from entry where key = ? and part >= ? returning slot"
 _REMEMBERED_SCOPES = 256
 _REMEMBERED_NAMES = 8192
 # Of about 200 bytes. Reading a hundred again took half of a vector search.
@@ -55,13 +66,14 @@ _REMEMBERED_NAMES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An entry on record: the tag of its scope and the hash of its text.
+    """An entry on record: the tag of its scope, the hash of its text, and the number of its vectors.
 
     The hash is empty while the lexical index is being changed, so that an interrupted change matches no text.
     """
 
     tag: int
     hash: str
+    parts: int = 1
 
 
 class Vectors:
@@ -123,7 +135,7 @@ class Vectors:
                 self._adopt(identity)
             self._set_meta("embedder", identity)
             self._matrix = self._read_rows(identity, dimensions)
-        self.size: int = run("select count(*) from entry").fetchone()[0]
+        self.size: int = run("select count(*) from entry where part = 0").fetchone()[0]
         self._free, self._end = self._free_slots()
 
     def switch_to(self, identity: str, dimensions: int) -> None:
@@ -145,6 +157,7 @@ class Vectors:
         with transaction(self._database):
             run(ADOPT if built else "update entry set sum = null")
             if built:
+                run(_ALL_OR_NONE)
                 run("delete from moving")
                 run("delete from meta where name = 'moving'")
             self._set_meta("rows", rows_file(identity))
@@ -159,14 +172,13 @@ class Vectors:
                 other.unlink()
         matrix = Matrix(file, dimensions, identity)
         slots, sums, tags = self._with_rows("slot, sum, tag")
-        for slot in matrix.load(slots, tags, sums):
-            self._database.execute("update entry set sum = null where slot = ?", (slot,))
+        self._bare(matrix.load(slots, tags, sums), matrix)
         return matrix
 
     def _free_slots(self) -> tuple[list[int], int]:
         """The free slots, as a heap, and the first slot that was never used."""
-        (end,) = self._database.execute("select coalesce(max(slot), -1) + 1 from entry").fetchone()
-        taken = {slot for (slot,) in self._database.execute("select slot from entry")} if end > self.size else set()
+        end, rows = self._database.execute("select coalesce(max(slot), -1) + 1, count(*) from entry").fetchone()
+        taken = {slot for (slot,) in self._database.execute("select slot from entry")} if end > rows else set()
         free = [slot for slot in range(end) if slot not in taken] if taken else []
         heapify(free)
         return free, end
@@ -187,9 +199,9 @@ class Vectors:
 
     def drop_damaged(self) -> None:
         """Drop damaged vectors, so that they are embedded again."""
-        if damaged := self._damaged():
+        if self._matrix is not None and (damaged := self._damaged()):
             with self._lock, _named_errors():
-                self._bare(damaged)
+                self._bare(damaged, self._matrix)
 
     def _damaged(self) -> list[int]:
         if self._matrix is None:
@@ -202,14 +214,23 @@ class Vectors:
             return slots.tolist()  # type: ignore[no-any-return]
 
     def _with_rows(self, columns: str) -> Numbers:
-        """These columns of the entries with a vector, ordered by slot, as one array for each column."""
+        """These columns of the rows with a vector, ordered by slot, as one array for each column."""
         rows = self._database.execute(f"select {columns} from entry where sum is not null order by slot").fetchall()
         return np.array(rows, np.int64).reshape(-1, columns.count(",") + 1).T
 
     @property
     def count(self) -> int:
-        """Number of entries with a vector."""
-        return 0 if self._matrix is None else self._matrix.count
+        """Number of entries with their vectors."""
+        if self._matrix is None:
+            return 0
+        with self._naming, _named_errors():
+            bare = "select count(*) from entry where sum is null and part = 0"
+            return max(0, self.size - int(self._names.execute(bare).fetchone()[0]))
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is any vector; answers immediately."""
+        return self._matrix is not None and self._matrix.count > 0
 
     @property
     def identity(self) -> str | None:
@@ -229,21 +250,22 @@ class Vectors:
     def keys(self) -> set[str]:
         """The keys of all entries."""
         with self._lock, _named_errors():
-            return {key for (key,) in self._database.execute("select key from entry")}
+            return {key for (key,) in self._database.execute("select key from entry where part = 0")}
 
     def bare(self) -> list[tuple[str, str]]:
         """Key and hash of the entries without a vector."""
         with self._lock, _named_errors():
-            return self._database.execute("select key, hash from entry where sum is null").fetchall()
+            query = "select key, hash from entry where sum is null and part = 0"
+            return self._database.execute(query).fetchall()
 
     def known_of(self, keys: Sequence[str]) -> dict[str, Record]:
         with self._lock, _named_errors():
-            rows = self._database.execute(f"{_KNOWN} where key in {VALUES}", listed(keys))
+            rows = self._database.execute(f"{_KNOWN} and key in {VALUES}", listed(keys))
             return {key: Record(tag, digest) for key, tag, digest in rows}
 
     def with_vector(self, keys: Iterable[str]) -> set[str]:
         """The keys among ``keys`` that have a vector."""
-        query = f"select key from entry where sum is not null and key in {VALUES}"
+        query = f"select key from entry where sum is not null and part = 0 and key in {VALUES}"
         with self._lock, _named_errors():
             return {key for (key,) in self._database.execute(query, listed(keys))}
 
@@ -279,7 +301,7 @@ class Vectors:
             self._database.execute(f"update entry set written = 0 where key in {VALUES}", listed(keys))
 
     def change(self, put: Mapping[str, Record], drop: Sequence[str]) -> None:
-        """Record entries and drop others, in one transaction. An entry keeps its vector if its text is unchanged."""
+        """Record entries and drop others, in one transaction. An entry keeps its vectors if its hash is unchanged."""
         with self._lock, _named_errors():
             if self._matrix is not None:
                 for slot in self._matrix.reusable():
@@ -290,26 +312,27 @@ class Vectors:
             kept: list[tuple[int, int]] = []
             run = self._database.execute
             with transaction(self._database):
+                there = f"select count(*) from entry where part = 0 and key in {VALUES}"
+                (replaced,) = run(there, listed([*drop, *put])).fetchone()
                 for key in drop:
-                    gone += [slot for (slot,) in run("delete from entry where key = ? returning slot", (key,))]
+                    gone += [slot for (slot,) in run(_DROP_PARTS, (key, 0))]
                 for key, known in put.items():
-                    slot, is_bare = run(
-                        "insert into entry(slot, key, tag, hash, written) values (?, ?, ?, ?, 1) "
-                        "on conflict(key) do update set sum = case when hash = excluded.hash then sum end, "
-                        "tag = excluded.tag, hash = excluded.hash, written = 1 returning slot, sum is null",
-                        (free[0] if free else end, key, known.tag, known.hash),
-                    ).fetchone()
-                    if free and slot == free[0]:
-                        heappop(free)
-                    elif slot == end:
-                        end += 1
-                    if is_bare:
-                        bare.append(slot)
-                    else:
-                        kept.append((slot, known.tag))
-                (size,) = run("select count(*) from entry").fetchone()
+                    for part in range(known.parts):
+                        slot, is_bare = run(
+                            _PUT, (free[0] if free else end, key, part, known.tag, known.hash)
+                        ).fetchone()
+                        if free and slot == free[0]:
+                            heappop(free)
+                        elif slot == end:
+                            end += 1
+                        if is_bare:
+                            bare.append(slot)
+                        else:
+                            kept.append((slot, known.tag))
+                    gone += [slot for (slot,) in run(_DROP_PARTS, (key, known.parts))]
                 self._set_meta("stamp", token_hex(8))
-            self.size, self._free, self._end = int(size), free, end
+            self.size += len(put) - int(replaced)
+            self._free, self._end = free, end
             with self._naming:
                 for slot in (*gone, *bare, *(slot for slot, _ in kept)):
                     self._named.pop(slot, None)
@@ -322,8 +345,8 @@ class Vectors:
             for slot, tag in kept:
                 self._matrix.retag(slot, tag)
 
-    def add(self, vectors: Sequence[tuple[str, str, Floats]], identity: str) -> bool:
-        """Store vectors as (key, hash of its text, vector), except for entries that changed since.
+    def add(self, vectors: Sequence[tuple[str, str, Sequence[Floats]]], identity: str) -> bool:
+        """Store vectors as (key, hash, the vectors of its parts), except for entries that changed since.
 
         Returns False, and stores none, if ``identity`` is not the model of the record.
         """
@@ -333,10 +356,10 @@ class Vectors:
             if matrix is None or matrix.identity != identity:
                 return False
             rows: dict[int, tuple[int, Floats]] = {}
-            for key, digest, vector in vectors:
-                found = run("select slot, tag from entry where key = ? and hash = ?", (key, digest)).fetchone()
-                if found is not None:
-                    rows[found[0]] = (found[1], vector)
+            query = "select slot, tag from entry where key = ? and hash = ? order by part"
+            for key, digest, parts in vectors:
+                if found := run(query, (key, digest)).fetchall():
+                    rows |= {slot: (tag, vector) for (slot, tag), vector in zip(found, parts, strict=True)}
             if not rows:
                 return True
             slots = sorted(rows)
@@ -353,6 +376,8 @@ class Vectors:
         self, query: Floats, tags: Sequence[int] | None, limit: int, identity: str | None
     ) -> list[tuple[str, float]] | None:
         """The best ``limit`` keys with their cosines, among these tags (``None``: all); ties by key.
+
+        A long text has the cosine of its best passage.
 
         Returns ``None`` if ``identity``, the query's model, is not the model of the record.
         """
@@ -375,18 +400,25 @@ class Vectors:
         return matrix.search(query, tags, limit, name)
 
     def cosines(self, vector: Floats, keys: Sequence[str]) -> dict[str, float]:
-        """The cosines of the ``keys`` that have a vector, by key."""
+        """The cosines of the ``keys`` that have a vector, by key; of a long text the best of its passages."""
         if self._matrix is None:
             return {}
         slots = self._slots(keys)
-        return dict(zip(slots.values(), self._matrix.cosines(vector, list(slots)), strict=True))
+        best: dict[str, float] = {}
+        for key, cosine in zip(slots.values(), self._matrix.cosines(vector, list(slots)), strict=True):
+            best[key] = max(cosine, best.get(key, cosine))
+        return best
 
     def vectors_of(self, keys: Sequence[str]) -> dict[str, Floats]:
-        """The vectors of the ``keys`` that have one, at unit length, by key."""
+        """The vectors of the ``keys`` that have one, at unit length, by key; of a long text the mean direction of its
+        passages."""
         if self._matrix is None:
             return {}
         slots = self._slots(keys)
-        return dict(zip(slots.values(), self._matrix.vectors(list(slots)), strict=True))
+        parts: dict[str, list[Floats]] = {}
+        for key, vector in zip(slots.values(), self._matrix.vectors(list(slots)), strict=True):
+            parts.setdefault(key, []).append(vector)
+        return {key: mean_direction(some) for key, some in parts.items()}
 
     def _slots(self, keys: Sequence[str]) -> dict[int, str]:
         """The ``keys`` that have a vector, by slot."""
@@ -402,11 +434,13 @@ class Vectors:
             if self._matrix is not None:
                 self._matrix.close()
 
-    def _bare(self, slots: Sequence[int]) -> None:
-        for slot in slots:
-            self._database.execute("update entry set sum = null where slot = ?", (slot,))
-        if self._matrix is not None:
-            self._matrix.free(slots)
+    def _bare(self, slots: Sequence[int], matrix: Matrix) -> None:
+        """Drop the vectors of the entries in these slots, those of all their parts."""
+        if slots:
+            of_them = f"key in (select key from entry where slot in {VALUES})"
+            run = self._database.execute
+            rows = run(f"update entry set sum = null where {of_them} returning slot", listed(slots)).fetchall()
+            matrix.free([slot for (slot,) in rows])
 
     def _add_scope(self, tag: int, scope: Scope) -> None:
         self._scopes.append((tag, scope))

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from fusion.lib.words import spoken
+
 LONG_CHARS = 600
 """characters up to which a text is one passage"""
 PASSAGE_CHARS = 450
@@ -71,6 +73,12 @@ def passages(text: str) -> tuple[Span, ...]:
 def passage_texts(text: str) -> list[str]:
     """The texts of the passages, in reading order."""
     return [text[start:end] for start, end in passages(text)]
+
+
+def spoken_passages(text: str, speaker: str | None) -> tuple[str, ...]:
+    """The texts of a memory that have a vector each: its passages with the speaker, or all of a short text."""
+    parts = passage_texts(text) if len(text) > LONG_CHARS else []
+    return tuple(spoken(part, speaker) for part in parts or [text])
 
 
 def _blocks(text: str) -> Iterator[_Block]:

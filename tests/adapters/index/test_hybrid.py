@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -358,7 +358,7 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
     store = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
     tags = [store.tag(Scope(user_id=f"u{i}")) for i in range(5)]
     store.change({f"k{i:04}": Record(tags[i % 5], "h") for i in range(5000)}, [])
-    assert store.add([(f"k{i:04}", "h", vectors[i]) for i in range(5000)], "model")
+    assert store.add([(f"k{i:04}", "h", [vectors[i]]) for i in range(5000)], "model")
     gone = {int(i) for i in draw.choice(5000, 700, replace=False)}
     store.change({}, [f"k{i:04}" for i in gone])
     assert (store.size, store.count) == (4300, 4300)
@@ -372,7 +372,7 @@ async def test_the_vector_search_is_exact(tmp_path: Path) -> None:
             assert [cosine for _, cosine in found] == pytest.approx(exact, abs=0.02)
             assert len({key for key, _ in found}) == 20
     assert store.search(vectors[0], None, 20, "another model") is None
-    assert not store.add([("k0000", "h", vectors[0])], "another model")
+    assert not store.add([("k0000", "h", [vectors[0]])], "another model")
     store.close()
     again = Vectors(tmp_path / "vectors.sqlite", "analysis", "model", 32)
     assert (again.size, again.count, again.same_analysis) == (4300, 4300, True)
@@ -579,35 +579,45 @@ async def test_words_are_searched_while_a_lost_record_is_written_again(tmp_path:
 
 @pytest.mark.feature("… free rows are reused, and none is used twice", of="the index: vectors are in a memory-mapped")
 @settings(max_examples=20, deadline=None)
-@given(steps=st.lists(st.tuples(st.sampled_from(["put", "drop", "give"]), st.integers(0, 12)), max_size=40))
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["put", "drop", "give"]), st.integers(0, 12), st.integers(1, 4)), max_size=40
+    )
+)
 def test_slots_are_taken_again_and_never_twice(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
-    """Whatever is put, dropped and given to another scope, and however often it was found before: each key is found by
-    its own vector, in its own scope alone, in a file no longer than at its fullest."""
+    """Whatever is put with one vector or with several, dropped and given to another scope, and however often it was
+    found before: each key is found by its own vectors, in its own scope alone, in a file no longer than at its
+    fullest."""
     folder = tmp_path_factory.mktemp("vectors")
     store = Vectors(folder / "vectors.sqlite", "analysis", "model", 8)
     ann, bob = store.tag(ANN), store.tag(BOB)
     held: dict[int, int] = {}
+    parts_of: dict[int, int] = {}
     most = 0
-    for what, number in steps:
+    for what, number, parts in steps:
         key = f"k{number:02}"
         if what == "drop":
             held.pop(number, None)
             store.change({}, [key])
         else:
-            held[number] = ann if what == "put" else bob
-            store.change({key: Record(held[number], "h")}, [])
-            store.add([(key, "h", np.asarray(word_vector(key, 8)))], "model")
-        most = max(most, len(held))
+            held[number], parts_of[number] = (ann if what == "put" else bob), parts
+            store.change({key: Record(held[number], f"h{parts}", parts)}, [])
+            store.add([(key, f"h{parts}", [word_vector(f"{key} {part}", 8) for part in range(parts)])], "model")
+        most = max(most, sum(parts_of[number] for number in held))
         for tag in (ann, bob):
             found = store.search(word_vector(key, 8), [tag], 20, "model") or []
             assert {key for key, _ in found} == {f"k{number:02}" for number, whose in held.items() if whose == tag}
     try:
         assert (store.size, store.count) == (len(held), len(held))
-        assert store._end <= most + 1  # what was dropped rests for one change
+        assert store._end <= most + 4  # what was dropped rests for one change
         for number, tag in held.items():
-            assert (store.search(word_vector(f"k{number:02}", 8), [tag], 1, "model") or [])[0][0] == f"k{number:02}"
+            key = f"k{number:02}"
+            for part in range(parts_of[number]):
+                vector = word_vector(f"{key} {part}", 8)
+                assert (store.search(vector, [tag], 1, "model") or [])[0][0] == key
+                assert store.cosines(vector, [key]) == {key: pytest.approx(1, abs=0.02)}
     finally:
         store.close()
 
@@ -640,11 +650,19 @@ async def test_only_what_the_scope_admits_is_found(
             assert keys(await index.search("memory", scope, 50)) == admitted
 
 
+LONG = "red cat; blue dog; green parrot"
+"""a text of three passages"""
+
+
+def entry_of(number: int, text: str) -> Entry:
+    return Entry(f"k{number}", ANN, text, tuple(text.split("; ")) if text == LONG else ())
+
+
 CHANGES = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), st.integers(0, 7), st.sampled_from(["red cat", "blue dog", "green parrot"])),
+        st.tuples(st.just("put"), st.integers(0, 7), st.sampled_from(["red cat", "blue dog", "green parrot", LONG])),
         st.tuples(st.just("drop"), st.integers(0, 7), st.just("")),
-        st.tuples(st.just("open"), st.integers(0, 7), st.sampled_from(["red cat", "blue dog"])),
+        st.tuples(st.just("open"), st.integers(0, 7), st.sampled_from(["red cat", "blue dog", LONG])),
     ),
     max_size=12,
 )
@@ -655,13 +673,14 @@ CHANGES = st.lists(
 async def test_whatever_happened_before_the_index_holds_the_truth(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int, str]]
 ) -> None:
-    """Puts, drops and openings with another truth, in any order: words and vectors find what a dictionary holds."""
+    """Puts, drops and openings with another truth, in any order: words and vectors find what a dictionary holds, a long
+    text by its best passage."""
     folder = tmp_path_factory.mktemp("index")
     held: dict[str, Entry] = {}
     index = await Index.open(folder, FakeEmbedder())
     try:
         for what, number, text in changes:
-            entry = Entry(f"k{number}", ANN, text)
+            entry = entry_of(number, text)
             if what == "put":
                 held[entry.key] = entry
                 await index.put([entry])
@@ -674,12 +693,116 @@ async def test_whatever_happened_before_the_index_holds_the_truth(
                 index = await Index.open(folder, FakeEmbedder(), held.values())
             for word in ("cat", "dog", "parrot"):
                 having = sorted(key for key, e in held.items() if word in e.text)
-                assert keys(await index.lexical(word, ANN, 50)) == having
+                assert sorted(keys(await index.lexical(word, ANN, 50))) == having
         await index.settle()
         assert (index.size, index.vectors, index.pending) == (len(held), len(held), 0)
-        assert sorted(keys(await index.similar("red cat", ANN, 50))) == sorted(held)
+        for words in ("red cat", "blue dog", "green parrot"):
+            best = {key: max(cosine(words, part) for part in entry.embedded) for key, entry in held.items()}
+            assert dict(await index.similar(words, ANN, 50)) == pytest.approx(best, abs=0.02)
+            assert await index.cosines(vector_of(words), list(held)) == pytest.approx(best, abs=0.02)
+        assert rows_on_disk(folder) == sum(len(entry.embedded) for entry in held.values())
     finally:
         await index.close()
+
+
+def vector_of(text: str) -> Floats:
+    return FakeEmbedder()._dense(text)
+
+
+def cosine(one: str, other: str) -> float:
+    return float(vector_of(one) @ vector_of(other))
+
+
+def rows_on_disk(folder: Path) -> int:
+    """The number of vectors in the file, whether or not they are found."""
+    (file,) = folder.glob("vectors*.i8")
+    rows = np.frombuffer(file.read_bytes(), np.int8).reshape(-1, 32)
+    return int(rows.any(axis=1).sum())
+
+
+@pytest.mark.feature("the index: a long text has a vector for each passage, and is found by the best")
+@both_ways
+async def test_a_long_text_is_found_by_its_best_passage(tmp_path: Path, kind: type[Index]) -> None:
+    """With the passage's cosine, once, however many of its passages are nearer than the next text."""
+    long = Entry("long", ANN, "a long text", tuple(f"red cat number{n}" for n in range(60)))
+    others = [Entry(f"k{n}", ANN, f"cat story{n} of many other words") for n in range(3)]
+    async with opened(tmp_path, embedder := FakeEmbedder(), [*others, long], kind) as index:
+        await index.settle()
+        assert (index.size, index.vectors, index.pending) == (4, 4, 0)
+        found = await index.similar("red cat number7", ANN, 4)
+        assert keys(found)[0] == "long"
+        assert found[0][1] == pytest.approx(1, abs=0.02)
+        assert sorted(keys(found)) == ["k0", "k1", "k2", "long"]
+        assert keys(await index.similar("red cat number7", ANN, 2))[0] == "long"
+        assert len(await index.similar("red cat number7", ANN, 2)) == 2
+        assert "a long text" not in embedder.encoded
+    async with opened(tmp_path, again := FakeEmbedder(), [*others, long], kind) as index:
+        assert (index.size, index.vectors, index.pending) == (4, 4, 0)
+        assert not again.encoded
+        await index.put([replace(long, passages=long.passages[:2])])
+        await index.settle()
+        assert (index.size, index.vectors) == (4, 4)
+        assert rows_on_disk(tmp_path) == 5
+        await index.drop(["long"])
+        assert rows_on_disk(tmp_path) == 3
+
+
+async def test_a_passage_that_the_model_refuses_leaves_the_text_without_vectors(tmp_path: Path) -> None:
+    """It is found by its words, and gets all its vectors when the model takes the passage."""
+    async with opened(tmp_path, embedder := Picky("dog"), [entry_of(1, "red cat"), entry_of(2, LONG)]) as index:
+        await index.settle()
+        assert (index.size, index.vectors, index.pending) == (2, 1, 1)
+        assert keys(await index.similar("red cat", ANN, 5)) == ["k1"]
+        assert keys(await index.lexical("parrot", ANN, 5)) == ["k2"]
+        embedder.refused = "nothing"
+        await index.settle()
+        assert (index.vectors, index.pending) == (2, 0)
+        assert keys(await index.similar("blue dog", ANN, 1)) == ["k2"]
+
+
+class Picky(FakeEmbedder):
+    """Gives no numbers for texts with one word."""
+
+    def __init__(self, refused: str) -> None:
+        super().__init__()
+        self.refused = refused
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        vectors = (await super().embed(texts, keep=keep)).copy()
+        vectors[[self.refused in text for text in texts]] = np.nan
+        return vectors
+
+
+async def test_a_damaged_passage_takes_the_vectors_of_its_text_alone(tmp_path: Path) -> None:
+    """All passages of the text are embedded again at the next opening, and those of no other text."""
+    truth = [entry_of(1, "red cat"), entry_of(2, LONG), entry_of(3, "blue dog")]
+    async with opened(tmp_path, FakeEmbedder(), truth) as index:
+        await index.settle()
+        slot = index._files.vectors._database.execute("select slot from entry where key = 'k2' and part = 1").fetchone()
+    (file,) = tmp_path.glob("vectors*.i8")
+    content = bytearray(file.read_bytes())
+    content[slot[0] * 32] ^= 0xFF
+    file.write_bytes(content)
+    gate = asyncio.Event()
+    async with opened(tmp_path, again := FakeEmbedder(gate=gate), truth) as index:
+        assert (index.size, index.vectors, index.pending) == (3, 2, 1)
+        gate.set()
+        await index.settle()
+        assert (index.vectors, index.pending) == (3, 0)
+        assert set(again.encoded) == set(LONG.split("; "))
+        assert keys(await index.similar("green parrot", ANN, 1)) == ["k2"]
+
+
+async def test_an_index_of_an_older_layout_is_written_again(tmp_path: Path) -> None:
+    truth = [entry_of(1, "red cat"), entry_of(2, LONG)]
+    async with opened(tmp_path, FakeEmbedder(), truth) as index:
+        await index.settle()
+    with closing(sqlite3.connect(tmp_path / "vectors.sqlite")) as database:
+        database.execute("pragma user_version = 3")
+    async with opened(tmp_path, FakeEmbedder(), truth) as index:
+        await index.settle()
+        assert (index.size, index.vectors, index.pending, index.faults) == (2, 2, 0, ())
+        assert keys(await index.similar("green parrot", ANN, 1)) == ["k2"]
 
 
 async def found_everywhere(index: Index) -> list[list[tuple[str, float]]]:

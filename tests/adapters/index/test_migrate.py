@@ -230,8 +230,8 @@ async def test_cut_off_before_the_last_step_it_opens_with_the_new_ones(tmp_path:
     await index.close()
     moving, model = Moving(tmp_path / "vectors.sqlite", "new@2", 16), new()
     while some := moving.portion():
-        vectors = await model.embed([BODY[key].text for _, key, _ in some])
-        moving.add([(slot, digest, vector) for (slot, _, digest), vector in zip(some, vectors, strict=True)])
+        vectors = await model.embed([BODY[row.key].text for row in some])
+        moving.add(list(zip(some, vectors, strict=True)))
     assert moving.counts() == (COUNT, COUNT)
     moving.close()
     index = await Index.open(tmp_path, after := new(), BODY.values(), pick=pick)
@@ -254,6 +254,44 @@ class SlowMatrix(Matrix):
         return super().write(slots, tags, vectors)
 
 
+LONG = {f"k{n}": Entry(f"k{n}", ANN, f"long{n}", tuple(f"word{n} part{m}" for m in range(3))) for n in range(50)}
+
+
+async def test_each_passage_moves_and_entries_are_counted(tmp_path: Path) -> None:
+    """150 passages are two portions; the second begins within a text."""
+    index = await Index.open(tmp_path, old(), LONG.values(), pick=lambda keys: [LONG[key] for key in keys])
+    await index.settle()
+    assert await index.count_missing(new()) == (
+        150,
+        sum(len(part) for entry in LONG.values() for part in entry.passages),
+    )
+    assert await move(index, new()) == [(42, 50), (50, 50)]
+    assert (index.size, index.vectors, index.pending) == (50, 50, 0)
+    assert (await index.similar("word7 part2", ANN, 1))[0] == ("k7", pytest.approx(1, abs=0.02))
+    await index.close()
+
+
+async def test_a_text_of_which_one_passage_moved_gets_all_its_vectors_again(tmp_path: Path) -> None:
+    """The move was cut off within a text, and the model is switched all the same."""
+    index = await Index.open(tmp_path, old(), LONG.values(), pick=lambda keys: [LONG[key] for key in keys])
+    await index.settle()
+    await index.close()
+    moving, model = Moving(tmp_path / "vectors.sqlite", "new@2", 16), new()
+    some = moving.portion()
+    moving.add(list(zip(some, await model.embed([LONG[row.key].passages[row.part] for row in some]), strict=True)))
+    moving.close()
+    gate = asyncio.Event()
+    after = FakeEmbedder(identity="new@2", dimensions=16, gate=gate)
+    index = await Index.open(tmp_path, after, LONG.values(), pick=lambda keys: [LONG[key] for key in keys])
+    assert (index.size, index.vectors, index.pending) == (50, 42, 8)
+    gate.set()
+    await index.settle()
+    assert (index.vectors, index.pending) == (50, 0)
+    assert after.encoded.total() == 24
+    assert (await index.similar("word49 part2", ANN, 1))[0] == ("k49", pytest.approx(1, abs=0.02))
+    await index.close()
+
+
 async def test_closing_a_move_waits_for_a_portion_that_a_thread_still_adds(tmp_path: Path) -> None:
     """A cancelled move closes its record while the thread of its last portion still writes: nothing is cut off."""
     index = await opened(tmp_path, old())
@@ -261,10 +299,10 @@ async def test_closing_a_move_waits_for_a_portion_that_a_thread_still_adds(tmp_p
     moving = Moving(tmp_path / "vectors.sqlite", "new@2", 16)
     moving._matrix.close()
     moving._matrix = slow = SlowMatrix(tmp_path / "slow.i8", 16)
-    (slot, _, digest), *_ = moving.portion()
+    row, *_ = moving.portion()
     vector = (await new().embed(["word"]))[0]
     with ThreadPoolExecutor(2) as threads:
-        adding = threads.submit(moving.add, [(slot, digest, vector)])
+        adding = threads.submit(moving.add, [(row, vector)])
         assert await asyncio.to_thread(slow.writing.wait, 60)
         closing = threads.submit(moving.close)
         wait([closing], timeout=0.2)  # long enough for a close that does not wait; the result is the same either way
