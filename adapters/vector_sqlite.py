@@ -28,6 +28,7 @@ from adapters.index.merge import text_score
 from adapters.options import FULL_FEATURES, number, read, verified
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.errors import SettingsError
+from fusion.lib.passages import LONG_CHARS, spoken_passages
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
 from fusion.store.sqlite import VALUES, Connection, Database, Row
@@ -46,6 +47,17 @@ create table vector (
     memory integer primary key references memory on delete cascade, model text not null, vector blob not null
 );
 """
+PASSAGES = f"""
+alter table vector rename to whole;
+create table vector (
+    memory integer not null references memory on delete cascade, part integer not null, model text not null,
+    vector blob not null, primary key (memory, part)
+);
+insert into vector select w.memory, 0, w.model, w.vector from whole w join memory m on m.id = w.memory
+    where length(m.text) <= {LONG_CHARS};
+drop table whole;
+"""
+"""a long text has a vector for each passage: ``part`` counts them; those of a text have one model"""
 FILL = 64
 """texts embedded in one call"""
 CANDIDATES = 4
@@ -78,7 +90,8 @@ def merged(
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Unit vectors with their memories, row by row. A change makes a new matrix, as a search may be running."""
+    """Unit vectors with their memories, row by row; a long memory has several. A change makes a new matrix, as a search
+    may be running."""
 
     ids: NDArray[np.int64]
     rows: Floats
@@ -102,7 +115,7 @@ class Matrix:
         return Matrix(self.ids[kept], self.rows[kept])
 
     def nearest(self, query: Floats, limit: int) -> list[tuple[int, float]]:
-        """The ``limit`` memories with the highest cosines, best first; equals by id."""
+        """The ``limit`` rows with the highest cosines, best first, by memory; equals by id."""
         import numpy as np
 
         cosines = np.round(self.rows @ query, 5)
@@ -144,7 +157,7 @@ class VectorSqlite:
     async def open(cls, opening: Opening) -> Self:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = read(Options, opening)
-        database = await Database.open(opening.folder / "vectors.sqlite", (SCHEMA,), events="memory")
+        database = await Database.open(opening.folder / "vectors.sqlite", (SCHEMA, PASSAGES), events="memory")
         store = cls(options, database, opening.embedder)
         if store.embedder is not None:
             store.matrix = Matrix.of(await store._known_vectors(store.embedder), store.embedder.dimensions)
@@ -179,7 +192,7 @@ class VectorSqlite:
 
     async def describe(self) -> Description:
         items, model = await self.count(), self.embedder.identity if self.embedder else ""
-        count = "select count(*) from vector where model = ?"
+        count = "select count(*) from vector where model = ? and part = 0"
         vectors = await self.database.read(lambda db: int(db.execute(count, (model,)).fetchone()[0]))
         if self.embedder is None:
             return Description(items, notes=("found by words only: no embedding model is set up ([embedder])",))
@@ -255,25 +268,29 @@ class VectorSqlite:
 
         def missing(db: Connection) -> list[Row]:
             return db.execute(
-                "select m.id, m.text, m.speaker from memory m left join vector v on v.memory = m.id and v.model = ? "
-                "where v.memory is null order by m.id limit ?",
+                "select m.id, m.text, m.speaker from memory m left join vector v "
+                "on v.memory = m.id and v.part = 0 and v.model = ? where v.memory is null order by m.id limit ?",
                 (embedder.identity, FILL),
             ).fetchall()
 
         rows = await self.database.read(missing)
         if not rows:
             return False
-        vectors = await embedder.embed([spoken(row["text"], row["speaker"]) for row in rows])
-        made = [(row["id"], vector.astype("float32").tobytes()) for row, vector in zip(rows, vectors, strict=True)]
+        parts = [(row["id"], *part) for row in rows for part in enumerate(spoken_passages(row["text"], row["speaker"]))]
+        vectors = await embedder.embed([text for _, _, text in parts])
+        made = [
+            (memory, part, vector.astype("float32").tobytes())
+            for (memory, part, _), vector in zip(parts, vectors, strict=True)
+        ]
 
         def store(db: Connection) -> list[tuple[int, bytes]]:
             """Store the vectors whose memory still exists."""
             return [
                 (memory, vector)
-                for memory, vector in made
+                for memory, part, vector in made
                 if db.execute(
-                    "insert or replace into vector select id, ?, ? from memory where id = ?",
-                    (embedder.identity, vector, memory),
+                    "insert or replace into vector select id, ?, ?, ? from memory where id = ?",
+                    (part, embedder.identity, vector, memory),
                 ).rowcount
             ]
 
@@ -306,7 +323,7 @@ def _matching(db: Connection, query: Query, terms: Sequence[str], width: int) ->
 
 
 def _nearest(db: Connection, query: Query, near: Near, width: int) -> dict[int, float]:
-    """The ``width`` nearest visible memories with their cosines; a negative one counts as 0."""
+    """The ``width`` nearest visible memories with their cosines, by the best passage; a negative one counts as 0."""
     seen, values = visible(query)
     step = width
     while True:
@@ -316,7 +333,10 @@ def _nearest(db: Connection, query: Query, near: Near, width: int) -> dict[int, 
             f"select m.id from memory m join json_each(:ids) j on j.value = m.id where {seen}", {**values, "ids": ids}
         )
         allowed = {row["id"] for row in rows}
-        found = {memory: max(0.0, cosine) for memory, cosine in nearest if memory in allowed}
+        found: dict[int, float] = {}
+        for memory, cosine in nearest:
+            if memory in allowed:
+                found.setdefault(memory, max(0.0, cosine))  # of a long text the best passage
         if len(found) >= width or len(nearest) < step:
             return dict(list(found.items())[:width])
         step *= 8  # most of the nearest belong to other scopes or times: look further

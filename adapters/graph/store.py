@@ -16,7 +16,6 @@ from typing import ClassVar
 from adapters.graph.names import key
 from adapters.index import Entry, Index
 from fusion.contract import DIMENSIONS, Entity, Event, Extracted, Extraction, Fact, Opening, Scope
-from fusion.lib.words import spoken
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable
 from fusion.store.sqlite import VALUES, Connection, Database, Row, tuples
 
@@ -233,7 +232,7 @@ class GraphStore:
             "order by id",
             chosen,
         )
-        entries = [Entry(row["event_id"], scope_of(row), spoken(row["text"], row["speaker"])) for row in rows]
+        entries = [Entry.of_memory(row["event_id"], scope_of(row), row["text"], row["speaker"]) for row in rows]
         if cls.facts_are_searched:
             rows = db.execute(
                 "select r.fact, s.name as subject, r.predicate, o.name as object, m.*, min(r.id) "

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from adapters.index.matrix import mean_direction
 from fusion.contract import Embedder
 from fusion.errors import FusionError, InvalidAnswer
+from fusion.lib.passages import spoken_passages
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
 
+Said = tuple[str, str | None]
+"""the text of a memory, and its speaker"""
 _log = logging.getLogger(__name__)
 
 
@@ -27,12 +34,18 @@ class BestEffortEmbedding:
         self._name = name
         self.fault: str | None = None
 
-    async def vectors(self, embedder: Embedder | None, texts: Sequence[str], *, keep: bool = True) -> Floats | None:
-        """One vector for each text; None without an embedder, or while it fails."""
-        if embedder is None:
-            return None
+    async def vectors(self, embedder: Embedder | None, memories: Sequence[Said]) -> Floats | None:
+        """One vector for each memory, as `memory_vectors`; None without an embedder, or while it fails."""
+        return None if embedder is None else await self._attempt(memory_vectors(embedder, memories))
+
+    async def query_vector(self, embedder: Embedder | None, text: str) -> Floats | None:
+        """The vector of a query, which is not stored; None without an embedder, or while it fails."""
+        vectors = None if embedder is None else await self._attempt(vectors_of(embedder, [text], keep=False))
+        return None if vectors is None else vectors[0]
+
+    async def _attempt(self, embedding: Awaitable[Floats]) -> Floats | None:
         try:
-            vectors = await vectors_of(embedder, texts, keep=keep)
+            vectors = await embedding
         except Exception as error:  # noqa: BLE001 - words are still searched
             # Other errors than our own may quote a text.
             fault = str(error) if isinstance(error, FusionError) else type(error).__name__
@@ -42,11 +55,6 @@ class BestEffortEmbedding:
             return None
         self.fault = None
         return vectors
-
-    async def query_vector(self, embedder: Embedder | None, text: str) -> Floats | None:
-        """The vector of a query, which is not stored; None without an embedder, or while it fails."""
-        vectors = await self.vectors(embedder, [text], keep=False)
-        return None if vectors is None else vectors[0]
 
 
 async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = True) -> Floats:
@@ -60,6 +68,19 @@ async def vectors_of(embedder: Embedder, texts: Sequence[str], *, keep: bool = T
     if not isfinite(vectors.sum()):  # NaN and infinity stay so in a sum
         raise InvalidAnswer(f"{embedder.identity} gave vectors with NaN or infinity in them")
     return vectors
+
+
+async def memory_vectors(embedder: Embedder, memories: Sequence[Said]) -> Floats:
+    """One vector for each memory: of a long text the mean direction of its passages.
+
+    Stores with one vector for a memory use it: the passages are encoded for others too, the whole text is not.
+    """
+    passages = [spoken_passages(text, speaker) for text, speaker in memories]
+    vectors = await vectors_of(embedder, [part for parts in passages for part in parts])
+    if len(vectors) == len(memories):
+        return vectors
+    every = iter(vectors)
+    return np.stack([mean_direction(list(islice(every, len(parts)))) for parts in passages])
 
 
 async def each_vector_of(embedder: Embedder, texts: Sequence[str]) -> list[Floats | InvalidAnswer]:

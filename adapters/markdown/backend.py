@@ -476,7 +476,13 @@ class Markdown:
                 await self._sync.sync([own])
                 await self._sync.table.checkpoint()
                 if self._index.embedder is not None:
-                    gone = (entry.text for found in entries.values() for item in found for entry in item.entries)
+                    gone = (
+                        text
+                        for found in entries.values()
+                        for item in found
+                        for entry in item.entries
+                        for text in entry.embedded
+                    )
                     await self._index.embedder.forget(list(gone))
             outcomes: list[Forgotten] = []
             for event_id, native_ids in items:

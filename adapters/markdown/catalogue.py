@@ -22,6 +22,7 @@ from adapters.markdown.own_notes import decoded
 from fusion.contract import Hit, Scope
 from fusion.errors import StoreDamaged
 from fusion.lib.moment import calendar_day
+from fusion.lib.passages import passage_texts
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import VALUES, Connection, Database, Row, listed
 
@@ -335,10 +336,10 @@ class ItemTable:
         self.stamp = await self._meta("stamp") or ""
 
 
-def keyed(native: str, scope: Scope, text: str) -> Entry:
+def keyed(native: str, scope: Scope, text: str, passages: tuple[str, ...] = ()) -> Entry:
     """An item's index entry. Its key depends on its text, so that each key belongs to one state of a file: the words of
     an old state never find the new one."""
-    return Entry(f"{native}@{content_hash(text)[:12]}", scope, text)
+    return Entry(f"{native}@{content_hash(text)[:12]}", scope, text, passages)
 
 
 def native_of(key: str) -> str:
@@ -399,7 +400,8 @@ def _adopt(folder: Path) -> None:
         rmtree(folder / _REPLACEMENT)
 
 
-# An item as JSON: defaults are left out, and a text that ends like the hit's is stored as its beginning
+# An item as JSON: defaults are left out, a text that ends like the hit's is stored as its beginning, and so are its
+# passages, which are those of the hit's text
 
 
 def _body(item: Item) -> bytes:
@@ -410,6 +412,7 @@ def _body(item: Item) -> bytes:
             None if entry.scope == hit.scope else _non_defaults(entry.scope),
             entry.text.removesuffix(hit.text),
             entry.text.endswith(hit.text),
+            entry.passages[0].removesuffix(passage_texts(hit.text)[0]) if entry.passages else None,
         ]
         for entry in item.entries
     ]
@@ -437,8 +440,13 @@ def _item(body: bytes) -> Item:
     stored = orjson.loads(body)
     hit = Hit(**decoded(stored.pop("hit")))
     entries = tuple(
-        Entry(key, hit.scope if scope is None else Scope(**scope), text + hit.text if ends else text)
-        for key, scope, text, ends in stored.pop("entries")
+        Entry(
+            key,
+            hit.scope if scope is None else Scope(**scope),
+            text + hit.text if ends else text,
+            () if lead is None else tuple(f"{lead}{passage}" for passage in passage_texts(hit.text)),
+        )
+        for key, scope, text, ends, lead in stored.pop("entries")
     )
     return Item(hit, entries, **_lists(stored))
 

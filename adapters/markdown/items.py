@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from adapters.index import Entry
 from adapters.markdown.catalogue import Document, Item, keyed
 from adapters.markdown.files import Content, Root, Seen, Unreadable
 from adapters.markdown.media import SUFFIX as MEDIA
@@ -16,11 +17,12 @@ from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.options import Options
 from adapters.markdown.own_notes import parse
 from fusion.contract import FILE_PREFIX, Event, Hit, Moment, Place, Scope
-from fusion.lib.chunk import chunks, tokens
+from fusion.lib.chunk import chunks
 from fusion.lib.dated_notes import day_of_path, noted_day
 from fusion.lib.front_matter import front_matter
 from fusion.lib.ignore import matcher
-from fusion.lib.words import content_hash, spoken
+from fusion.lib.passages import LONG_CHARS, spoken_passages
+from fusion.lib.words import content_hash
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -77,15 +79,16 @@ def scope_of(root: Root, path: str, options: Options) -> Scope:
 def note_item(name: str, event: Event, options: Options, copy: int = 1) -> Item:
     """An entry of the gateway; a copy of it within its file has its own id."""
     native = f"{name}#{event.event_id}" + (f".{copy}" if copy > 1 else "")
-    texts = [event.text]
-    if tokens(event.text) > options.chunk_tokens:
-        texts = [c.searched for c in chunks(event.text, options.chunk_tokens, options.chunk_overlap)] or texts
-    entries = [keyed(native, event.scope, spoken(text, event.speaker)) for text in dict.fromkeys(texts)]
-    return Item(Hit.of(event, native), tuple(entries))
+    entry = Entry.of_memory("", event.scope, event.text, event.speaker)
+    return Item(Hit.of(event, native), (keyed(native, entry.scope, entry.text, entry.passages),))
 
 
 def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
-    """A text's chunks: each is searched under its title and headings, and given back as its bare lines."""
+    """A text's chunks: each is searched under its title and headings, and given back as its bare lines.
+
+    The vectors of a long chunk are those of its passages without the headings, which its words have: a heading before
+    every passage makes them more alike, and the ranking compares the passages as they are shown.
+    """
     if not text.strip():
         return []
     stem = PurePosixPath(file.path).stem
@@ -102,7 +105,8 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         at = noted_day(file.document, chunk.headings, matter)
         stated_by = f"{FILE_PREFIX}{file.root.folder / file.path}"
         hit = Hit(native, chunk.text, scope, at=at, place=place, stated_by=stated_by)
-        items.append(Item(hit, (keyed(native, scope, searched),), chunk.headings))
+        passages = spoken_passages(chunk.text, None) if len(chunk.text) > LONG_CHARS else ()
+        items.append(Item(hit, (keyed(native, scope, searched, passages),), chunk.headings))
     return items
 
 

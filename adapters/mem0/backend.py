@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import ParamSpec, Self, TypeVar
 
 from adapters.index.backfill import Backfill
-from adapters.index.encode import BestEffortEmbedding, vectors_of
+from adapters.index.encode import BestEffortEmbedding, memory_vectors
 from adapters.mem0.embedded import EmbeddedMem0
 from adapters.mem0.options import Options
 from adapters.mem0.replies import Change
@@ -19,7 +19,6 @@ from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant.collection import note
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, PackageMissing, SettingsError
-from fusion.lib.words import spoken
 
 BATCH = 32
 """memories embedded and stored at a time; in between, searches run on the thread"""
@@ -95,8 +94,7 @@ class Mem0:
         for start in range(0, len(events), BATCH):
             new = await self._run(self._shelf.missing, events[start : start + BATCH])
             if new:
-                texts = [spoken(event.text, event.speaker) for event in new]
-                vectors = await self._embedding.vectors(self._embedder, texts)
+                vectors = await self._embedding.vectors(self._embedder, [(e.text, e.speaker) for e in new])
                 await self._run(self._shelf.store, new, vectors)
         self._fill()
         return [(event.event_id,) for event in events]
@@ -176,7 +174,7 @@ class Mem0:
         waiting = await self._run(self._shelf.waiting, BATCH)
         if self._embedder is None or not waiting:
             return False
-        vectors = await vectors_of(self._embedder, [spoken(hit.text, hit.speaker) for hit in waiting])
+        vectors = await memory_vectors(self._embedder, [(hit.text, hit.speaker) for hit in waiting])
         self._embedding.fault = None
         await self._run(self._shelf.move, [hit.native_id for hit in waiting], vectors)
         return True

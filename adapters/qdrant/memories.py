@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from adapters.hits import read_each
 from adapters.index.backfill import Backfill
-from adapters.index.encode import BestEffortEmbedding, vectors_of
+from adapters.index.encode import BestEffortEmbedding, memory_vectors
 from adapters.options import FULL_FEATURES, read, verified
 from adapters.qdrant import sparse
 from adapters.qdrant.client import NEWER, Client
@@ -135,7 +135,7 @@ class Qdrant:
             if not page:
                 continue
             texts = [spoken(event.text, event.speaker) for event in page]
-            made = await self._embedding.vectors(self._embedder, texts)
+            made = await self._embedding.vectors(self._embedder, [(event.text, event.speaker) for event in page])
             vectors = [None] * len(page) if made is None else made.tolist()
             points = [
                 {"id": event.event_id, "vector": vectors_in(text, vector), "payload": stored(event)}
@@ -291,8 +291,8 @@ class Qdrant:
             return False
         body = {"limit": PAGE, "with_payload": True, "with_vector": False, "filter": UNEMBEDDED}
         while points := (await self._client.scroll(self._name, body, WRITE_S))[0]:
-            texts = [spoken(point["payload"]["data"], point["payload"].get("actor_id")) for point in points]
-            vectors = await vectors_of(self._embedder, texts)
+            said = [(point["payload"]["data"], point["payload"].get("actor_id")) for point in points]
+            vectors = await memory_vectors(self._embedder, said)
             self._embedding.fault = None
             await self._give(
                 [{"id": p["id"], "vector": {DENSE: v}} for p, v in zip(points, vectors.tolist(), strict=True)]

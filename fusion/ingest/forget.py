@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -24,6 +24,7 @@ from fusion.journal.outbox import Due
 from fusion.journal.rows import Record, words_key
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
+from fusion.lib.passages import LONG_CHARS, spoken_passages
 from fusion.lib.redact import redact
 from fusion.lib.words import spoken
 
@@ -310,9 +311,17 @@ class Forgetter:
         if self._purge is None or not events:
             return
         try:
-            await self._purge([text for e in events for text in (e.text, spoken(e.text, e.speaker)) if text])
+            await self._purge([text for event in events for text in _embedded(event) if text])
         except (FusionError, OSError) as error:
             log.warning("the embedder's caches were not purged: %s", error)
+
+
+def _embedded(event: Event) -> Iterator[str]:
+    """The texts of a memory of which an embedder may have vectors: all of it, and its passages."""
+    yield event.text
+    yield spoken(event.text, event.speaker)
+    if len(event.text) > LONG_CHARS:
+        yield from spoken_passages(event.text, event.speaker)
 
 
 def external_preview(item: ExternalItem, ref: str | None = None) -> Preview:

@@ -8,6 +8,7 @@ import pytest
 
 from fusion.contract import Scope
 from fusion.errors import BackendUnreachable, NotFound
+from fusion.lib.passages import spoken_passages
 from tests.ingest.helpers import (
     ME,
     FakeClock,
@@ -50,6 +51,19 @@ async def test_forget_purges_the_embedders_caches(journal):
         receipt = await forgetter.forget(stored[1].ref, ME)
     assert receipt.also == (stored[0].ref,)
     assert {"a first version", "Ana: a first version", "a second version"} <= set(purged)
+
+
+async def test_forget_purges_the_passages_of_a_long_memory(journal):
+    text = "\n\n".join(f"Paragraph {n}: " + "of many words " * 30 for n in range(4))
+    [stored] = await journal.append([event(text, speaker="Ana")])
+    purged = []
+
+    async def purge(texts):
+        purged.extend(texts)
+
+    async with forgetting(journal, purge=purge, store=FakeStore()) as (forgetter, _):
+        await forgetter.forget(stored.ref, ME)
+    assert {text, f"Ana: {text}", *spoken_passages(text, "Ana")} == set(purged)
 
 
 async def test_forget_retries_a_backend_that_is_down(journal):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from adapters.index.encode import BestEffortEmbedding
+from adapters.index.encode import BestEffortEmbedding, memory_vectors
+from fusion.lib.passages import spoken_passages
 from tests.fakes import FakeEmbedder
 
 
@@ -21,16 +22,29 @@ class Broken(FakeEmbedder):
 
 async def test_best_effort_embedding_gives_vectors() -> None:
     embedding, embedder = BestEffortEmbedding("store"), FakeEmbedder()
-    vectors = await embedding.vectors(embedder, ["a memory", "another"])
+    vectors = await embedding.vectors(embedder, [("a memory", None), ("another", "Ann")])
     assert vectors is not None
     assert vectors.shape == (2, embedder.dimensions)
     assert await embedding.query_vector(embedder, "a memory") is not None
     assert embedding.fault is None
 
 
+async def test_a_long_memory_has_the_mean_direction_of_its_passages() -> None:
+    """A store with one vector for a memory has it by the passages alone: the whole text is not encoded."""
+    embedder = FakeEmbedder()
+    long = "\n\n".join(f"paragraph{n} " + "of many words " * 30 for n in range(4))
+    short, made, last = await memory_vectors(embedder, [("tea", "Ada"), (long, "Ada"), ("coffee", None)])
+    parts = spoken_passages(long, "Ada")
+    assert len(parts) == 4
+    mean = (await embedder.embed(parts)).sum(axis=0)
+    assert made == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert list(embedder.encoded) == ["Ada: tea", *parts, "coffee"]
+    assert (short, last) == (pytest.approx(embedder._dense("Ada: tea")), pytest.approx(embedder._dense("coffee")))
+
+
 async def test_best_effort_embedding_without_a_model_is_no_fault() -> None:
     embedding = BestEffortEmbedding("store")
-    assert await embedding.vectors(None, ["a memory"]) is None
+    assert await embedding.vectors(None, [("a memory", None)]) is None
     assert await embedding.query_vector(None, "a memory") is None
     assert embedding.fault is None
 
@@ -39,7 +53,7 @@ async def test_best_effort_embedding_reports_a_fault_until_the_next_success(capl
     """The same fault is logged once, however often it is met."""
     embedding, embedder = BestEffortEmbedding("store"), FakeEmbedder(failing=True)
     assert await embedding.query_vector(embedder, "a memory") is None
-    assert await embedding.vectors(embedder, ["a memory"]) is None
+    assert await embedding.vectors(embedder, [("a memory", None)]) is None
     assert embedding.fault == "the fake embedder is set to fail"
     assert caplog.messages == ["store works by words only: the fake embedder is set to fail"]
     embedder.failing = False
