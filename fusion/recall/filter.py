@@ -130,7 +130,7 @@ def _hidden(record: Record, query: Query, admitted: Scope | None = None) -> str 
         return "superseded"
     if query.known_at is not None and record.event.recorded_at > query.known_at:
         return "not yet recorded then"
-    return hidden_by_state(record.state, query)
+    return hidden_by_state(record.state, query) or ("quarantined" if record.trust == "quarantined" else None)
 
 
 _ENDED = {"lost": "lost a conflict"}
@@ -155,11 +155,8 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
         return "scope"
     if hit.trust == "quarantined":
         return "quarantined"
-    if record is not None:
-        if reason := _hidden(record, query, hit.scope):
-            return reason
-        if record.trust == "quarantined":
-            return "quarantined"
+    if record is not None and (reason := _hidden(record, query, hit.scope)):
+        return reason
     if query.as_of is None and query.known_at is None:  # most questions ask about now, and most memories have no end
         ends = hit.valid_to is not None or (record is not None and record.event.valid_to is not None)
         if not ends:

@@ -51,6 +51,8 @@ def test_the_journals_scope_counts_too() -> None:
         (standalone("x", "t", event_id="e1"), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
         (standalone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", superseded_by="e2")), "superseded"),
         (standalone("x", "t", trust="quarantined"), query(), {}, "quarantined"),
+        (standalone("x", "t", event_id="e1"), query(), by_id(record("e1", trust="quarantined")), "quarantined"),
+        (standalone("x", "t", derived_from=("e1",)), query(), by_id(record("e1", trust="quarantined")), "quarantined"),
         (standalone("x", "t", valid_to=NOW - DAY), query(), {}, "no longer valid"),
         (standalone("x", "t", valid_to=NOW - 3 * DAY), query(as_of=NOW - 2 * DAY), {}, "no longer valid then"),
         (standalone("x", "t", at=at("2026-02-28")), query(as_of=NOW - 5 * DAY), {}, "not yet true then"),
