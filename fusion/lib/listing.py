@@ -48,9 +48,14 @@ def without_frames(item: str) -> str:
     return _FRAME.sub(lambda found: f"&#{ord(found[0][0])};{found[0][1:]}", item)
 
 
+def without_annotations(text: str) -> str:
+    """The text with every annotation of a conflict in it escaped, so that only the block annotates."""
+    return _ANNOTATION.sub("&#91;", text)
+
+
 def context_item(kind: str, text: str, rivals: Sequence[str] = ()) -> str:
     """An item of the format ``cortex``: ``[kind] text``, with the ids of memories that contradict it."""
-    said = _ANNOTATION.sub("&#91;", one_line(escape(text)))
+    said = without_annotations(one_line(escape(text)))
     if (mark := _MARK.match(said)) and _KIND.fullmatch(as_read(mark[1])):
         said = f"&#91;{said[1:]}"
     return f"[{kind}] {without_frames(said)}{conflicts_with(rivals)}"

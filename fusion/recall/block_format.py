@@ -8,7 +8,6 @@ memory-fusion takes the place of: ``long-term`` (Memory Cortex), ``context-pack`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, BlockFormat, Hit
 from fusion.lib.budget import clip
@@ -22,20 +21,15 @@ from fusion.lib.listing import (
     context_item,
     end,
     one_line,
+    without_annotations,
     without_frames,
 )
+from fusion.lib.paraphrase import Kind
 from fusion.lib.words import spoken
 from fusion.recall.dispute import Dispute
 from fusion.recall.fence import cited, closing, opening
 
 GAP = "[…]"
-
-
-class Item(NamedTuple):
-    """A memory in the block."""
-
-    ref: str
-    text: str
 
 
 class Fence:
@@ -59,15 +53,36 @@ class Fence:
     def item(self, ref: str, hit: Hit, limit: int) -> str:
         """A memory, of whose text at most ``limit`` characters are shown."""
         said = _said(hit) if hit.place is None else spoken(hit.text, hit.speaker)  # a heading names its backend
-        return f"{cited(ref, clip(said, limit))}\n"
+        return f"{without_annotations(cited(ref, clip(said, limit)))}\n"
 
     def dispute(self, dispute: Dispute) -> str:
-        """What a dispute adds to the block."""
+        """The line on a dispute above the memories; "" if the format has none."""
         return dispute.line
 
-    def body(self, excerpts: Sequence[tuple[str, Sequence[Item]]], disputes: Sequence[Dispute]) -> str:
-        """The block between opening and closing. Excerpts are rendered, with their items."""
-        return "".join([*(self.dispute(one) for one in disputes), *(text for text, _ in excerpts)])
+    def annotates(self, dispute: Dispute) -> bool:
+        """Whether the two memories of a dispute are annotated: those that the journal has in an open conflict are."""
+        return dispute.kind is Kind.CONFLICT
+
+    def added_by(self, dispute: Dispute) -> str:
+        """All that a dispute adds to the block, for its size."""
+        refs = dispute.refs if self.annotates(dispute) else ()
+        return "".join([self.dispute(dispute), *(conflicts_with([ref]) for ref in refs)])
+
+    def annotated(self, item: str, rivals: Sequence[str]) -> str:
+        """An item with the refs of the memories that contradict it at its end."""
+        return f"{item.removesuffix(chr(10))}{conflicts_with(rivals)}\n"
+
+    def rivals(self, disputes: Sequence[Dispute]) -> Mapping[str, Sequence[str]]:
+        """By ref, the refs that its annotation names."""
+        found: dict[str, list[str]] = {}
+        for one, other in (dispute.refs for dispute in disputes if self.annotates(dispute)):
+            found.setdefault(one, []).append(other)
+            found.setdefault(other, []).append(one)
+        return found
+
+    def body(self, excerpts: Sequence[str], disputes: Sequence[Dispute]) -> str:
+        """The block between opening and closing. Excerpts are rendered."""
+        return "".join([*(self.dispute(one) for one in disputes), *excerpts])
 
 
 class Listing(Fence):
@@ -89,29 +104,27 @@ class Listing(Fence):
 
     def item(self, ref: str, hit: Hit, limit: int) -> str:
         day = f"({hit.at.utc.date().isoformat()}) " if hit.at else ""
-        return f"- {without_frames(cited(ref, day + one_line(clip(_said(hit), limit))))}\n"
+        text = without_annotations(cited(ref, day + one_line(clip(_said(hit), limit))))
+        return f"- {without_frames(text)}\n"
 
     def dispute(self, dispute: Dispute) -> str:
         return f"- {without_frames(dispute.line)}"
 
 
 class CortexContext(Listing):
-    """One memory a line, with its kind; a dispute is an annotation of both memories."""
+    """One memory a line, with its kind; every dispute is an annotation of both memories."""
 
     def item(self, ref: str, hit: Hit, limit: int) -> str:
         return f"{SEPARATOR}\n{context_item(hit.kind, clip(_said(hit), limit))}\n"
 
     def dispute(self, dispute: Dispute) -> str:
-        return "".join(conflicts_with([ref]) for ref in dispute.refs)
+        return ""
 
-    def body(self, excerpts: Sequence[tuple[str, Sequence[Item]]], disputes: Sequence[Dispute]) -> str:
-        rivals: dict[str, list[str]] = {}
-        for one, other in (dispute.refs for dispute in disputes):
-            rivals.setdefault(one, []).append(other)
-            rivals.setdefault(other, []).append(one)
-        items = (item for _, items in excerpts for item in items)
-        lines = (f"{item.text.removesuffix(chr(10))}{conflicts_with(rivals.get(item.ref, ()))}\n" for item in items)
-        return "".join(lines).removeprefix(f"{SEPARATOR}\n")
+    def annotates(self, dispute: Dispute) -> bool:
+        return True
+
+    def body(self, excerpts: Sequence[str], disputes: Sequence[Dispute]) -> str:
+        return super().body(excerpts, disputes).removeprefix(f"{SEPARATOR}\n")
 
 
 FORMATS: Mapping[BlockFormat, Fence] = {

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from fusion.contract import Hit, Place, document_of
 from fusion.lib.budget import EMPTY, Budget, Size
-from fusion.recall.block_format import FORMATS, Fence, Item
+from fusion.recall.block_format import FORMATS, Fence
 from fusion.recall.decision import BY_LIMIT, Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.mask import shown
@@ -186,7 +186,7 @@ def pack(
         fit = _sized if excerpts else _cut_to_fit
         line, size = fit(scored, excerpt, space, limit)
         new = [dispute(packed[ref], scored, kind) for ref, kind in rivals.get(scored.ref, {}).items() if ref in packed]
-        more = size.minus(excerpt.size).plus(space.size("".join(layout.dispute(one) for one in new)))
+        more = size.minus(excerpt.size).plus(space.size("".join(layout.added_by(one) for one in new)))
         out = space.exceeded_by(more) or (Decision.SHARE_TAKEN if share.exceeded_by(size) else None)
         if out is not None:
             decisions[scored.ref] = out
@@ -207,12 +207,17 @@ def pack(
         excerpts = {document: excerpt for document, excerpt in excerpts.items() if excerpt.lines}
     if not excerpts:
         return Block("", (), decisions)
-    read = [
-        (e.text(e.lines), [Item(line.ref, line.text) for line in e.lines])
-        for e in _as_read(excerpts.values(), chronological)
-    ]
+    _annotate(excerpts.values(), layout, disputes)
+    read = [e.text(e.lines) for e in _as_read(excerpts.values(), chronological)]
     text = begins + layout.body(read, disputes) + ends
     return Block(text, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
+
+
+def _annotate(excerpts: Iterable[_OpenExcerpt], layout: Fence, disputes: Sequence[Dispute]) -> None:
+    """Adds to each memory's line which others contradict it."""
+    rivals = layout.rivals(disputes)
+    for line in (line for excerpt in excerpts for line in excerpt.lines if line.ref in rivals):
+        line.text = layout.annotated(line.text, rivals[line.ref])
 
 
 def _sized(scored: Scored, excerpt: _OpenExcerpt, space: _Space, limit: int) -> tuple[_Line, Size]:

@@ -94,7 +94,7 @@ def standings_of(
 
 
 def with_conflicts(pool: Sequence[Pooled], standings: Mapping[str, Standing]) -> Sequence[Pooled]:
-    """The pool, in which the sides of an open conflict are rivals, as texts that contradict each other are."""
+    """The pool, in which the sides of an open conflict are rivals of that kind, whatever their texts differ in."""
     groups: dict[str, list[str]] = {}
     for entry in pool:
         state = standings.get(entry.ref, UNKNOWN).state
@@ -107,9 +107,11 @@ def with_conflicts(pool: Sequence[Pooled], standings: Mapping[str, Standing]) ->
 
 
 def _with_rivals(entry: Pooled, opponents: Sequence[str]) -> Pooled:
-    known = {rival.ref for rival in entry.candidate.rivals}
-    new = tuple(Rival(ref, Kind.CONFLICT) for ref in opponents if ref not in known)
-    return entry._replace(candidate=entry.candidate._replace(rivals=(*entry.candidate.rivals, *new))) if new else entry
+    if not opponents:
+        return entry
+    others = (rival for rival in entry.candidate.rivals if rival.ref not in opponents)
+    rivals = (*others, *(Rival(ref, Kind.CONFLICT) for ref in opponents))
+    return entry._replace(candidate=entry.candidate._replace(rivals=rivals))
 
 
 def standing_signals(

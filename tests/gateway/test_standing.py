@@ -46,11 +46,29 @@ async def test_a_conflict_is_annotated_in_every_block_format(home: Path, layout:
         fused = await gateway.fuse("where does Mara live?", scope=NADIA, format=layout)
         assert {dispute.kind for dispute in fused.disputed} == {"conflict"}
         refs = [item.ref for item in kept]
-        if layout == "cortex":
-            assert all(f"[conflicts with: {ref}]" in fused.block for ref in refs)
-        else:
+        shown = {line.rpartition(" [conflicts with: ")[::2] for line in fused.block.splitlines()}
+        assert sum(text.endswith("in Bergen.") and rival == f"{refs[1]}]" for text, rival in shown) == 1
+        assert sum(text.endswith("for good.") and rival == f"{refs[0]}]" for text, rival in shown) == 1
+        if layout != "cortex":
             either_order = (f"[{a}, {b}] disagree" for a, b in (refs, refs[::-1]))
             assert any(pair in fused.block for pair in either_order)
+
+
+async def test_a_conflict_is_annotated_that_texts_show_as_well(home: Path) -> None:
+    """The two statements differ in one word, so a question would find them contradictory without the journal."""
+    async with Gateway.open(small(home)) as gateway:
+        kept = await gateway.remember(
+            [NewMemory(text, scope=NADIA, kind="fact") for text in ("Mara works at Initech.", "Mara works at Globex.")]
+        )
+        await gateway.settle()
+        one, other = (item.event_id for item in kept)
+        group = {"conflict_group": "g", "conflict_status": "active"}
+        await gateway.journal.decide(
+            {one: {**group, "contradicts": other}, other: {**group, "contradicts": one}}, "test", "a move"
+        )
+        fused = await gateway.fuse("where does Mara work?", scope=NADIA)
+        assert f"Mara works at Initech. [conflicts with: {kept[1].ref}]\n" in fused.block
+        assert f"Mara works at Globex. [conflicts with: {kept[0].ref}]\n" in fused.block
 
 
 @pytest.mark.row("A009", "A010", "what was in a block before ranks higher by recency and use, in `seed000`")
