@@ -24,8 +24,10 @@ EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence", "repeat_after_turns": 0},
     "rerank": {"project_boost": 0.0, "episode_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0},
+    "gate": {"wants_memory": 0.0, "private": 0.0},
 }
-"""numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes"""
+"""numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes; a part that
+has no others is left out with them"""
 
 T = TypeVar("T")
 
@@ -162,6 +164,16 @@ class RerankSettings(_Part):
 
 
 @dataclass(frozen=True)
+class GateSettings(_Part):
+    """Which prompts get a block at all: `fusion.recall.wants_memory`. For recipes that recall without being asked."""
+
+    wants_memory: float = 0.0
+    """lowest probability that a prompt wants memory; below it the block stays empty; 0 searches for every prompt"""
+    private: float = 0.0
+    """the same for each memory of a diary, and for each one that is marked as private"""
+
+
+@dataclass(frozen=True)
 class PackSettings(_Part):
     """How the block is filled, and its format. A number that is 0 is no limit, but for ``max_results``."""
 
@@ -199,6 +211,7 @@ class Recipe(_Part):
     fuse: FuseSettings = field(default_factory=FuseSettings)
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
     pack: PackSettings = field(default_factory=PackSettings)
     tuned_on: tuple[str, ...] = ()
     """the `mark` of each question it was tuned on: results for these overstate the recipe"""
@@ -214,6 +227,8 @@ class Recipe(_Part):
             for name, value in added.items():
                 if numbers[part][name] == value:
                     del numbers[part][name]
+            if not numbers[part]:
+                del numbers[part]
         return blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 

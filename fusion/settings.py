@@ -242,6 +242,7 @@ class HookSettings(_Part):
     max_items: int = Field(default=0, ge=0, le=1000)
     format: BlockFormat | Literal[""] = ""
     daily_log_chars: int = Field(default=DAILY_LOG_CHARS, ge=0, le=MAX_BUDGET_CHARS)
+    gate: bool = True
 
 
 class ChecksSettings(_Part):

@@ -578,6 +578,8 @@ class Status(TypedDict):
     judge: str | None
     judged: NotRequired[dict[str, int]]
     """answers since the start by what became of the judge: ok, not_needed (its gate was closed), timeout, off, …"""
+    silent: NotRequired[dict[str, int]]
+    """prompts since the start that got no block because they did not want memory, by the reason"""
     bytes: dict[str, int]
     notes: list[str]
     held_back: list[HeldBack]

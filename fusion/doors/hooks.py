@@ -76,6 +76,7 @@ NEW_CONTEXT = frozenset({"startup", "clear", "compact"})
 """the sources of a session's start after which nothing that was shown earlier is in its context"""
 
 _ZONE = re.compile(r"UTC|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
+_FALSE = frozenset({"false", "0", "no", "off"})
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
 
 
@@ -106,13 +107,15 @@ class HookCall(NamedTuple):
         return project_of(os.environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd"))
 
     def limits(self) -> dict[str, Any]:
-        """The limits of a block in `[hooks]` of the home's settings or of the environment, by the names of a question.
+        """What `[hooks]` of the home's settings or of the environment says of a block, by the names of a question.
 
         A prompt waits for this, so it does without `fusion.settings`, by which the server checks the settings.
         """
         table = self._table("hooks")
         given = {name: os.environ.get(f"FUSION_HOOKS__{name.upper()}", table.get(name)) for name in LIMITS}
-        return {name: value if name == "format" else _number(value) for name, value in given.items() if value}
+        limits = {name: value if name == "format" else _number(value) for name, value in given.items() if value}
+        gate = str(os.environ.get("FUSION_HOOKS__GATE", table.get("gate", True)))
+        return {**limits, "gate": False} if gate.casefold() in _FALSE else limits
 
     def daily_log_chars(self) -> int | None:
         """The characters of the logs at a session's start in `[hooks]`; None if they are not set."""
@@ -267,7 +270,7 @@ def profile(call: HookCall) -> str:
     limits["budget_chars"] = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS))
     limits["max_results"] = min(PROFILE_MEMORIES, limits.get("max_results", PROFILE_MEMORIES))
     question = f"{call.project}: {topics}" if call.project else f"My {topics}"
-    recalled = call.block_for(question, timeout_ms=PROFILE_MS, **limits)
+    recalled = call.block_for(question, timeout_ms=PROFILE_MS, **{**limits, "gate": False})
     logs = "" if call.text("source") == "resume" else call.logs()
     return "\n".join(filter(None, (logs, recalled)))
 

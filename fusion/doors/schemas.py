@@ -330,6 +330,9 @@ class FuseBody(Question):
     backends: Names | None = Field(default=None, description="ask only these")
     recipe: Name | None = None
     explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+    gate: bool | None = Field(
+        default=None, description="false: answer whatever the prompt is, although the recipe's gate would be silent"
+    )
     asker: AskerBody | None = None
 
     def request(self, tenant: str) -> FuseRequest:

@@ -76,6 +76,7 @@ from fusion.recall.io import Live
 from fusion.recall.mask import shown
 from fusion.recall.query_dates import dates
 from fusion.recall.recording import Recorder, Recording
+from fusion.recall.wants_memory import SILENT
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
 from fusion.trust import require
@@ -222,6 +223,8 @@ class Gateway(TenantParts):
                 error.retry_after_s = self.retry_after_s(asked.backends)
                 raise
             self.health.judged[outcome.fused.rerank["status"]] += 1
+        if outcome.fused.abstained in SILENT:
+            self.health.silent[outcome.fused.abstained] += 1
         if session:
             self.asking_sessions.take_turn(*session, outcome.shown)
             self.prepared.asked(session[0], asked)
@@ -754,6 +757,7 @@ class Gateway(TenantParts):
             "embedder": self.embedding_model,
             "judge": None if self.live.judge is None else self.live.judge.name,
             "judged": dict(self.health.judged),
+            "silent": dict(self.health.silent),
             "bytes": parts,
             "notes": [*self._notes, *late],
             "held_back": held,

@@ -60,6 +60,8 @@ class Health:
         self._leaked: Counter[str] = Counter()
         self.judged: Counter[str] = Counter()
         """answers since the start by what became of the judge: ok, not_needed (the gate was closed), timeout, …"""
+        self.silent: Counter[str] = Counter()
+        """empty answers since the start because a prompt did not want memory, by the reason"""
         self.damaged = dict(damaged)
         """by store, the damage that the last check could not repair"""
         counting = {name: backend for name, backend in usable.items() if isinstance(backend, CountsEvents)}

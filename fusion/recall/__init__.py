@@ -7,6 +7,7 @@
 4. `rrf` fuses the backends' ranks; `expand` adds neighbours. The result is the pool.
 5. `signals` scores the pool once per sub-question (`split_query`, `maxsim`, `query_dates`, `standing`,
    `rank_features`), with the rarity of its words from `io.frequencies`.
+   Where the recipe has a gate, `wants_memory` decides before and after the search whether the prompt wants memory.
 6. `rerank` orders the pool and asks the judge about close calls; `dispute` puts rivals next to each other.
 7. `pack` fills the block (`reading_order`, `mask`, `fence`); `decision` and `receipt` record the reasons, which
    `receipt_store` keeps.

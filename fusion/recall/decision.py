@@ -20,6 +20,8 @@ class Decision(StrEnum):
     NO_TOKENS = "no_tokens"
     SHARE_TAKEN = "share_taken"
     SHOWN_BEFORE = "shown_before"
+    NOT_WANTED = "not_wanted"
+    PRIVATE = "private"
     NOT_ASKED = "not_asked"
     NO_CANDIDATE = "no_candidate"
 
@@ -49,6 +51,8 @@ _SENTENCES = {
     Decision.NO_TOKENS: "does not fit into the tokens",
     Decision.SHARE_TAKEN: "its document has its share",
     Decision.SHOWN_BEFORE: "shown before in this session",
+    Decision.NOT_WANTED: "the prompt does not seem to want memory",
+    Decision.PRIVATE: "private, and no clear match",
     Decision.NOT_ASKED: "its backends were not asked",
     Decision.NO_CANDIDATE: "not among its candidates",
 }

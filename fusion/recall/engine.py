@@ -43,7 +43,8 @@ from fusion.recall.shown_before import shown_keys
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recall.split_query import split_query
 from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
-from fusion.recipe import PackSettings, Recipe
+from fusion.recall.wants_memory import GateResult, gate, needs_no_search
+from fusion.recipe import GateSettings, PackSettings, Recipe
 
 QUERY_CHARS = 4000
 """characters of a query that are searched: of a longer one, half of them from its beginning and half from its end"""
@@ -81,6 +82,8 @@ class FuseRequest:
     recipe: str | None = None
     timeout_ms: int | None = None
     explain: bool = False
+    gate: bool | None = None
+    """False: the answer is wanted whatever the prompt is, so the recipe's gate does not hold"""
     asker: Asker | None = None
     """who asks; the scope says whose memories are searched"""
     all_users: bool = False
@@ -217,10 +220,12 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     def left_s() -> float:
         return query.deadline_s - (time.perf_counter() - started)
 
+    gates = GateSettings() if request.gate is False or named.nothing_else else recipe.gate
+    silent = needs_no_search(query.text) if gates.wants_memory else None
     asked = terms(query.text)
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
-    if asked or named.nothing_else:
+    if (asked or named.nothing_else) and not silent:
         counting = asyncio.ensure_future(io.frequencies(query.scope, sorted(set(asked))))  # in parallel to the backends
         try:
             answers = await io.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
@@ -251,7 +256,14 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
-    order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
+    began_s = time.thread_time()
+    gated = gate(order, query.text, frequencies, named, gates) if order and gates.wants_memory else None
+    gate_ms = (time.thread_time() - began_s) * 1000
+    silent = gated.silent if gated is not None else silent
+    if not silent:
+        order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
+    else:
+        rerank = {"status": "not_needed" if io.has_judge else "off"}
     order = next_to_rivals(order)
     if named.nothing_else:
         order = of_that_time(order, named)
@@ -261,10 +273,16 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe, named)
-    block = pack(order, packing, recipe.rerank, io.nonce(), shown, chronological=named.nothing_else)
+    left_out = _left_out(order, gated)
+    block = pack(
+        order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else
+    )
 
     took_ms = (time.perf_counter() - started) * 1000
     receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, packing, rerank, took_ms)
+    if gates.wants_memory:
+        report = {**gated.report(), "cpu_ms": round(gate_ms, 3)} if gated is not None else {"silent": silent}
+        receipt = replace(receipt, summary={**receipt.summary, "gate": report})
     fused = Fused(
         block=block.text,
         memories=block.memories,
@@ -277,7 +295,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         recipe={"name": recipe.name, "hash": recipe.hash},
         receipt_id=receipt.receipt_id,
         took_ms=round(took_ms, 2),
-        abstained=_abstained(block, pool, bool(asked) or named.nothing_else),
+        abstained=None if block.text else silent or _abstained(block, pool, bool(asked) or named.nothing_else),
         query_truncated=truncated,
         explain=explain(receipt.body) if request.explain else None,
         disputed=block.disputes,
@@ -454,6 +472,15 @@ def _used(packed: Sequence[Candidate]) -> dict[str, tuple[str, ...]]:
         for source_hit in candidate.source_hits:
             used[source_hit.backend] = (*used.get(source_hit.backend, ()), source_hit.native_id)
     return used
+
+
+def _left_out(order: Sequence[Scored], gated: GateResult | None) -> dict[str, Decision]:
+    """The memories that the gate leaves out, by ref: all of them for a prompt that wants none."""
+    if gated is None:
+        return {}
+    if gated.silent:
+        return dict.fromkeys((scored.ref for scored in order), Decision.NOT_WANTED)
+    return dict.fromkeys(gated.private, Decision.PRIVATE)
 
 
 def _abstained(block: Block, pool: Sequence[Pooled], asked: bool) -> str | None:

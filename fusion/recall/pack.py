@@ -12,6 +12,7 @@ from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from fusion.contract import Hit, Place, document_of
 from fusion.lib.budget import EMPTY, Budget, Size
@@ -137,12 +138,14 @@ def pack(
     nonce: str,
     shown: Set[str] = frozenset(),
     *,
+    left_out: Mapping[str, Decision] = MappingProxyType({}),
     chronological: bool = False,
 ) -> Block:
     """The block of the best memories, within all limits of ``numbers``, its frame included.
 
-    It lacks those whose keys are in ``shown``. They are left out at the end, so that nothing weaker takes their place:
-    they are still in the reader's context. With ``chronological`` the excerpts are read in the order of their dates.
+    It lacks those that are ``left_out``, by ref, and those whose keys are in ``shown``. The latter are left out at the
+    end, so that nothing weaker takes their place: they are still in the reader's context. With ``chronological`` the
+    excerpts are read in the order of their dates.
     """
     best = max((scored.local for scored in order), default=0.0)
     if best < floors.abstain and all(scored.complete and not scored.asked_for for scored in order):
@@ -163,7 +166,7 @@ def pack(
     share = space.budget.share(numbers.source_share) if any(s != first for s in sources) else space.budget
     for scored in order:
         hit = scored.pooled.candidate.hit
-        out = _too_weak(scored, floors)
+        out = _too_weak(scored, floors) or left_out.get(scored.ref)
         if out is None and hit.derived_from:
             events = events or {other.pooled.candidate.hit.event_id for other in order}
             if not events.isdisjoint(hit.derived_from):

@@ -139,7 +139,7 @@ def local_signals(
     asked = terms(query.text)
     named = dates(query.text, query.now, query.zone)
     if frequencies.documents < len(pool):
-        frequencies = _pool_frequencies(texts, asked)
+        frequencies = pool_frequencies(texts, asked)
     columns = {
         "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
@@ -164,7 +164,7 @@ def local_signals(
     return SignalTable(len(pool), columns)
 
 
-def _pool_frequencies(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
+def pool_frequencies(texts: Sequence[Counted], asked: Sequence[str]) -> Frequencies:
     """The document frequency of each term among these texts."""
     length = sum(text.length for text in texts) / len(texts)
     counts = {term: sum(term in text.counts for text in texts) for term in set(asked)}

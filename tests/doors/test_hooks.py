@@ -214,6 +214,20 @@ class TestRecall:
         assert {(asked.max_items, asked.format) for asked in memory.requests} == {(5, "cortex")}
         assert (by_environment.budget_chars, by_environment.budget_tokens) == (900, 200)
 
+    async def test_gate_is_turned_off_by_setting_or_environment(
+        self, memory: FakeFusion, home: Path, tmp_path: Path
+    ) -> None:
+        """A prompt is gated unless a setting says otherwise; the block at the start of a session never is."""
+        payload = {"prompt": "where do chains come from?", "cwd": str(tmp_path / "hjul")}
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
+        await asyncio.to_thread(hook, "session-start", payload, "--home", home)
+        named = {**os.environ, "FUSION_HOOKS__GATE": "false"}
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home, environment=named)
+        (home / "fusion.toml").write_text("[hooks]\ngate = false\n", encoding="utf-8")
+        allow(home)
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
+        assert [asked.gate for asked in memory.requests] == [None, False, False, False]
+
     @pytest.mark.parametrize(
         ("table", "reason"),
         [

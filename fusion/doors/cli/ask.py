@@ -45,6 +45,9 @@ async def fuse(
         str | None, typer.Option(help="default, hook, deep, seed000 to seed004, or a recipe of your own.")
     ] = None,
     timeout_ms: TimeoutMs = None,
+    gate: Annotated[
+        bool | None, typer.Option("--gate/--no-gate", help="no-gate: answer whatever the prompt is.")
+    ] = None,
     asker_agent: AskerAgent = None,
     asker_session: AskerSession = None,
     asker_channel: AskerChannel = None,
@@ -74,6 +77,7 @@ async def fuse(
             backends=backend or None,
             recipe=recipe,
             timeout_ms=timeout_ms,
+            gate=gate,
             explain=explain or (verbose and not target.as_json),
             asker=asker if any(asker.values()) else None,
         )

@@ -123,6 +123,8 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         "server": f"{url or 'in this process'}, version {found['version']}, up {_time(found['uptime_s'])}; "
         f"{counted(requests['in_flight'], 'request')} under way, {requests['queued']} waiting",
     }
+    if silent := sum(found.get("silent", {}).values()):
+        lines["silent"] = f"{counted(silent, 'prompt')} that wanted no memory"
     if found.get("held_back"):
         lines["held"] = held_back(found["held_back"])
     if found.get("links"):
