@@ -166,6 +166,12 @@ def _parser() -> argparse.ArgumentParser:
     day = commands.add_parser("day", help="days of simulated time: after each step every door gives the same memories")
     day.set_defaults(measure=_day, show=_show_day)
 
+    quiet = commands.add_parser(
+        "quiet", help="what a hook says unasked: silence for prompts that need no memory, noise beside answers"
+    )
+    quiet.add_argument("--limit", type=_positive, help="prompts of each home")
+    quiet.set_defaults(measure=_silence, show=_show_silence)
+
     fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
     fire.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
     fire.add_argument("--short", action="store_true", help="some 20 s a part, as the tests run it")
@@ -216,6 +222,18 @@ def _show_dates(figures: Mapping[str, Any]) -> None:
     from benchmarks import dates
 
     dates.show(figures)
+
+
+def _silence(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import quiet
+
+    return quiet.measure(options.limit)
+
+
+def _show_silence(figures: Mapping[str, Any]) -> None:
+    from benchmarks import quiet
+
+    quiet.show(figures)
 
 
 def _show(figures: Mapping[str, Any]) -> None:

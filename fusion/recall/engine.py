@@ -274,9 +274,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe, named)
     left_out = _left_out(order, gated)
-    block = pack(
-        order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else
-    )
+    block = pack(order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else)
 
     took_ms = (time.perf_counter() - started) * 1000
     receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, packing, rerank, took_ms)

@@ -1,0 +1,125 @@
+"""Measures what the recipe of the hooks says unasked: silence for prompts that need nothing, and noise beside answers.
+
+The homes and prompts are our own (`benchmarks.quiet_homes`). Home ``a`` with its half of the prompts was used for
+fitting the gate; home ``b`` with the other half was held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.metrics import percentile
+from benchmarks.quiet_homes import HOMES, Home, Prompt, opened, prompts
+from fusion.contract import Scope
+from fusion.doors.hooks import question_of
+from fusion.gateway.gateway import Gateway
+from fusion.recall.engine import Fused, FuseRequest
+
+SCOPE = Scope(audience="private")
+TIMEOUT_MS = 60_000
+"""long, because figures must not depend on how busy the machine is"""
+FITTED_ON: Mapping[Home, bool] = {"a": True, "b": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A prompt with the answer of the hook's recipe, and with the answer that it had without the gate.
+
+    Both are None for a prompt that the hook does not send.
+    """
+
+    prompt: Prompt
+    gated: Fused | None
+    ungated: Fused | None
+
+
+def measure(limit: int | None = None) -> dict[str, Any]:
+    """All figures, by home; ``limit`` is the number of prompts of each home."""
+    return {"command": "quiet", **{home: asyncio.run(_measure(home, limit)) for home in HOMES}}
+
+
+async def _measure(home: Home, limit: int | None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="fusion-quiet-") as folder:
+        async with opened(home, Path(folder)) as gateway:
+            answered = [await _ask(gateway, prompt) for prompt in prompts(home)[:limit]]
+    return {"fitted_on": FITTED_ON[home], **figures(answered)}
+
+
+async def _ask(gateway: Gateway, prompt: Prompt) -> Answered:
+    question = question_of(prompt.text)
+    if not question:
+        return Answered(prompt, None, None)
+    request = FuseRequest(question, SCOPE, recipe="hook", timeout_ms=TIMEOUT_MS, explain=True)
+    ungated = await gateway.fuse(request, gate=False)  # first: the gate's time is then without that of cold caches
+    return Answered(prompt, await gateway.fuse(request), ungated)
+
+
+def figures(answered: Sequence[Answered]) -> dict[str, Any]:
+    """The figures of one home."""
+    questions = [one for one in answered if one.prompt.kind == "question"]
+    unanswerable = [one for one in answered if one.prompt.kind == "unanswerable"]
+    nothing = [one for one in answered if one.prompt.kind not in ("question", "unanswerable")]
+    kinds, languages = ({getattr(one.prompt, name) for one in nothing} for name in ("kind", "language"))
+    cpu_ms = [
+        one.gated.explain["gate"]["cpu_ms"]
+        for one in answered
+        if one.gated and one.gated.explain and "cpu_ms" in one.gated.explain["gate"]
+    ]
+    return {
+        "prompts": len(answered),
+        "silent": share(is_silent(one.gated) for one in nothing),
+        "silent_without_gate": share(is_silent(one.ungated) for one in nothing),
+        "silent_by_kind": {
+            kind: share(is_silent(one.gated) for one in nothing if one.prompt.kind == kind) for kind in sorted(kinds)
+        },
+        "silent_by_language": {
+            name: share(is_silent(one.gated) for one in nothing if one.prompt.language == name)
+            for name in sorted(languages)
+        },
+        "lost_by_gate": share(is_found(one.prompt, one.ungated) > is_found(one.prompt, one.gated) for one in questions),
+        "found": share(is_found(one.prompt, one.gated) for one in questions),
+        "answer_first": share(any(helpful(one.prompt, one.gated)[:1]) for one in questions),
+        "noise": share(not helps for one in questions for helps in helpful(one.prompt, one.gated)),
+        "characters": round(fmean([len(one.gated.block) if one.gated else 0 for one in questions] or [0])),
+        "unanswerable_empty": share(is_silent(one.gated) for one in unanswerable),
+        "gate_cpu_ms_p50": percentile(0.5, cpu_ms) if cpu_ms else None,
+        "gate_cpu_ms_p95": percentile(0.95, cpu_ms) if cpu_ms else None,
+    }
+
+
+def share(each: Any) -> float:
+    """The share of what is true; 0 of nothing."""
+    found = list(each)
+    return round(sum(map(bool, found)) / len(found), 4) if found else 0.0
+
+
+def is_silent(fused: Fused | None) -> bool:
+    return fused is None or not fused.block
+
+
+def is_found(prompt: Prompt, fused: Fused | None) -> bool:
+    """Whether an excerpt of the block has the answer."""
+    return any(helpful(prompt, fused))
+
+
+def helpful(prompt: Prompt, fused: Fused | None) -> list[bool]:
+    """Of each excerpt in the block, whether it has the answer: its words, or, without any, the right document."""
+    if fused is None:
+        return []
+    if not prompt.answer:
+        return [(excerpt.document or "").endswith(prompt.file) for excerpt in fused.memories]
+    return [any(prompt.answer in member.text for member in excerpt.members) for excerpt in fused.memories]
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Print the figures."""
+    for home in HOMES:
+        print(f"home {home}{' (fitted on)' if found[home]['fitted_on'] else ''}")
+        for name, value in found[home].items():
+            print(f"  {name:22} {value}")
