@@ -8,7 +8,7 @@
 
 It needs only SQLite and the configured embedder (the seed's is OpenAI's text-embedding-3-small, with 1,536
 dimensions), so it still answers when servers and indexes fail. Vectors are compared one by one, exactly: right
-for some ten thousand memories (1,536 dimensions take 6 kB each, in the file and in memory), slow beyond; the other
+for some ten thousand passages (1,536 dimensions take 6 kB each, in the file and in memory), slow beyond; the other
 backends are for more.
 
 Words are searchable at once; vectors follow in the background. Vectors of another model are recomputed, never compared.

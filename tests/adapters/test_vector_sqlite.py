@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
-from adapters.vector_sqlite import Options, VectorSqlite, merged
+from adapters.vector_sqlite import SCHEMA, Options, VectorSqlite, merged
 from fusion.contract import Backend, Extracted, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
+from fusion.lib.passages import spoken_passages
+from fusion.store.rows import INSERT_EVENT, event_row
+from fusion.store.sqlite import Connection, Database
 from tests.backend_contract import BackendContract, event_id, make_event, make_extracted, make_query, opening
 from tests.fakes import FakeEmbedder
 from tests.patience import load
@@ -171,6 +174,29 @@ async def test_nothing_is_left_in_the_file_of_what_was_forgotten(tmp_path: Path)
     assert b"zyzzyva" not in left
     with closing(sqlite3.connect(tmp_path / "vectors.sqlite")) as db:
         assert db.execute("select count(*) from vector").fetchone() == (1,)
+
+
+async def test_an_older_file_keeps_the_vectors_of_short_texts(tmp_path: Path) -> None:
+    """It had one vector for each text; those of long texts are made again, a vector for each passage."""
+    long = "\n\n".join(f"Paragraph{n} " + "of many words " * 30 for n in range(3))
+    old = await Database.open(tmp_path / "vectors.sqlite", (SCHEMA,), events="memory")
+
+    def write(db: Connection) -> None:
+        for n, text in enumerate(["Ada likes tea", long], start=1):
+            memory = db.execute(INSERT_EVENT, event_row(make_event(n, text))).lastrowid
+            vector = FakeEmbedder()._dense(text).tobytes()
+            db.execute("insert into vector values (?, ?, ?)", (memory, FakeEmbedder().identity, vector))
+
+    await old.write(write)
+    await old.close()
+    async with store(tmp_path, embedder := FakeEmbedder()) as backend:
+        await backend.settle()
+        assert set(embedder.encoded) == set(spoken_passages(long, None))
+        described = await backend.describe()
+        assert (described.items, described.vectors, described.vectors_pending) == (2, 2, 0)
+        assert [hit.event_id for hit in await backend.search(make_query("Paragraph2", limit=1))] == [event_id(2)]
+    with closing(sqlite3.connect(tmp_path / "vectors.sqlite")) as db:
+        assert db.execute("select memory, count(*) from vector group by memory").fetchall() == [(1, 1), (2, 3)]
 
 
 async def test_it_is_one_small_file(tmp_path: Path) -> None:

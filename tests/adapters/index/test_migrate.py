@@ -292,6 +292,36 @@ async def test_a_text_of_which_one_passage_moved_gets_all_its_vectors_again(tmp_
     await index.close()
 
 
+async def killed_while_filling(folder: Path) -> None:
+    """A process that dies while it encodes the passages of the second of two texts."""
+    index = await Index.open(folder, Stepwise(1, lambda: os.kill(os.getpid(), signal.SIGKILL)), [LONG["k1"]])
+    await index.settle()
+    await index.put([LONG["k2"]])
+    await index.settle()
+
+
+async def test_a_kill_leaves_a_long_text_all_vectors_or_none(tmp_path: Path) -> None:
+    """SIGKILL while the second text is encoded: the first has its vectors, the second gets them at the next opening."""
+    code = (
+        "import asyncio, sys; from pathlib import Path; "
+        "from tests.adapters.index.test_migrate import killed_while_filling; "
+        "asyncio.run(killed_while_filling(Path(sys.argv[1])))"
+    )
+    root = Path(__file__).parents[2]
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(tmp_path)], cwd=root, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    index = await Index.open(tmp_path, again := new(), [LONG["k1"], LONG["k2"]])
+    await index.settle()
+    assert (index.size, index.vectors, index.pending) == (2, 2, 0)
+    assert set(again.encoded) == set(LONG["k2"].passages)
+    assert keys_of(await index.similar("word2 part1", ANN, 2)) == ["k2", "k1"]
+    await index.close()
+
+
+def keys_of(found: Sequence[tuple[str, float]]) -> list[str]:
+    return [key for key, _ in found]
+
+
 async def test_closing_a_move_waits_for_a_portion_that_a_thread_still_adds(tmp_path: Path) -> None:
     """A cancelled move closes its record while the thread of its last portion still writes: nothing is cut off."""
     index = await opened(tmp_path, old())
