@@ -207,6 +207,7 @@ def externals(db: Connection) -> dict[str, State]:
 def undo(db: Connection, name: str, scope: Scope, who: str, now: datetime) -> Decision:
     """Take a decision back by its name, as a new decision: each field that it changed has its earlier value again.
 
+    A memory that was repeated again since keeps what the later repetitions added to it.
     Raises NotFound for an unknown decision or another owner's, and BadInput for one that was undone already or whose
     memories were changed since; the error names the later decision, which is to be undone first.
     """
@@ -251,6 +252,7 @@ def _undo(db: Connection, row: Row, who: str, now: datetime) -> Decision | None:
             continue
         else:
             state = state_of(there)
+            before, after = _without_repetition(db, one, state, before, after)
             changes[one["item"]] = before
         if any(getattr(state, field) != value for field, value in after.items()):
             later = db.execute(
@@ -268,6 +270,39 @@ def _undo(db: Connection, row: Row, who: str, now: datetime) -> Decision | None:
     if row["undoes"] is not None:  # what this had taken back holds again, and may be undone again
         db.execute("update decision set undone_by = null where id = ?", (row["undoes"],))
     return replace(undone, undoes=row["id"])
+
+
+def _without_repetition(
+    db: Connection, changed: Row, state: State, before: StateChange, after: StateChange
+) -> tuple[StateChange, StateChange]:
+    """The values that take one repetition back from a memory that was repeated again since, and those to compare.
+
+    Repetitions add up, so each can be taken back alone. A confidence that something else has set since is kept.
+    """
+    if "reinforced_count" not in after or state.reinforced_count == after["reinforced_count"]:
+        return before, after
+    count = _minus(state.reinforced_count, before, after, "reinforced_count")
+    kept: dict[str, Any] = {name: getattr(state, name) for name in ("confidence", "reinforced_at") if name in after}
+    restored = {**before, **kept, "reinforced_count": count}
+    if "confidence" in after and not _set_since(db, changed["item"], changed["decision"]):
+        restored["confidence"] = round(_minus(state.confidence, before, after, "confidence"), 6)
+    now = {**after, **kept, "reinforced_count": state.reinforced_count}
+    return cast(StateChange, restored), cast(StateChange, now)
+
+
+def _minus(now: float, before: StateChange, after: StateChange, name: str) -> Any:
+    """A number without what a change added to it."""
+    return max(0, now - (cast(Any, after)[name] - cast(Any, before)[name]))
+
+
+def _set_since(db: Connection, item: str, decision: int) -> bool:
+    """Whether a later decision than this one has set a memory's confidence, other than by a repetition."""
+    later = db.execute(
+        "select 1 from state_change where item = ? and decision > ? "
+        "and json_type(after, '$.confidence') is not null and json_type(after, '$.reinforced_count') is null",
+        (item, decision),
+    )
+    return later.fetchone() is not None
 
 
 def log(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion.contract import Event, Hit, Query, Scope, State
+from fusion.contract import Event, Hit, Query, Scope, State, StateChange
 from fusion.errors import BadInput, NotFound
 from fusion.journal import Journal, state
 from fusion.journal.external_refs import ExternalItem, store_items
@@ -97,6 +97,44 @@ async def test_a_decision_under_a_later_one_is_not_undone_and_names_that(journal
     with pytest.raises(BadInput, match=f"Undo {second.name} first"):
         await journal.undo_decision(first.name, ANA, "ana")
     assert (await state_now(journal, "a")).confidence == 0.9
+
+
+def repetition(merged: str, of: str, confidence: float, count: int) -> dict[str, StateChange]:
+    """The change by which a job merges a memory into another, which it reinforces."""
+    at = NOW + timedelta(minutes=count)
+    return {
+        merged: {"merged_into": of},
+        of: {"confidence": confidence, "reinforced_count": count, "reinforced_at": at},
+    }
+
+
+@pytest.mark.feature(
+    "… a merge can be taken back also if its survivor was repeated since", of="a decision on a memory holds"
+)
+async def test_an_earlier_merge_is_undone_without_the_later_ones(journal):
+    """The survivor keeps what the later repetition added, also after the undo of the undo."""
+    await append(journal, memory("a"), memory("b", "Tea is what Ana likes"), memory("c", "Ana loves tea"))
+    first = await journal.decide(repetition("b", "a", 0.75, 1), "consolidate", "why")
+    await journal.decide(repetition("c", "a", 0.8, 2), "consolidate", "why")
+    undone = await journal.undo_decision(first.name, ANA, "ana")
+    assert await kept(journal) == {"a", "b"}
+    now = await state_now(journal, "a")
+    assert (now.confidence, now.reinforced_count, now.reinforced_at) == (0.75, 1, NOW + timedelta(minutes=2))
+    await journal.undo_decision(undone.name, ANA, "ana")
+    assert await kept(journal) == {"a"}
+    now = await state_now(journal, "a")
+    assert (now.confidence, now.reinforced_count) == (0.8, 2)
+
+
+async def test_an_undone_merge_leaves_a_confidence_that_was_set_since(journal):
+    await append(journal, memory("a"), memory("b", "Tea is what Ana likes"), memory("c", "Ana loves tea"))
+    first = await journal.decide(repetition("b", "a", 0.75, 1), "consolidate", "why")
+    await journal.decide({"a": {"confidence": 0.3}}, "owner", "set by hand")
+    await journal.decide(repetition("c", "a", 0.35, 2), "consolidate", "why")
+    await journal.undo_decision(first.name, ANA, "ana")
+    now = await state_now(journal, "a")
+    assert (now.confidence, now.reinforced_count) == (0.35, 1)
+    assert await kept(journal) == {"a", "b"}
 
 
 @pytest.mark.feature("… all decisions of a run of a job can be taken back at once", of="a decision on a memory holds")
