@@ -423,6 +423,12 @@ class Hit:
         hit.path, hit.graph_score = found.path, found.graph_score
         return hit
 
+    def cut(self, text: str) -> Hit:
+        """A copy with a part of the text."""
+        hit = Hit(*_all_fields(self))
+        hit.text = text
+        return hit
+
     def external_to(self, backend: str) -> Hit:
         """A copy for a memory that ``backend`` alone vouches for: never trusted, and without a graph score."""
         hit = Hit(*_all_fields(self))
@@ -821,6 +827,15 @@ class HasVocabulary(Protocol):
 
     def knows(self, word: str) -> bool:
         """Whether the vocabulary has this lower-case word as one token; answers immediately."""
+        ...
+
+
+@runtime_checkable
+class KnowsVectors(Protocol):
+    """An embedder that says which texts it has encoded already."""
+
+    async def known(self, texts: Sequence[str]) -> Mapping[str, Floats]:
+        """The dense vectors of the texts that are cached, by text; encodes nothing."""
         ...
 
 

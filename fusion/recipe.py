@@ -23,7 +23,7 @@ EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence", "repeat_after_turns": 0},
-    "rerank": {"project_boost": 0.0, "episode_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0},
+    "rerank": {"project_boost": 0.0, "episode_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0, "passages": 0},
     "gate": {"wants_memory": 0.0, "private": 0.0},
 }
 """numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes; a part that
@@ -135,6 +135,8 @@ class RerankSettings(_Part):
     """the same for a memory of the project that the question names"""
     episode_boost: float = 0.0
     """the same for an episode in a time that the question names; with 0 the journal is not asked for such episodes"""
+    passages: int = 0
+    """passages of long memories that are compared token by token; 0 ranks and shows long memories as a whole"""
     penalties: Mapping[str, float] = field(default_factory=dict)
     """by signal name, the factor on the score of a memory that has it in full"""
     judge: Literal["never", "gate", "always"] = "gate"

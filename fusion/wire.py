@@ -67,6 +67,8 @@ class Member(TypedDict):
     score: float
     place: Place | None
     path: list[str]
+    passages: list[list[int]]
+    """of a long memory the parts in ``text``: begin and end, in characters of the whole text"""
 
 
 class Excerpt(TypedDict):

@@ -74,6 +74,11 @@ class FakeEmbedder:
             return np.empty((0, self.dimensions), np.float32)
         return np.stack([vectors[content_hash(text)] for text in texts])
 
+    async def known(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        if self.failing:
+            await self._admit()
+        return {text: vector for text in texts if (vector := self._kept.get(content_hash(text))) is not None}
+
     async def query_tokens(self, text: str) -> TokenVectors:
         await self._admit()
         return self._tokens(text)

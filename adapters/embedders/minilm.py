@@ -108,9 +108,7 @@ class MiniLM:
         if missing:
             # A query is seldom a stored text: a lookup first would only delay its encoding.
             is_question = not keep and len(texts) == 1
-            on_disk = {} if is_question else await self._in_thread(self._store.dense, missing)
-            for text, dense in on_disk.items():
-                self._dense.put(text, dense, dense.nbytes + len(text) + _OVERHEAD_BYTES)
+            on_disk = {} if is_question else await self._on_disk(missing)
             found |= on_disk
             absent = [text for text in missing if text not in on_disk]
             encoded = await (self._kept(absent) if keep else self._asked(absent))
@@ -118,6 +116,18 @@ class MiniLM:
         if not texts:
             return np.empty((0, DIMENSIONS), np.float32)
         return np.array([found[text] for text in texts])
+
+    async def known(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See the port."""
+        self._check_open()
+        found: dict[str, NDArray[np.float32]] = {}
+        missing: list[str] = []
+        for text in texts:
+            if (dense := self._dense_in_memory(text)) is None:
+                missing.append(text)
+            else:
+                found[text] = dense
+        return found | await self._on_disk(missing) if missing else found
 
     async def query_tokens(self, text: str) -> TokenVectors:
         self._check_open()
@@ -227,6 +237,13 @@ class MiniLM:
         joined = self._urgent_flights.board(portion, fly)
         await asyncio.wait([f.landed for f in joined.values()], timeout=max(0.0, until - loop.time()))
         return {text: flight.landed.result().tokens for text, flight in joined.items() if flight.landed.done()}
+
+    async def _on_disk(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The dense vectors of these texts in the store, which are held in memory from now on."""
+        found = await self._in_thread(self._store.dense, texts)
+        for text, dense in found.items():
+            self._dense.put(text, dense, dense.nbytes + len(text) + _OVERHEAD_BYTES)
+        return found
 
     def _dense_in_memory(self, text: str) -> NDArray[np.float32] | None:
         if (dense := self._dense.get(text)) is not None:

@@ -4,7 +4,8 @@
 2. `filter` drops hits that the caller may not see.
 3. `dedup` merges hits into candidates (`near_duplicates`, `candidate_pairs`, `paraphrase`, `word_forms`, `synonyms`:
    the embedding model compares doubtful pairs, through `io.reworded`).
-4. `rrf` fuses the backends' ranks; `expand` adds neighbours. The result is the pool.
+4. `rrf` fuses the backends' ranks; `expand` adds neighbours. The result is the pool, in which `long_memories` replaces
+   long texts by their best passages.
 5. `signals` scores the pool once per sub-question (`split_query`, `maxsim`, `query_dates`, `standing`,
    `rank_features`), with the rarity of its words from `io.frequencies`.
    Where the recipe has a gate, `wants_memory` decides before and after the search whether the prompt wants memory.

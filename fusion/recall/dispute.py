@@ -51,13 +51,17 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
     rivals = rivals_of(order)
     if not rivals:
         return order
-    by_ref = {scored.ref: scored for scored in order}
-    at = {scored.ref: i for i, scored in enumerate(order)}
+    best: dict[str, Scored] = {}  # of a long memory its best passage
+    for scored in order:
+        best.setdefault(scored.ref, scored)
+    at = {ref: i for i, ref in enumerate(best)}
     placed: dict[str, Scored] = {}
     for scored in order:
-        refs = [scored.ref, *sorted(rivals.get(scored.ref, ()), key=at.__getitem__)]
-        for ref in sorted(refs, key=lambda ref: _credibility_key(by_ref[ref].pooled.candidate.hit)):
-            placed.setdefault(ref, by_ref[ref])
+        if scored is best[scored.ref]:
+            refs = [scored.ref, *sorted(rivals.get(scored.ref, ()), key=at.__getitem__)]
+            for ref in sorted(refs, key=lambda ref: _credibility_key(best[ref].pooled.candidate.hit)):
+                placed.setdefault(best[ref].pooled.key, best[ref])
+        placed.setdefault(scored.pooled.key, scored)
     return tuple(placed.values())
 
 

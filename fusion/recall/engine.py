@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
@@ -25,6 +25,7 @@ from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
+from fusion.recall.long_memories import best_parts, in_parts, parts_of
 from fusion.recall.pack import Block, Excerpt, pack
 from fusion.recall.query_dates import Dates, dates
 from fusion.recall.receipt import Receipt
@@ -158,6 +159,10 @@ class RecallIO(Protocol):
         """The document frequencies of these terms in the scope."""
         ...
 
+    async def cosines(self, query: str, texts: Sequence[str]) -> Mapping[str, float]:
+        """The cosine of the query with each text that has a vector already; empty when the model fails."""
+        ...
+
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         """The model's scores, without texts that were not encoded in time; None when no model is configured."""
         ...
@@ -246,6 +251,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     uses = await io.uses(list(known)) if weighed & USE else {}
     standings = standings_of(known, weighed, uses)
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
+    pool = await _in_passages(query, pool, known, frequencies, recipe, io)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
@@ -299,9 +305,13 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         disputed=block.disputes,
     )
     hits = [(answer.backend, answer.hits) for answer in answers] + neighbour_hits
-    packed = [scored.pooled.candidate for scored in order if block.decisions[scored.ref] is Decision.PACKED]
+    packed = {part.ref: part.pooled.candidate for part in block.packed}.values()
     included = tuple(candidate.hit.event_id or candidate.ref for candidate in packed)
-    keys = tuple(key for candidate in packed for key in shown_keys(candidate))
+    keys = tuple(
+        key
+        for part in block.packed
+        for key in shown_keys(part.pooled.candidate, passage=part.pooled.passage is not None)
+    )
     return Outcome(fused, receipt, _used(packed), included, hits, keys)
 
 
@@ -409,6 +419,22 @@ async def _admitted_happenings(query: Query, named: Dates, io: RecallIO) -> tupl
     return [item for item in items if isinstance(item, Admitted)], records
 
 
+async def _in_passages(
+    query: Query,
+    pool: Sequence[Pooled],
+    records: Mapping[str, Record],
+    frequencies: Frequencies,
+    recipe: Recipe,
+    io: RecallIO,
+) -> Sequence[Pooled]:
+    """The pool with the best passages of long memories in their place."""
+    parts = parts_of(pool, records) if recipe.rerank.passages else []
+    if not parts:
+        return pool
+    cosines = await io.cosines(query.text, [part.said for part in parts])
+    return in_parts(pool, best_parts(query, parts, cosines, frequencies, recipe.rerank.passages))
+
+
 async def _ask_judge(
     order: Sequence[Scored], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
 ) -> tuple[Sequence[Scored], dict[str, Any]]:
@@ -464,7 +490,7 @@ def _summary(answer: Answer, refused: Mapping[str, int]) -> dict[str, Any]:
     return row
 
 
-def _used(packed: Sequence[Candidate]) -> dict[str, tuple[str, ...]]:
+def _used(packed: Iterable[Candidate]) -> dict[str, tuple[str, ...]]:
     used: dict[str, tuple[str, ...]] = {}
     for candidate in packed:
         for source_hit in candidate.source_hits:
@@ -534,7 +560,11 @@ def _budget(packing: PackSettings, block: Block) -> dict[str, Any]:
 
 
 def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
-    """The decision on each candidate with its numbers, by column."""
+    """The decision on each candidate with its numbers, by column; of a long memory those of its best passage."""
+    best: dict[str, Scored] = {}
+    for scored in order:
+        best.setdefault(scored.ref, scored)
+    order = list(best.values())
     found = [scored.pooled for scored in order]
     refs = [pooled.candidate.ref for pooled in found]
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fusion.lib.passages import Span
 from fusion.recall.dedup import Candidate, join
 from fusion.recall.filter import Admitted
 from fusion.recall.rrf import Ranked
@@ -16,16 +17,26 @@ from fusion.recipe import DedupSettings, ExpandSettings
 
 
 class Pooled(NamedTuple):
-    """A memory of the pool. A neighbour has the ref of its candidate in ``neighbour_of``, and an ``rrf`` of 0."""
+    """A memory of the pool, or a passage of a long one (`fusion.recall.long_memories`).
+
+    A neighbour has the ref of its candidate in ``neighbour_of``, and an ``rrf`` of 0.
+    """
 
     candidate: Candidate
     rrf: float
     parts: Mapping[str, float]
     neighbour_of: str | None = None
+    passage: Span | None = None
+    """the part of the memory's text that the candidate's hit has; None if it has all of it"""
 
     @property
     def ref(self) -> str:
         return self.candidate.ref
+
+    @property
+    def key(self) -> str:
+        """The memory's ref, of a passage with its beginning: no two entries of a pool have the same."""
+        return self.ref if self.passage is None else f"{self.ref}:{self.passage.start}"
 
 
 def expand(

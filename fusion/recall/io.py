@@ -18,6 +18,7 @@ from fusion.contract import (
     HasVocabulary,
     Hit,
     Judge,
+    KnowsVectors,
     Passage,
     Query,
     Scope,
@@ -185,6 +186,22 @@ class Live:
         return {
             ref: self.journal.without_forgotten(name, hits) for (ref, _), hits in zip(finds, neighbours, strict=True)
         }
+
+    async def cosines(self, query: str, texts: Sequence[str]) -> Mapping[str, float]:
+        if self.embedder is None:
+            return {}
+        try:
+            dense = await self.embedder.embed([query], keep=False)
+            known = await self.embedder.known(texts) if isinstance(self.embedder, KnowsVectors) else {}
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; passages are chosen by words: %s", type(error).__name__)
+            return {}
+        if not known:
+            return {}
+        import numpy as np
+
+        found = np.concatenate(list(known.values())).reshape(len(known), -1) @ dense[0]
+        return dict(zip(known, found.tolist(), strict=True))
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         if self.embedder is None:

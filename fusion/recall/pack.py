@@ -1,5 +1,7 @@
 """Packs the best memories into a block that fits the prompt, as cited excerpts of their documents.
 
+Of a long memory the best passages are packed, each by itself; in the block they are one item with gaps marked.
+
 Memories are taken in order. A memory of a document that is in the block joins its excerpt, in reading order, with gaps
 marked; another one begins an excerpt while there are fewer than `max_results`. A memory that does not fit is passed
 over, and the receipt says so. The order does not depend on the budget: a larger block adds to the choice.
@@ -16,10 +18,11 @@ from types import MappingProxyType
 
 from fusion.contract import Hit, Place, document_of
 from fusion.lib.budget import EMPTY, Budget, Size
-from fusion.recall.block_format import FORMATS, Fence
+from fusion.lib.passages import Span
+from fusion.recall.block_format import FORMATS, GAP, Fence
 from fusion.recall.decision import BY_LIMIT, Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
-from fusion.recall.mask import shown
+from fusion.recall.mask import shown as without_secrets
 from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Scored
 from fusion.recall.shown_before import was_shown
@@ -29,6 +32,8 @@ MEMBER_CHARS = 4000
 """maximum characters of one memory in a block, so that a flood cannot fill it"""
 _NO_DATE = datetime.max.replace(tzinfo=UTC)
 """the place of what has no date among excerpts in the order of their dates: last"""
+MAX_SPACE = 4
+"""characters between two passages up to which there is only white space between them"""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class Member:
     score: float
     place: Place | None = None
     path: tuple[str, ...] = ()
+    passages: tuple[Span, ...] = ()
+    """of a long memory the shown parts, in characters of its text; ``text`` has only these"""
 
 
 @dataclass(slots=True)
@@ -67,6 +74,8 @@ class Block:
     decisions: Mapping[str, Decision]
     disputes: tuple[Dispute, ...] = ()
     """the packed memories that contradict each other; ``text`` has a line on each pair"""
+    packed: tuple[Scored, ...] = ()
+    """the memories, and passages of long ones, that the block shows"""
 
 
 @dataclass
@@ -78,6 +87,8 @@ class _Line:
     scored: Scored
     hit: Hit
     """without secrets"""
+    parts: tuple[Scored, ...]
+    """the memory, or the passages that are shown of a long one, in reading order"""
 
     def __lt__(self, other: _Line) -> bool:
         return (self.start, self.ref) < (other.start, other.ref)
@@ -93,9 +104,24 @@ class _OpenExcerpt:
     size: Size = EMPTY
 
     def text_with(self, line: _Line) -> str:
-        lines = [*self.lines]
+        return self.text(self._lines_with(line))
+
+    def add(self, line: _Line) -> None:
+        self.lines = self._lines_with(line)
+
+    def parts_of(self, ref: str) -> tuple[Scored, ...]:
+        """The passages that are shown of this memory."""
+        return next((line.parts for line in self.lines if line.ref == ref), ())
+
+    def chars_of(self, ref: str) -> int:
+        """The characters that are shown of this memory, with a mark of what is left out before another passage."""
+        return next((len(line.hit.text) + len(GAP) + 2 for line in self.lines if line.ref == ref), 0)
+
+    def _lines_with(self, line: _Line) -> list[_Line]:
+        """The lines with this one, which replaces the line that has fewer passages of the same memory."""
+        lines = [other for other in self.lines if other.ref != line.ref]
         insort(lines, line)
-        return self.text(lines)
+        return lines
 
     def text(self, lines: Sequence[_Line]) -> str:
         parts = [self.heading]
@@ -171,49 +197,56 @@ def pack(
             events = events or {other.pooled.candidate.hit.event_id for other in order}
             if not events.isdisjoint(hit.derived_from):
                 out = Decision.SAID_BY_SOURCE
-        if out is None and len(packed) >= numbers.max_items > 0:
+        if out is None and len(packed) >= numbers.max_items > 0 and scored.ref not in packed:
             out = Decision.ITEMS_FULL
         if out is not None:
-            decisions[scored.ref] = out
+            decisions.setdefault(scored.ref, out)
             continue
         document = _document_key(scored, numbers)
         excerpt = excerpts.get(document)
         if excerpt is None and len(excerpts) >= numbers.max_results:
-            decisions[scored.ref] = Decision.EXCERPTS_FULL
+            decisions.setdefault(scored.ref, Decision.EXCERPTS_FULL)
+            continue
+        if excerpt is not None and excerpt.chars_of(scored.ref) + len(hit.text) > limit and scored.ref in packed:
+            decisions.setdefault(scored.ref, Decision.NO_ROOM)
             continue
         if excerpts and min(len(hit.text), numbers.snippet_chars or len(hit.text)) > space.chars:
-            decisions[scored.ref] = Decision.NO_ROOM
+            decisions.setdefault(scored.ref, Decision.NO_ROOM)
             continue
         excerpt = excerpt or _OpenExcerpt(layout.heading(hit), layout.gap)
         # In an empty block a part of the best memory is better than none.
         fit = _sized if excerpts else _cut_to_fit
         line, size = fit(scored, excerpt, space, limit)
-        new = [dispute(packed[ref], scored, kind) for ref, kind in rivals.get(scored.ref, {}).items() if ref in packed]
+        opponents = rivals.get(scored.ref, {}) if scored.ref not in packed else {}
+        new = [dispute(packed[ref], scored, kind) for ref, kind in opponents.items() if ref in packed]
         more = size.minus(excerpt.size).plus(space.size("".join(layout.added_by(one) for one in new)))
         out = space.exceeded_by(more) or (Decision.SHARE_TAKEN if share.exceeded_by(size) else None)
         if out is not None:
-            decisions[scored.ref] = out
+            decisions.setdefault(scored.ref, out)
             continue
-        insort(excerpt.lines, line)
+        excerpt.add(line)
         excerpts[document] = excerpt
         space.taken = space.taken.plus(more)
         excerpt.size = size
-        packed[scored.ref] = scored
+        packed.setdefault(scored.ref, scored)
         disputes += new
         decisions[scored.ref] = Decision.PACKED
-    repeated = {ref for ref, scored in packed.items() if shown and was_shown(scored.pooled.candidate, shown)}
-    if repeated:
+    if shown:
+        for excerpt in excerpts.values():
+            lines = (_unshown(line, shown, layout, limit) for line in excerpt.lines)
+            excerpt.lines = [line for line in lines if line is not None]
+        excerpts = {document: excerpt for document, excerpt in excerpts.items() if excerpt.lines}
+        repeated = packed.keys() - {line.ref for excerpt in excerpts.values() for line in excerpt.lines}
         decisions.update(dict.fromkeys(repeated, Decision.SHOWN_BEFORE))
         disputes = [one for one in disputes if not repeated.issuperset(one.refs)]
-        for excerpt in excerpts.values():
-            excerpt.lines = [line for line in excerpt.lines if line.ref not in repeated]
-        excerpts = {document: excerpt for document, excerpt in excerpts.items() if excerpt.lines}
     if not excerpts:
         return Block("", (), decisions)
     _annotate(excerpts.values(), layout, disputes)
     read = [e.text(e.lines) for e in _as_read(excerpts.values(), chronological)]
     text = begins + layout.body(read, disputes) + ends
-    return Block(text, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes))
+    there = {part.pooled.key for excerpt in excerpts.values() for line in excerpt.lines for part in line.parts}
+    shown_parts = tuple(scored for scored in order if scored.pooled.key in there)
+    return Block(text, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes), shown_parts)
 
 
 def _annotate(excerpts: Iterable[_OpenExcerpt], layout: Fence, disputes: Sequence[Dispute]) -> None:
@@ -225,7 +258,8 @@ def _annotate(excerpts: Iterable[_OpenExcerpt], layout: Fence, disputes: Sequenc
 
 def _sized(scored: Scored, excerpt: _OpenExcerpt, space: _Space, limit: int) -> tuple[_Line, Size]:
     """The memory's line with at most ``limit`` characters of its text, and the excerpt's size with it."""
-    line = _line(scored, space.format, limit)
+    parts = sorted((*excerpt.parts_of(scored.ref), scored), key=_reading_key)
+    line = _line(parts, space.format, limit)
     return line, space.size(excerpt.text_with(line))
 
 
@@ -286,10 +320,40 @@ def _document_key(scored: Scored, numbers: PackSettings) -> object:
     return document if document is not None else scored.ref
 
 
-def _line(scored: Scored, layout: Fence, limit: int) -> _Line:
-    hit = shown(scored.pooled.candidate.hit)
+def _line(parts: Sequence[Scored], layout: Fence, limit: int) -> _Line:
+    """The line of a memory, or of these passages of a long one, in reading order."""
+    best = max(parts, key=lambda part: part.local)
+    hit = best.pooled.candidate.hit
+    if len(parts) > 1:
+        hit = hit.cut(_joined(parts))
+    hit = without_secrets(hit)
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
-    return _Line(start, scored.ref, end, layout.item(scored.ref, hit, limit), scored, hit)
+    return _Line(start, best.ref, end, layout.item(best.ref, hit, limit), best, hit, tuple(parts))
+
+
+def _reading_key(part: Scored) -> int:
+    return part.pooled.passage.start if part.pooled.passage else 0
+
+
+def _joined(parts: Sequence[Scored]) -> str:
+    """The passages of a memory as one text, with what is left out between them marked."""
+    text = ""
+    last: Span | None = None
+    for part in parts:
+        span = part.pooled.passage
+        if last is not None and span is not None:
+            text += "\n" if span.start - last.end <= MAX_SPACE else f"\n{GAP}\n"
+        text += part.pooled.candidate.hit.text
+        last = span
+    return text
+
+
+def _unshown(line: _Line, shown: Set[str], layout: Fence, limit: int) -> _Line | None:
+    """The line without what ``shown`` has, or None if that is all of it."""
+    parts = [part for part in line.parts if not was_shown(part.pooled.candidate, shown)]
+    if len(parts) == len(line.parts):
+        return line
+    return _line(parts, layout, limit) if parts else None
 
 
 def _memory(excerpt: _OpenExcerpt) -> Excerpt:
@@ -318,4 +382,5 @@ def _member(line: _Line) -> Member:
         score=round(scored.local, 4),
         place=hit.place,
         path=hit.path,
+        passages=tuple(part.pooled.passage for part in line.parts if part.pooled.passage is not None),
     )

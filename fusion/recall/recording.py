@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
 from fusion.errors import ReplayGap
 from fusion.lib.bm25 import Frequencies
+from fusion.lib.passages import LONG_CHARS, passage_texts
 from fusion.lib.words import spoken
 from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
@@ -124,11 +125,18 @@ class Recorder:
         self.recording.records.update(await self.io.records(list(dict.fromkeys(neighbours))))
         return {ref: self.recording.neighbours[name, _id(hit)] for ref, name, hit in finds}
 
+    async def cosines(self, query: str, texts: Sequence[str]) -> Mapping[str, float]:
+        found = await self.io.cosines(query, texts)
+        self.recording.dense.update(found)
+        return found
+
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
         hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
         hits += self.recording.happened
-        every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits)]))
+        events = [record.event for record in self.recording.records.values()]
+        parts = [spoken(part, e.speaker) for e in events if len(e.text) > LONG_CHARS for part in passage_texts(e.text)]
+        every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits), *parts]))
         seen = await self.io.likeness(query, every, deadline_s)
         if seen is None:
             self.recording.lexical = True
@@ -202,6 +210,10 @@ class Replay:
                 neighbours = [h for h in neighbours if _distance(hit, h) <= span]
             found[ref] = neighbours
         return found
+
+    async def cosines(self, query: str, texts: Sequence[str]) -> Mapping[str, float]:
+        del query
+        return {text: self.recording.dense[text] for text in texts if text in self.recording.dense}
 
     async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
         del query, deadline_s

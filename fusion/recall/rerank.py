@@ -83,8 +83,9 @@ def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSe
         scale = best / head.local if answers else 1.0
         for scored in order:
             scaled = scored._replace(local=scored.local * scale)
-            if scored.ref not in found or found[scored.ref].local < scaled.local:
-                found[scored.ref] = scaled
+            key = scored.pooled.key
+            if key not in found or found[key].local < scaled.local:
+                found[key] = scaled
     return tuple(sorted(found.values(), key=_rank_key))
 
 
@@ -117,24 +118,24 @@ def wants_judge(order: Sequence[Scored], numbers: RerankSettings) -> bool:
 
 
 def passages(order: Sequence[Scored], numbers: RerankSettings) -> dict[str, Passage]:
-    """The head as the judge sees it, by ref: each turn between its neighbours, under a random id."""
+    """The head as the judge sees it, by key: each short turn between its neighbours, under a random id."""
     turns: dict[tuple[object, ...], dict[int, Hit]] = {}
     for scored in order:
         hit = scored.pooled.candidate.hit
-        document = document_of(hit)
+        document = document_of(hit) if scored.pooled.passage is None else None
         if document is not None and hit.place is not None and hit.place.unit == "turn":
             turns.setdefault(document, {})[hit.place.start] = hit
     found = {}
     for scored in order[: numbers.head]:
         hit = scored.pooled.candidate.hit
         text = _said(hit)
-        document = document_of(hit)
+        document = document_of(hit) if scored.pooled.passage is None else None
         if document is not None and hit.place is not None and hit.place.unit == "turn":
             neighbours = (turns[document].get(hit.place.start + step) for step in (-1, 1))
             before, after = (clip(_said(h), NEIGHBOUR_CHARS) if h is not None else "" for h in neighbours)
             text = "\n".join(line for line in (before, text, after) if line)
         when = f"({hit.at.utc:%Y-%m-%d}) " if hit.at else ""
-        found[scored.ref] = Passage(secrets.token_hex(4), when + text)
+        found[scored.pooled.key] = Passage(secrets.token_hex(4), when + text)
     return found
 
 
@@ -144,7 +145,7 @@ def _said(hit: Hit) -> str:
 
 
 def by_verdict(
-    order: Sequence[Scored], passages_by_ref: Mapping[str, Passage], verdict: Verdict, numbers: RerankSettings
+    order: Sequence[Scored], passages_by_key: Mapping[str, Passage], verdict: Verdict, numbers: RerankSettings
 ) -> tuple[Scored, ...]:
     """Reorders the head by ``verdict``; the result is a permutation of ``order``.
 
@@ -154,7 +155,8 @@ def by_verdict(
     if not verdict.scores:
         return tuple(order)
     head = [
-        scored._replace(judge=verdict.scores.get(passages_by_ref[scored.ref].id)) for scored in order[: numbers.head]
+        scored._replace(judge=verdict.scores.get(passages_by_key[scored.pooled.key].id))
+        for scored in order[: numbers.head]
     ]
     judged = [scored for scored in head if scored.judge is not None]
     unjudged = [scored for scored in head if scored.judge is None]

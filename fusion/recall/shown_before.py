@@ -10,12 +10,14 @@ from fusion.recall.dedup import Candidate
 from fusion.recall.filter import TEXT_CHARS
 
 
-def shown_keys(candidate: Candidate) -> tuple[str, ...]:
+def shown_keys(candidate: Candidate, *, passage: bool = False) -> tuple[str, ...]:
     """The keys of a memory that a block shows: a hash of its text, and the refs of its copies in the journal.
 
     An event of the journal never changes, so its ref is enough. What another system has may change under its ref, and
-    of a long text each question may show another part: there, only the text counts.
+    of a long text each question may show another part, a ``passage``: there, only the text counts.
     """
+    if passage:
+        return (_text_key(candidate),)
     refs = {candidate.ref, *(hit.ref for hit in candidate.source_hits)}
     return _text_key(candidate), *sorted(ref for ref in refs if ref.startswith("m"))
 

@@ -12,6 +12,8 @@
 |            | MaxSim alone, since a section is longer than what the model encodes as a whole |
 | speaker    | 1 for a turn of a speaker that the query names, 0 for another's turn in that case, else ½; ½ as well |
 |            | for a memory without neighbours, and for one that only a backend vouches for |
+| role       | of a talk between a person and an assistant, 1 for what the person said and 0 for what the       |
+|            | assistant said; absent for all others                                                           |
 | date       | closeness to the dates that the query names (`fusion.recall.query_dates`); 0 if it names none |
 | length     | the text's length as a share of `FULL_LENGTH_CHARS`, at most 1 |
 | graph      | how strongly a backend's graph leads from the query to the memory, the highest of all backends; absent |
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     Column = NDArray[np.float64]
 
 SIGNALS = (
-    *("fusion", "bm25", "dense", "maxsim", "window3", "window5", "similarity", "speaker", "date", "length"),
+    *("fusion", "bm25", "dense", "maxsim", "window3", "window5", "similarity", "speaker", "role", "date", "length"),
     *("reach", "cosine", *STANDING_SIGNALS),
 )
 ALTERNATIVES = frozenset({"window3", "window5", "similarity"})
@@ -62,6 +64,8 @@ ALTERNATIVES = frozenset({"window3", "window5", "similarity"})
 NEIGHBOUR_OFFSETS = (-2, -1, 1, 2)
 """distances to the neighbours that are looked at, in positions of the document"""
 FULL_LENGTH_CHARS = 300
+ROLES = {"user": 1.0, "human": 1.0, "assistant": 0.0, "ai": 0.0}
+"""speakers that are roles, with the signal ``role``"""
 
 Signals = Mapping[str, float]
 
@@ -135,7 +139,9 @@ def local_signals(
     texts = [counted(text) for text in said]
     adjacent = adjacent_positions(pool)
     among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
-    turns = among & np.array([_is_turn(hit) for hit in hits])
+    said_in_talk = np.array([_is_turn(hit) for hit in hits])
+    turns = among & said_in_talk
+    in_talk = turns | (said_in_talk & np.array([entry.passage is not None for entry in pool]))
     asked = terms(query.text)
     named = dates(query.text, query.now, query.zone)
     if frequencies.documents < len(pool):
@@ -143,12 +149,14 @@ def local_signals(
     columns = {
         "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
-        "speaker": _speakers(query.text, hits, turns),
+        "speaker": _speakers(query.text, hits, in_talk),
         "date": _closeness(named, hits),
         "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / FULL_LENGTH_CHARS),
-        "graph": np.where(turns, nan, [_graph(entry) for entry in pool]),
+        "graph": np.where(in_talk, nan, [_graph(entry) for entry in pool]),
         "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
+    if not np.isnan(roles := _roles(hits, said_in_talk)).all():
+        columns["role"] = roles
     if likeness.matches:
         columns |= _late_interaction(said, adjacent, turns, frequencies, likeness)
     if named.windows and any(then := [named.asks_for(hit) for hit in hits]):
@@ -255,7 +263,7 @@ def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
     import numpy as np
 
     met = np.ones(table.size, dtype=np.bool_)
-    for name in wanted - ALTERNATIVES:
+    for name in wanted - ALTERNATIVES - {"role"}:
         met &= ~np.isnan(table.column(name))
     if wanted & ALTERNATIVES:
         met &= ~np.isnan([table.column(name) for name in ALTERNATIVES]).all(axis=0)
@@ -271,11 +279,14 @@ NO_NEIGHBOURS = (None,) * len(NEIGHBOUR_OFFSETS)
 
 
 def adjacent_positions(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
-    """By offset, each memory's neighbour at that distance in its document, as an index into the pool, or None."""
+    """By offset, each memory's neighbour at that distance in its document, as an index into the pool, or None.
+
+    A passage of a long memory has no neighbours and is none: it says enough by itself.
+    """
     documents: dict[object, list[tuple[int, str, int]]] = defaultdict(list)
     for i, entry in enumerate(pool):
         hit = entry.candidate.hit
-        if hit.place is not None:
+        if hit.place is not None and entry.passage is None:
             documents[document_of(hit)].append((hit.place.start, entry.candidate.ref, i))
     found: dict[int, list[int | None]] = {offset: [None] * len(pool) for offset in NEIGHBOUR_OFFSETS}
     for members in documents.values():
@@ -299,14 +310,25 @@ def _speakers(text: str, hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Colum
     """The speaker signal. Only turns of a captured conversation count, since any other sender could claim a name."""
     import numpy as np
 
-    known = [
-        hit.speaker if turn and not hit.external and hit.trust != "untrusted" and hit.origin != "tool" else None
-        for hit, turn in zip(hits, turns.tolist(), strict=True)
-    ]
+    known = _captured_speakers(hits, turns)
     names = _names(text, {speaker for speaker in known if speaker})
     if not names:
         return np.full(len(hits), 0.5)
     return np.array([0.5 if speaker is None else 1.0 if speaker in names else 0.0 for speaker in known])
+
+
+def _captured_speakers(hits: Sequence[Hit], turns: NDArray[np.bool_]) -> list[str | None]:
+    """The speaker of each turn of a captured conversation, None for all other hits."""
+    return [
+        hit.speaker if turn and not hit.external and hit.trust != "untrusted" and hit.origin != "tool" else None
+        for hit, turn in zip(hits, turns.tolist(), strict=True)
+    ]
+
+
+def _roles(hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Column:
+    import numpy as np
+
+    return np.array([ROLES.get((speaker or "").casefold(), nan) for speaker in _captured_speakers(hits, turns)])
 
 
 def _names(text: str, speakers: Collection[str]) -> frozenset[str]:

@@ -167,14 +167,31 @@ def test_absent_signal_leaves_its_weight_to_the_others() -> None:
 
 def test_the_list_of_signals_is_what_is_computed() -> None:
     """A recipe's weights are checked against this list."""
-    likeness = Likeness(("x",), {"x": np.array([1.0], np.float32)}, {"x": 0.7})
+    said = "user: x"
+    likeness = Likeness(("x",), {said: np.array([1.0], np.float32)}, {said: 0.7})
     standings = {"a": Standing(state=State(importance=0.5))}
-    pool = [pooled("a", turn(1, "x"))]
+    pool = [pooled("a", turn(1, "x", "user"))]
     (row,) = local_signals(query("x"), pool, 1.0, TEN, likeness, standings, frozenset(SIGNALS)).rows()
     assert set(row) == set(SIGNALS) - {"window3", "window5"}
-    pool.append(pooled("b", turn(2, "x")))
+    pool.append(pooled("b", turn(2, "x", "user")))
     one, _ = local_signals(query("x"), pool, 1.0, TEN, likeness, standings, frozenset(SIGNALS)).rows()
     assert set(one) == set(SIGNALS) - {"similarity"}
+
+
+@pytest.mark.feature("what the person said counts for more than what the assistant said")
+def test_role_signal_is_of_captured_turns_of_a_person_and_an_assistant() -> None:
+    """1 and 0; absent for a named speaker, a note, and one that only a backend vouches for. Floors hold then, too."""
+    pool = [
+        pooled("a", turn(1, "Buy the Eheim.", "user")),
+        pooled("b", turn(2, "The Eheim is a pump.", "assistant")),
+        pooled("c", turn(3, "It hums.", "Ada")),
+        pooled("d", standalone("d", "A note.", speaker="user")),
+        pooled("e", turn(5, "Claimed.", "user", stated_by="backend:mem0")),
+    ]
+    table = local_signals(query("which pump"), pool, 1.0, TEN, NOTHING)
+    assert [row.get("role") for row in table.rows()] == [1.0, 0.0, None, None, None]
+    assert complete(table, frozenset({"role", "bm25"})).all()
+    assert "role" not in local_signals(query("which pump"), pool[2:], 1.0, TEN, NOTHING).columns
 
 
 @pytest.mark.feature("a memory without neighbours is scored as a whole")
