@@ -66,11 +66,8 @@ def figures(answered: Sequence[Answered]) -> dict[str, Any]:
     unanswerable = [one for one in answered if one.prompt.kind == "unanswerable"]
     nothing = [one for one in answered if one.prompt.kind not in ("question", "unanswerable")]
     kinds, languages = ({getattr(one.prompt, name) for one in nothing} for name in ("kind", "language"))
-    cpu_ms = [
-        one.gated.explain["gate"]["cpu_ms"]
-        for one in answered
-        if one.gated and one.gated.explain and "cpu_ms" in one.gated.explain["gate"]
-    ]
+    reports = (one.gated.explain.get("gate", {}) for one in answered if one.gated and one.gated.explain)
+    cpu_ms = [report["cpu_ms"] for report in reports if "cpu_ms" in report]
     return {
         "prompts": len(answered),
         "silent": share(is_silent(one.gated) for one in nothing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,14 @@ def test_command_prints_the_figures_of_both_homes(capsys: pytest.CaptureFixture[
         "a": (2, True),
         "b": (2, False),
     }
+
+
+def test_figures_count_the_time_of_the_gate_where_it_was_asked() -> None:
+    """It is not asked about a day's log, nor after the search for a sum."""
+    reports: list[dict[str, object]] = [{}, {"gate": {"silent": "silent: arithmetic"}}, {"gate": {"cpu_ms": 0.5}}]
+    prompt = Prompt("what did I do yesterday?", "question", "en")
+    found = figures([Answered(prompt, replace(fused("a"), explain=report), None) for report in reports])
+    assert (found["gate_cpu_ms_p50"], found["gate_cpu_ms_p95"]) == (0.5, 0.5)
 
 
 async def test_home_answers_a_question_and_leaves_a_command_without_a_block(tmp_path: Path) -> None:
