@@ -22,7 +22,16 @@ EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"
 EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 
 ADDED: Mapping[str, Mapping[str, Any]] = {
-    "pack": {"budget_tokens": 0, "max_items": 0, "snippet_chars": 0, "format": "fence", "repeat_after_turns": 0},
+    "pack": {
+        "budget_tokens": 0,
+        "max_items": 0,
+        "snippet_chars": 0,
+        "format": "fence",
+        "repeat_after_turns": 0,
+        "fill": True,
+        "cut_probability": 0.03,
+        "cut_share": 0.6,
+    },
     "rerank": {"project_boost": 0.0, "episode_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0, "passages": 0},
     "gate": {"wants_memory": 0.0, "private": 0.0},
 }
@@ -197,6 +206,12 @@ class PackSettings(_Part):
     """turns of the asking session in which a memory is not shown again; 0 shows it each time"""
     format: BlockFormat = "fence"
     """what the block looks like: `fusion.recall.block_format`"""
+    fill: bool = True
+    """fill the block up to its limits; otherwise leave out what adds too little to the best (`fusion.recall.cut`)"""
+    cut_probability: float = 0.03
+    """without ``fill``, the lowest probability that a note helps of one that is shown"""
+    cut_share: float = 0.6
+    """without ``fill``, the lowest share of the best score of a turn that is shown where a turn is the best"""
 
     @property
     def budget(self) -> Budget:

@@ -101,6 +101,7 @@ def fuse(
     recipe: str | None = None,
     timeout_ms: int | None = None,
     explain: bool | None = None,
+    fill: bool | None = None,
     gate: bool | None = None,
     asker: Mapping[str, Any] | None = None,
     all_users: bool | None = None,

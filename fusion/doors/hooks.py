@@ -270,7 +270,7 @@ def profile(call: HookCall) -> str:
     limits["budget_chars"] = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS))
     limits["max_results"] = min(PROFILE_MEMORIES, limits.get("max_results", PROFILE_MEMORIES))
     question = f"{call.project}: {topics}" if call.project else f"My {topics}"
-    recalled = call.block_for(question, timeout_ms=PROFILE_MS, **{**limits, "gate": False})
+    recalled = call.block_for(question, timeout_ms=PROFILE_MS, **{**limits, "gate": False, "fill": True})
     logs = "" if call.text("source") == "resume" else call.logs()
     return "\n".join(filter(None, (logs, recalled)))
 

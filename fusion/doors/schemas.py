@@ -330,6 +330,9 @@ class FuseBody(Question):
     backends: Names | None = Field(default=None, description="ask only these")
     recipe: Name | None = None
     explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+    fill: bool | None = Field(
+        default=None, description="true: fill the block up to its limits; false: leave out what adds too little"
+    )
     gate: bool | None = Field(
         default=None, description="false: answer whatever the prompt is, although the recipe's gate would be silent"
     )

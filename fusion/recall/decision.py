@@ -20,6 +20,7 @@ class Decision(StrEnum):
     NO_TOKENS = "no_tokens"
     SHARE_TAKEN = "share_taken"
     SHOWN_BEFORE = "shown_before"
+    ADDS_TOO_LITTLE = "adds_too_little"
     NOT_WANTED = "not_wanted"
     PRIVATE = "private"
     NOT_ASKED = "not_asked"
@@ -51,6 +52,7 @@ _SENTENCES = {
     Decision.NO_TOKENS: "does not fit into the tokens",
     Decision.SHARE_TAKEN: "its document has its share",
     Decision.SHOWN_BEFORE: "shown before in this session",
+    Decision.ADDS_TOO_LITTLE: "cut: adds too little",
     Decision.NOT_WANTED: "the prompt does not seem to want memory",
     Decision.PRIVATE: "private, and no clear match",
     Decision.NOT_ASKED: "its backends were not asked",

@@ -19,6 +19,7 @@ from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.words import spoken
+from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
@@ -83,6 +84,8 @@ class FuseRequest:
     recipe: str | None = None
     timeout_ms: int | None = None
     explain: bool = False
+    fill: bool | None = None
+    """whether to fill the block up to its limits, also with what adds little"""
     gate: bool | None = None
     """False: the answer is wanted whatever the prompt is, so the recipe's gate does not hold"""
     asker: Asker | None = None
@@ -280,6 +283,11 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe, named)
     left_out = _left_out(order, gated)
+    if model is None or model.trees is None:  # the scores of trees have another scale
+        visible = [scored for scored in order if scored.pooled.key not in left_out]
+        left_out |= dict.fromkeys(
+            cut(visible, query.text, named, packing, recipe.rerank.floor), Decision.ADDS_TOO_LITTLE
+        )
     block = pack(order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else)
 
     took_ms = (time.perf_counter() - started) * 1000
@@ -360,6 +368,7 @@ def _packing(request: FuseRequest, recipe: Recipe, named: Dates) -> PackSettings
         max_results=request.max_results or pack.max_results,
         max_items=request.max_items or pack.max_items,
         format=request.format or pack.format,
+        fill=pack.fill if request.fill is None else request.fill,
     )
 
 
@@ -499,12 +508,12 @@ def _used(packed: Iterable[Candidate]) -> dict[str, tuple[str, ...]]:
 
 
 def _left_out(order: Sequence[Scored], gated: GateResult | None) -> dict[str, Decision]:
-    """The memories that the gate leaves out, by ref: all of them for a prompt that wants none."""
+    """The memories that the gate leaves out, by key: all of them for a prompt that wants none."""
     if gated is None:
         return {}
     if gated.silent:
-        return dict.fromkeys((scored.ref for scored in order), Decision.NOT_WANTED)
-    return dict.fromkeys(gated.private, Decision.PRIVATE)
+        return dict.fromkeys((scored.pooled.key for scored in order), Decision.NOT_WANTED)
+    return dict.fromkeys((one.pooled.key for one in order if one.ref in gated.private), Decision.PRIVATE)
 
 
 def _abstained(block: Block, pool: Sequence[Pooled], asked: bool) -> str | None:

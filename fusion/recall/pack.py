@@ -169,7 +169,7 @@ def pack(
 ) -> Block:
     """The block of the best memories, within all limits of ``numbers``, its frame included.
 
-    It lacks those that are ``left_out``, by ref, and those whose keys are in ``shown``. The latter are left out at the
+    It lacks those that are ``left_out``, by key, and those whose keys are in ``shown``. The latter are left out at the
     end, so that nothing weaker takes their place: they are still in the reader's context. With ``chronological`` the
     excerpts are read in the order of their dates.
     """
@@ -192,7 +192,7 @@ def pack(
     share = space.budget.share(numbers.source_share) if any(s != first for s in sources) else space.budget
     for scored in order:
         hit = scored.pooled.candidate.hit
-        out = _too_weak(scored, floors) or left_out.get(scored.ref)
+        out = _too_weak(scored, floors) or left_out.get(scored.pooled.key)
         if out is None and hit.derived_from:
             events = events or {other.pooled.candidate.hit.event_id for other in order}
             if not events.isdisjoint(hit.derived_from):

@@ -217,7 +217,8 @@ class TestRecall:
     async def test_gate_is_turned_off_by_setting_or_environment(
         self, memory: FakeFusion, home: Path, tmp_path: Path
     ) -> None:
-        """A prompt is gated unless a setting says otherwise; the block at the start of a session never is."""
+        """A prompt is gated unless a setting says otherwise; the block at the start of a session is neither gated nor
+        cut, since its question has no answer."""
         payload = {"prompt": "where do chains come from?", "cwd": str(tmp_path / "hjul")}
         await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
         await asyncio.to_thread(hook, "session-start", payload, "--home", home)
@@ -227,6 +228,7 @@ class TestRecall:
         allow(home)
         await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home)
         assert [asked.gate for asked in memory.requests] == [None, False, False, False]
+        assert [asked.fill for asked in memory.requests] == [None, True, None, None]
 
     @pytest.mark.parametrize(
         ("table", "reason"),

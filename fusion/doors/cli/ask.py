@@ -48,6 +48,9 @@ async def fuse(
     gate: Annotated[
         bool | None, typer.Option("--gate/--no-gate", help="no-gate: answer whatever the prompt is.")
     ] = None,
+    fill: Annotated[
+        bool | None, typer.Option("--fill/--no-fill", help="Fill the block; otherwise leave out what adds little.")
+    ] = None,
     asker_agent: AskerAgent = None,
     asker_session: AskerSession = None,
     asker_channel: AskerChannel = None,
@@ -77,6 +80,7 @@ async def fuse(
             backends=backend or None,
             recipe=recipe,
             timeout_ms=timeout_ms,
+            fill=fill,
             gate=gate,
             explain=explain or (verbose and not target.as_json),
             asker=asker if any(asker.values()) else None,
