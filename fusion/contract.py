@@ -11,6 +11,7 @@ Values are immutable. Times are timezone-aware UTC. Ranks start at 1. Scores are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
@@ -137,6 +138,85 @@ class Timed(Protocol):
 OutOfTime = Literal["no longer valid", "no longer valid then", "not yet true then", "not yet recorded then"]
 
 
+Property = tuple[str, str]
+"""a property of a note and a value of it: ("type", "customer")"""
+TAG = "tag"
+"""the property of a hit for each tag of its note"""
+_INLINE_TAG = re.compile(r"(?<![\w/#&])#([^\W\d_][\w/-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a memory must be like to be in an answer.
+
+    A field without values does not filter; of several values of one field, or of one property, any will do. A folder
+    also has what is in its folders, and a tag its nested tags ("project/alpha" for "project"). A speaker is named by
+    the whole name or by a part of it. ``after`` (included) and ``before`` (excluded) are about when a memory happened,
+    else when it was recorded. Upper and lower case do not matter.
+    """
+
+    folder: tuple[str, ...] = ()
+    tag: tuple[str, ...] = ()
+    property: tuple[Property, ...] = ()
+    kind: tuple[Kind, ...] = ()
+    speaker: tuple[str, ...] = ()
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return self != EVERYTHING
+
+    def admits(self, hit: Hit, tags: Iterable[str] = ()) -> bool:
+        """Whether a hit is like that; ``tags`` are those of its state."""
+        return (
+            (not self.kind or hit.kind in self.kind)
+            and (not self.folder or self._is_in_a_folder(hit))
+            and (not self.tag or any(_has_tag(hit, tags, tag) for tag in self.tag))
+            and all(self._has_property(hit, name) for name, _ in self.property)
+            and (not self.speaker or any(_is_named(hit.speaker or "", name) for name in self.speaker))
+            and ((self.after is None and self.before is None) or self._is_in_time(hit))
+        )
+
+    def _is_in_a_folder(self, hit: Hit) -> bool:
+        return hit.place is not None and any(is_in_folder(hit.place.document, folder) for folder in self.folder)
+
+    def _has_property(self, hit: Hit, name: str) -> bool:
+        wanted = {value.casefold() for key, value in self.property if key.casefold() == name.casefold()}
+        return any(key == name.casefold() and value.casefold() in wanted for key, value in hit.properties)
+
+    def _is_in_time(self, hit: Hit) -> bool:
+        at = hit.at.utc if hit.at is not None else hit.recorded_at
+        return at is not None and (self.after is None or at >= self.after) and (self.before is None or at < self.before)
+
+
+EVERYTHING = Where()
+"""the filter that admits all"""
+
+
+def is_in_folder(document: str, folder: str) -> bool:
+    """Whether a document is in a folder, which is named by one or more steps of its path: "customers", "2026/11"."""
+    parts = [part for part in folder.casefold().split("/") if part]
+    folders = document.casefold().split("/")[:-1]
+    return any(folders[i : i + len(parts)] == parts for i in range(len(folders) - len(parts) + 1))
+
+
+def inline_tags(text: str) -> list[str]:
+    """The tags in a text: reefer of #reefer; no numbers, headings or links."""
+    return _INLINE_TAG.findall(text) if "#" in text else []
+
+
+def _has_tag(hit: Hit, tags: Iterable[str], wanted: str) -> bool:
+    """Whether a hit has a tag: in its note's front matter, in its own text (#tag), or by its state."""
+    wanted = wanted.removeprefix("#").casefold()
+    among = (*tags, *inline_tags(hit.text), *(value for name, value in hit.properties if name == TAG))
+    return any((tag := one.casefold()) == wanted or tag.startswith(f"{wanted}/") for one in among)
+
+
+def _is_named(speaker: str, name: str) -> bool:
+    speaker, name = speaker.casefold(), name.casefold()
+    return speaker == name or name in speaker.split()
+
+
 @dataclass(frozen=True, slots=True)
 class TimeRange:
     """A time that a question names: from ``start`` (included) to ``end`` (excluded), UTC."""
@@ -155,6 +235,9 @@ class Query:
     ``times`` are the days and longer times that the text names, in the caller's time zone ``zone`` (an IANA name; UTC
     if None). They do not filter: a backend of dated documents also returns those of these days
     (`fusion.lib.moment.days_of`) that share no word with the text, within ``limit``; others ignore them.
+
+    ``where`` filters. The gateway enforces it; a backend that applies it itself (`admits` does) does not spend its
+    limit on what will be left out, and one that knows folders, tags or properties also returns what shares no word.
     """
 
     text: str
@@ -166,11 +249,16 @@ class Query:
     known_at: datetime | None = None
     times: tuple[TimeRange, ...] = ()
     zone: str | None = None
+    where: Where = EVERYTHING
 
     def admits(self, hit: Hit) -> bool:
-        """Whether ``hit`` may be in the answer, by scope and time. A hit that is not admitted does not count for
-        ``limit``."""
-        return self.scope.admits(hit.scope) and self.out_of_time(hit) is None
+        """Whether ``hit`` may be in the answer, by scope, time and ``where``. A hit that is not admitted does not count
+        for ``limit``."""
+        return (
+            self.scope.admits(hit.scope)
+            and self.out_of_time(hit) is None
+            and (self.where is EVERYTHING or self.where.admits(hit))
+        )
 
     def out_of_time(self, item: Timed) -> OutOfTime | None:
         """The reason why an item is outside the query's time, or None. An unknown time excludes nothing.
@@ -379,6 +467,7 @@ class Hit:
 
     ``stated_by`` is the source that vouches for ``place``. An adapter that reads the user's files sets it to ``file:``
     and the file's path; other adapters leave it out, and the gateway sets it to ``backend:`` and the backend's name.
+    ``properties`` are those of the note that it is part of, with names in lower case, and its tags (`TAG`).
     """
 
     native_id: str
@@ -400,6 +489,7 @@ class Hit:
     path: tuple[str, ...] = ()
     graph_score: float | None = None
     stated_by: str | None = None
+    properties: tuple[Property, ...] = ()
 
     @classmethod
     def of(
@@ -600,6 +690,15 @@ class StoresState(Protocol):
 
     async def set_states(self, states: Mapping[str, State]) -> None:
         """Store the state of each event id durably, or raise; unknown ids are skipped. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class LooksUp(Protocol):
+    """A backend that can return what fits a filter without comparing texts, as a catalogue of notes can."""
+
+    async def fitting(self, query: Query) -> Sequence[Hit]:
+        """At most ``query.limit`` memories that the query admits, whatever its text; ``[]`` without such a look-up."""
         ...
 
 

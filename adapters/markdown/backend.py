@@ -43,6 +43,7 @@ from fusion.contract import (
     Query,
     Scope,
     StoredDocument,
+    Where,
 )
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
 from fusion.lib.moment import days_of
@@ -170,19 +171,30 @@ class Markdown:
         for _ in range(3):  # a file replaced between the index's answer and ours would be in neither state: ask again
             generation = self._sync.table.generation
             items = await self._ask(query, ranking or self._options.ranking)
-            if query.times:
-                dated = (await self._of_days(query, items))[: -(-query.limit // 2)]
-                items = items[: query.limit - len(dated)] + dated
+            if query.times or query.where:
+                looked_up = (await self._looked_up(query, items))[: -(-query.limit // 2)]
+                items = items[: query.limit - len(looked_up)] + looked_up
             if generation == self._sync.table.generation:
                 break
         return items
 
-    async def _of_days(self, query: Query, found: Sequence[Item]) -> list[Item]:
-        """What is of the days that the query names: daily notes and dated sections that were not found by words."""
-        days = [days_of(one, query.zone) for one in query.times]
-        known = {item.hit.native_id for item in found}
+    async def fitting(self, query: Query) -> Sequence[Hit]:
+        if not _is_looked_up(query.where):
+            return []
+        await self._sync.freshen(query.deadline_s)
+        items = await self._sync.table.fitting(query.where, query.limit)
+        return [item.hit for item in items if query.admits(item.hit)]
+
+    async def _looked_up(self, query: Query, found: Sequence[Item]) -> list[Item]:
+        """What was not found by words: what is of the days that the query names, and what fits its filter by folder,
+        tag or property."""
+        days, where = [days_of(one, query.zone) for one in query.times], query.where
         items = await self._sync.table.of_days(days, query.limit) if days else []
-        return [item for item in items if item.hit.native_id not in known and query.admits(item.hit)]
+        if _is_looked_up(where):
+            items += await self._sync.table.fitting(where, query.limit)
+        known = {item.hit.native_id for item in found}
+        new = {item.hit.native_id: item for item in items if item.hit.native_id not in known}
+        return [item for item in new.values() if query.admits(item.hit)]
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         return [await self._sync.table.neighbours(hit.native_id, span) for hit in hits]
@@ -267,7 +279,7 @@ class Markdown:
                             items[name] = Item(item.hit.scored(one.score), item.entries, item.headings)
                 if len(items) >= query.limit:
                     return True
-            return max(len(by_words), len(by_vectors)) < width
+            return _is_looked_up(query.where) or max(len(by_words), len(by_vectors)) < width
 
         while not await self._index.made_of(query.text, query.scope, width, take, deadline_s=query.deadline_s):
             width *= 4  # some were parts of one entry, or of another time: ask for more
@@ -520,6 +532,11 @@ def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | No
                 raise SettingsError(f"[backends.markdown] log_folder: there is no folder {folder}; make it")
             return root, "".join(f"{step}/" for step in real.relative_to(root.folder).parts)
     raise SettingsError("[backends.markdown] log_folder must be in one of paths, so that its notes can be found")
+
+
+def _is_looked_up(where: Where) -> bool:
+    """Whether the table can look up what a filter admits."""
+    return bool(where.folder or where.tag or where.property)
 
 
 def _is_media(key: str) -> bool:

@@ -19,7 +19,7 @@ import orjson
 from adapters.index import Entry
 from adapters.markdown.files import Signature
 from adapters.markdown.own_notes import decoded
-from fusion.contract import Hit, Scope
+from fusion.contract import TAG, Hit, Scope, Where, inline_tags, is_in_folder
 from fusion.errors import StoreDamaged
 from fusion.lib.moment import calendar_day
 from fusion.lib.passages import passage_texts
@@ -44,6 +44,12 @@ alter table item add column day text;
 create index item_day on item(day) where day is not null;
 """
 """the day of the calendar that an item is of, YYYY-MM-DD: of a daily note, and of a dated section of a log"""
+_LABELS = """
+create table label(name text not null, value text not null, native text not null, primary key(name, value, native))
+    without rowid;
+create index label_item on label(native);
+"""
+"""the tags and properties of items, in lower case"""
 _FILE = "files.sqlite"
 _REPLACEMENT = "anew"
 _FIX = "It is derived from the files: delete it, and it is written again"
@@ -149,7 +155,7 @@ class ItemTable:
 
     @classmethod
     async def _opened(cls, folder: Path, reading: str) -> Self:
-        database = await Database.open(folder / _FILE, (_SCHEMA, _DAYS), fix=_FIX)
+        database = await Database.open(folder / _FILE, (_SCHEMA, _DAYS, _LABELS), fix=_FIX)
         return cls(folder, reading, database)
 
     async def open_replacement(self) -> ItemTable:
@@ -172,7 +178,9 @@ class ItemTable:
 
         def write(db: Connection) -> int:
             for name in (*gone, *replaced):
-                db.execute("delete from item where document = (select id from document where name = ?)", (name,))
+                among = "document = (select id from document where name = ?)"
+                db.execute(f"delete from label where native in (select native from item where {among})", (name,))
+                db.execute(f"delete from item where {among}", (name,))
             db.executemany("delete from document where name = ?", [(name,) for name in gone])
             for document in put:
                 _write(db, document)
@@ -260,6 +268,28 @@ class ItemTable:
         among = " or ".join(["day between ? and ?"] * len(days))
         query = f"select body from item where {among} order by day desc, document, start, id limit ?"
         items = await self._items(query, (*(day.isoformat() for pair in days for day in pair), limit))
+        return [item for item in items if item.hit.native_id.partition("/")[0] not in self.hidden]
+
+    async def fitting(self, where: Where, limit: int) -> list[Item]:
+        """At most ``limit`` items in these folders, with these tags and properties, in the order of their documents."""
+        terms, values = ["1"], list[object]()
+        if where.folder:
+            names = [name for name in self.documents if any(is_in_folder(name, folder) for folder in where.folder)]
+            terms.append(f"document in (select id from document where name in {VALUES})")
+            values += listed(names)
+        labels = "native in (select native from label where name = ? and ({}))"
+        if where.tag:
+            tags = [tag.removeprefix("#").casefold() for tag in where.tag]
+            terms.append(labels.format(" or ".join(["value = ? or value glob ?"] * len(tags))))
+            values += [TAG, *(value for tag in tags for value in (tag, f"{_literal(tag)}/*"))]
+        properties: dict[str, list[str]] = {}
+        for name, value in where.property:
+            properties.setdefault(name.casefold(), []).append(value.casefold())
+        for name, wanted in properties.items():
+            terms.append(labels.format(f"value in ({', '.join('?' * len(wanted))})"))
+            values += [name, *wanted]
+        query = f"select body from item where {' and '.join(terms)} order by document, start, id limit ?"
+        items = await self._items(query, (*values, limit))
         return [item for item in items if item.hit.native_id.partition("/")[0] not in self.hidden]
 
     async def has(self, native_id: str) -> bool:
@@ -370,10 +400,25 @@ def _write(db: Connection, document: Document) -> None:
             for item in document.items
         ],
     )
+    labels = [label for item in document.items for label in _labels(item.hit)]
+    db.executemany("insert or ignore into label (name, value, native) values (?, ?, ?)", labels)
+
+
+def _literal(text: str) -> str:
+    """A text in a pattern of GLOB."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
+
+
+def _labels(hit: Hit) -> Iterator[tuple[str, str, str]]:
+    """The tags and properties of an item; a tag in its text counts for this item alone."""
+    for name, value in hit.properties:
+        yield name, value.casefold(), hit.native_id
+    for tag in inline_tags(hit.text):
+        yield TAG, tag.casefold(), hit.native_id
 
 
 def _begin(db: Connection, reading: str) -> None:
-    for table in ("item", "document", "meta"):
+    for table in ("label", "item", "document", "meta"):
         db.execute(f"delete from {table}")
     _set_meta(db, "reading", reading)
 

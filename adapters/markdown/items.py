@@ -7,6 +7,7 @@ from calendar import month_name
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import PurePosixPath
 
 from adapters.index import Entry
@@ -16,13 +17,17 @@ from adapters.markdown.media import SUFFIX as MEDIA
 from adapters.markdown.media import handle, mime_of, shown
 from adapters.markdown.options import Options
 from adapters.markdown.own_notes import parse
-from fusion.contract import FILE_PREFIX, Event, Hit, Moment, Place, Scope
+from fusion.contract import FILE_PREFIX, TAG, Event, Hit, Moment, Place, Property, Scope
 from fusion.lib.chunk import chunks
 from fusion.lib.dated_notes import day_of_path, noted_day
-from fusion.lib.front_matter import front_matter
+from fusion.lib.front_matter import front_matter, read
 from fusion.lib.ignore import matcher
 from fusion.lib.passages import LONG_CHARS, spoken_passages
 from fusion.lib.words import content_hash
+
+PROPERTY_CHARS = 100
+"""characters of a property's value; a longer one is a text, and no filter names it"""
+MAX_PROPERTIES = 64
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -96,6 +101,7 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
     day = day_of_path(file.document)
     title = matter.get("title") or (_spelled(day) if day else "" if _DAY.match(stem) or file.root.own else stem)
     scope = scope_of(file.root, file.path, options)
+    properties = properties_of(text)
     items: list[Item] = []
     for chunk in chunks(text, options.chunk_tokens, options.chunk_overlap):
         native = f"{file.document}#L{chunk.start}-L{chunk.end}" + (f".{chunk.part}" if chunk.part else "")
@@ -104,10 +110,23 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         searched = f"{way}\n{chunk.searched}" if way else chunk.searched
         at = noted_day(file.document, chunk.headings, matter)
         stated_by = f"{FILE_PREFIX}{file.root.folder / file.path}"
-        hit = Hit(native, chunk.text, scope, at=at, place=place, stated_by=stated_by)
+        hit = Hit(native, chunk.text, scope, at=at, place=place, stated_by=stated_by, properties=properties)
         passages = spoken_passages(chunk.text, None) if len(chunk.text) > LONG_CHARS else ()
         items.append(Item(hit, (keyed(native, scope, searched, passages),), chunk.headings))
     return items
+
+
+def properties_of(text: str) -> tuple[Property, ...]:
+    """The properties of a note's front matter, each value by itself; its tags are named `TAG`."""
+    found: dict[Property, None] = {}
+    for name, values in read(text)[0]:
+        name = name.lower()
+        if name in ("tags", TAG):
+            tags = (tag.strip("#") for value in values for tag in value.replace(",", " ").split())
+            found |= dict.fromkeys((TAG, tag) for tag in tags if tag)
+        else:
+            found |= dict.fromkeys((name, value) for value in values if len(value) <= PROPERTY_CHARS)
+    return tuple(islice(found, MAX_PROPERTIES))
 
 
 def _spelled(day: Moment) -> str:

@@ -215,6 +215,7 @@ _DECODERS: Mapping[str, Callable[[Any], object]] = {
     "scope": lambda value: Scope(**value),
     "at": lambda value: _moment(**value),
     "place": lambda value: Place(**value),
+    "properties": lambda value: tuple((name, text) for name, text in value),
 }
 
 

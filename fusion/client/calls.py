@@ -92,6 +92,7 @@ def fuse(
     known_at: datetime | str | None = None,
     timezone: str | None = None,
     now: datetime | str | None = None,
+    where: Mapping[str, Any] | None = None,
     budget_chars: int | None = None,
     budget_tokens: int | None = None,
     max_results: int | None = None,
@@ -111,7 +112,8 @@ def fuse(
     ``asker`` has the agent_id, session_id and channel of who asks: no filter, unlike those of the scope. Raises
     NobodyNamed for a question without user and agent where several have memories, unless ``all_users``. An empty
     ``user_id`` asks for the memories without a user. ``timezone`` is the asker's (an IANA name), by which the days that
-    the question names count, and ``now`` when it is asked.
+    the question names count, and ``now`` when it is asked. ``where`` has the fields of `schemas.WhereBody`: only
+    memories like that are shown.
     """
     return Call.post("/v1/fuse", locals())
 
@@ -125,6 +127,7 @@ def compare(
     known_at: datetime | str | None = None,
     timezone: str | None = None,
     now: datetime | str | None = None,
+    where: Mapping[str, Any] | None = None,
     budget_chars: int | None = None,
     budget_tokens: int | None = None,
     max_results: int | None = None,
@@ -151,7 +154,13 @@ def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
 
 
 def search(
-    backend: str, query: str, *, limit: int = 10, all_users: bool | None = None, **scope: str | None
+    backend: str,
+    query: str,
+    *,
+    where: Mapping[str, Any] | None = None,
+    limit: int = 10,
+    all_users: bool | None = None,
+    **scope: str | None,
 ) -> Call[wire.SearchReply]:
     """The raw hits of one backend."""
     return Call.post("/v1/search", locals())
@@ -323,7 +332,7 @@ def memory_search(
     query: str, *, max_results: int = 6, min_score: float = 0.0, **more: Any
 ) -> Call[wire.ToolSearchReply]:
     """Single memories in the shape of an agent's tool; ``more`` is scope, citations, backends, as_of, timezone,
-    timeout_ms, all_users."""
+    where, timeout_ms, all_users."""
     body = {"query": query, "maxResults": max_results, "minScore": min_score, **more}
     return Call.post("/v1/tools/memory_search", body)
 

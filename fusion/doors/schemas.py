@@ -30,6 +30,8 @@ from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import (
+    EVERYTHING,
+    KINDS,
     Asker,
     Audience,
     BlockFormat,
@@ -42,6 +44,7 @@ from fusion.contract import (
     Scope,
     Trust,
     Unit,
+    Where,
 )
 from fusion.doors.validation import MANY, ONE, content_of, explain, refuse_duplicates
 from fusion.errors import BadInput, TooLarge
@@ -283,6 +286,66 @@ class AskerBody(_Body):
         return self._as(Asker)
 
 
+def _many(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _one_or_many(one: dict[str, Any], most: int) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [one, {"type": "array", "items": one, "maxItems": most}]})
+
+
+_Words = Annotated[
+    tuple[Id, ...],
+    Field(max_length=64, strict=False),
+    BeforeValidator(_many),
+    _one_or_many({"type": "string", "minLength": 1, "maxLength": 256}, 64),
+]
+_Kinds = Annotated[
+    tuple[Kind, ...],
+    Field(max_length=len(KINDS), strict=False),
+    BeforeValidator(_many),
+    _one_or_many({"type": "string", "enum": list(KINDS)}, len(KINDS)),
+]
+
+
+class WhereBody(_Body):
+    """What a memory must be like. Of several values of one field any will do; every field that is given must fit."""
+
+    folder: _Words = Field(default=(), description="in these folders: customers, 2026/11")
+    tag: _Words = Field(default=(), description="with these tags, in front matter or as #tag; nested ones count")
+    property: Annotated[dict[Id, _Words], Field(max_length=64)] = Field(
+        default={}, description="with these values of properties in the front matter of the note"
+    )
+    kind: _Kinds = Field(default=(), description="of these kinds")
+    speaker: _Words = Field(default=(), description="said by these speakers, by name or a part of it")
+    after: Since | None = Field(default=None, description="that happened, or were recorded, then or later")
+    before: Until | None = Field(default=None, description="…or earlier; a date is the end of that day")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: Any) -> Any:
+        """Refuse a name that is no filter, with those that are."""
+        names = cls.model_fields
+        if isinstance(given, dict) and (unknown := [name for name in given if name not in names]):
+            known = ", ".join(names)
+            raise ValueError(f"has no {str(unknown[0])[:64]!r}; there are {known}")
+        return given
+
+    def where(self) -> Where:
+        pairs = tuple((name, value) for name, values in self.property.items() for value in values)
+        return self._as(Where, property=pairs)
+
+
+WhereField = Annotated[
+    WhereBody | None, Field(description="only memories like this, by folder, tag, property, kind, speaker and time")
+]
+
+
+def where_of(body: WhereBody | None) -> Where:
+    """The filter of a request; one that admits all if it has none."""
+    return EVERYTHING if body is None else body.where()
+
+
 class Asking(Scoped):
     """The scope of a request that ranks memories by a question.
 
@@ -304,6 +367,7 @@ class Question(Asking):
     known_at: Until | None = Field(default=None, description="what had been recorded by then")
     timezone: AskerZone = None
     now: Now = None
+    where: WhereField = None
     budget_chars: int | None = Field(
         default=None, ge=1, le=MAX_BUDGET_CHARS, description="characters of the block at most, its frame included"
     )
@@ -321,7 +385,7 @@ class Question(Asking):
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:
-        return self._as(FuseRequest, scope=self.scope(tenant))
+        return self._as(FuseRequest, scope=self.scope(tenant), where=where_of(self.where))
 
 
 class FuseBody(Question):
@@ -340,7 +404,7 @@ class FuseBody(Question):
 
     def request(self, tenant: str) -> FuseRequest:
         asker = None if self.asker is None else self.asker.asker()
-        return self._as(FuseRequest, scope=self.scope(tenant), asker=asker)
+        return self._as(FuseRequest, scope=self.scope(tenant), asker=asker, where=where_of(self.where))
 
 
 class CompareBody(Question):
@@ -520,6 +584,7 @@ class SearchBody(Asking):
 
     backend: Name
     query: QueryText
+    where: WhereField = None
     limit: int = Field(default=10, ge=1, le=100)
 
 
@@ -698,11 +763,13 @@ class SearchToolBody(Asking):
     backends: Names | None = Field(default=None, description="ask only these")
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
     timezone: AskerZone = None
+    where: WhereField = None
     timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
 
     def request(self, tenant: str) -> FuseRequest:
         budget_chars = min(MAX_BUDGET_CHARS, 4000 * self.max_results)  # one memory takes 4,000 of a block at most
-        return self._as(FuseRequest, scope=self.scope(tenant), budget_chars=budget_chars, explain=True)
+        more = {"where": where_of(self.where), "budget_chars": budget_chars, "explain": True}
+        return self._as(FuseRequest, scope=self.scope(tenant), **more)
 
 
 class GetToolBody(Scoped):

@@ -155,6 +155,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 journal.without_forgotten,
                 lambda event_ids: journal.read(use.of, event_ids),
                 journal.happened,
+                journal.fitting,
             ),
             embedder=local_model(embedder),
             judge=shared.judge,

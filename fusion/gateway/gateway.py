@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import compare
-from fusion.contract import Asker, Backend, Query, Scope, Settles, SyncsWithSessions
+from fusion.contract import EVERYTHING, Asker, Backend, Query, Scope, Settles, SyncsWithSessions, Where
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -69,12 +69,13 @@ from fusion.lib.ids import external_ref
 from fusion.lib.moment import local_zone
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
-from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse
+from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse, list_all, whole_query
 from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.mask import shown
 from fusion.recall.query_dates import dates
+from fusion.recall.query_structure import Structure, fits_all, read
 from fusion.recall.recording import Recorder, Recording
 from fusion.recall.wants_memory import SILENT
 from fusion.recipe import Recipe
@@ -90,6 +91,8 @@ RETRY_S = 1.0
 """seconds until a failed question may succeed, if no breaker knows better"""
 RETRY_DISABLED_S = 60.0
 """the same in seconds if all backends asked are disabled: the configuration has to be fixed first"""
+LOOK_UP_SHARE = 0.2
+"""share of a request's time for looking up whether its words name a part of the memories"""
 NO_MEMORIES = "no memory is here yet"
 """why an answer is empty if nothing was ever stored: the home is new, or the wrong one"""
 NOTES_WAIT_S = 1.0
@@ -255,7 +258,10 @@ class Gateway(TenantParts):
         io, recipe = self._live_for(asked), self._recipe(asked)
         shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
         async with self.admission.slot(_max_wait_s(asked, recipe)):
-            return await fuse(self._in_zone(asked), recipe, io, shown)
+            asked, listed = await self._as_said(self._in_zone(asked), recipe)
+            if listed is not None:
+                return await list_all(asked, recipe, listed, io)
+            return await fuse(asked, recipe, io, shown)
 
     async def _prepared_outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session]) -> Outcome | None:
         """The answer that was prepared for a question like this one, under a receipt of its own."""
@@ -379,7 +385,14 @@ class Gateway(TenantParts):
 
     @in_tenant
     async def search(
-        self, backend: str, query: str, scope: Scope, limit: int = 10, *, all_users: bool = False
+        self,
+        backend: str,
+        query: str,
+        scope: Scope,
+        limit: int = 10,
+        *,
+        all_users: bool = False,
+        where: Where = EVERYTHING,
     ) -> Answer:
         """One backend's answer in its own order, after the filter.
 
@@ -389,7 +402,7 @@ class Gateway(TenantParts):
         guarded = self._backend_named(backend)
         now, zone = self.live.now(), self.settings.flush.zone or local_zone()
         times = dates(query, now, zone).times
-        asked = Query(query, scope, now, limit, guarded.deadline_s, times=times, zone=zone)
+        asked = Query(query, scope, now, limit, guarded.deadline_s, times=times, zone=zone, where=where)
         async with self.admission.slot(guarded.deadline_s):
             (answer,) = await self.live.answers(asked, [backend], guarded.deadline_s)
         sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
@@ -925,6 +938,23 @@ class Gateway(TenantParts):
         if name not in self.recipes:
             raise BadInput(f"recipe {name!r}: there are {', '.join(sorted(self.recipes))}{hint(name, self.recipes)}")
         return self.recipes[name]
+
+    async def _as_said(self, request: FuseRequest, recipe: Recipe) -> tuple[FuseRequest, Sequence[Answer] | None]:
+        """A request with the filter that its words say, if anything fits; and all that fits if they ask for it."""
+        said = read(request.query) if recipe.rerank.episode_boost else Structure()
+        if not said.candidates:
+            return request, None
+        most_s = (request.timeout_ms or recipe.gather.timeout_ms) / 1000 * LOOK_UP_SHARE
+        try:
+            async with asyncio.timeout(most_s):
+                for where in said.candidates:
+                    asked = replace(request, where=fits_all(where, request.where))
+                    answers = await self.live.fitting(whole_query(asked, self.live.now(), most_s), asked.backends)
+                    if any(answer.hits for answer in answers):
+                        return asked, answers if said.whole else None
+        except TimeoutError:
+            log.info("no time was left to look up what a question says of the memories that it wants")
+        return request, None
 
     def _in_zone(self, request: FuseRequest) -> FuseRequest:
         """A request with a time zone: if it names none, that of the daily log, or of this machine."""

@@ -130,4 +130,4 @@ def search_reply(answer: Answer, refs: Sequence[str]) -> dict[str, Any]:
     }
 
 
-_HIT_FIELDS = tuple(field.name for field in fields(Hit) if field.name != "graph_score")
+_HIT_FIELDS = tuple(field.name for field in fields(Hit) if field.name not in ("graph_score", "properties"))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from fusion import wire
-from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange, TimeRange
+from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange, TimeRange, Where
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
     batches,
@@ -312,6 +312,12 @@ class Journal:
         return self._visible(
             await self.read(listing.happened, scope, times, limit, zone=zone, history=history, every=every)
         )
+
+    async def fitting(self, scope: Scope, where: Where, limit: int, *, history: bool) -> Sequence[Record]:
+        """At most ``limit`` memories that fit a filter (`listing.fitting`)."""
+        if not self._has_events:
+            return ()
+        return self._visible(await self.read(listing.fitting, scope, where, limit, history=history))
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""

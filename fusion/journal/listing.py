@@ -18,6 +18,7 @@ from fusion.contract import (
     Event,
     Scope,
     TimeRange,
+    Where,
     document_of,
 )
 from fusion.errors import BadInput
@@ -155,6 +156,31 @@ def happened(
             begin, end = (at.astimezone(zone_of(zone)).replace(tzinfo=UTC) for at in (one.start, one.end))
             find(f"{between} and {_OF_CALENDAR}{precise} {newest_first}", microseconds(begin), microseconds(end))
     return [record_of(row) for row in islice(found.values(), limit)]
+
+
+def fitting(db: Connection, scope: Scope, where: Where, limit: int, *, history: bool) -> list[Record]:
+    """At most ``limit`` memories that fit a filter, the newest first; none for a filter by properties.
+
+    The journal knows no properties of notes. What its index cannot tell, `Where.admits` decides.
+    """
+    if where.property:
+        return []
+    terms, values = visible_to(scope)
+    terms += f" and {LIVE}" if history else " and forgotten = 0 and superseded_by is null"
+    wanted: list[tuple[str, Sequence[object]]] = [
+        ("kind = ?", where.kind),
+        ("instr(lower(speaker), lower(?))", where.speaker),
+        ("instr('/' || lower(document), '/' || lower(?) || '/')", [name.strip("/") for name in where.folder]),
+        ("instr(lower(coalesce(state, '') || text), lower(?))", [tag.removeprefix("#") for tag in where.tag]),
+        ("coalesce(at, recorded_at) >= ?", [] if where.after is None else [microseconds(where.after)]),
+        ("coalesce(at, recorded_at) < ?", [] if where.before is None else [microseconds(where.before)]),
+    ]
+    for condition, among in wanted:
+        if among:
+            terms += f" and ({' or '.join([condition] * len(among))})"
+            values += [storable(value) if isinstance(value, str) else value for value in among]
+    rows = db.execute(f"select * from event where {terms} order by seq desc limit ?", (*values, limit)).fetchall()
+    return [one for one in map(record_of, rows) if where.admits(one.hit, one.state.tags)]
 
 
 def document(db: Connection, name: str, scope: Scope, start: int, limit: int) -> list[Record]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from fusion import wire
-from fusion.contract import Event, Scope, TimeRange
+from fusion.contract import Event, Scope, TimeRange, Where
 from fusion.errors import StoreDamaged
 from fusion.journal import Journal
 from fusion.journal.outbox import Deliveries
@@ -67,6 +67,9 @@ class ReadOnlyJournal(Journal):
     ) -> Sequence[Record]:
         read = super().happened(scope, times, limit, zone=zone, history=history, every=every)
         return await _or(read, ())
+
+    async def fitting(self, scope: Scope, where: Where, limit: int, *, history: bool) -> Sequence[Record]:
+        return await _or(super().fitting(scope, where, limit, history=history), ())
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         return await _or(super().frequencies(scope, asked), Frequencies())

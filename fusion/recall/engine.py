@@ -14,7 +14,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Protocol
 
-from fusion.contract import Asker, BlockFormat, Hit, Passage, Query, Scope, Verdict
+from fusion.contract import EVERYTHING, Asker, BlockFormat, Hit, Passage, Query, Scope, Verdict, Where
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.budget import estimate_tokens
@@ -24,8 +24,9 @@ from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of,
 from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.expand import Pooled, expand
-from fusion.recall.filter import Admitted, Record, admit, admit_one
+from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
+from fusion.recall.list_all import MAX_LINES, one_each, pack_lines
 from fusion.recall.long_memories import best_parts, in_parts, parts_of
 from fusion.recall.pack import Block, Excerpt, pack
 from fusion.recall.query_dates import Dates, dates
@@ -54,8 +55,8 @@ QUERY_LIMIT = 32_000
 """maximum characters of a query; a longer one is refused"""
 BACKENDS_SHARE = 0.8
 """share of a request's time that the backends get; the rest is for ranking and packing"""
-JOURNAL = "journal"
-"""where memories come from that no backend found"""
+WHERE_DEPTH = 4
+"""how many times as many hits are asked for if some of them will be left out"""
 MAX_DAYS = 100
 """excerpts of an answer to a question that asks for nothing but a time"""
 JUDGE_MARGIN_S = 0.03
@@ -95,6 +96,8 @@ class FuseRequest:
     """the IANA name of the time zone in which the question's days count; UTC if None"""
     now: datetime | None = None
     """when the question is asked: what "yesterday" counts from; the present time if None"""
+    where: Where = EVERYTHING
+    """what a memory must be like to be in the answer"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +231,13 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     def left_s() -> float:
         return query.deadline_s - (time.perf_counter() - started)
 
-    gates = GateSettings() if request.gate is False or named.nothing_else else recipe.gate
+    is_open = request.gate is False or named.nothing_else or query.where
+    gates = GateSettings() if is_open else recipe.gate
     silent = needs_no_search(query.text) if gates.wants_memory else None
     asked = terms(query.text)
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
-    if (asked or named.nothing_else) and not silent:
+    if (asked or named.nothing_else or query.where) and not silent:
         counting = asyncio.ensure_future(io.frequencies(query.scope, sorted(set(asked))))  # in parallel to the backends
         try:
             answers = await io.answers(query, request.backends, query.deadline_s * BACKENDS_SHARE)
@@ -290,37 +294,106 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         )
     block = pack(order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else)
 
-    took_ms = (time.perf_counter() - started) * 1000
-    receipt = _receipt(io.receipt_id(), query, recipe, answers, refused, order, block, packing, rerank, took_ms)
+    gate_report: Mapping[str, Any] | None = None
     if gates.wants_memory:
-        report = {**gated.report(), "cpu_ms": round(gate_ms, 3)} if gated is not None else {"silent": silent}
-        receipt = replace(receipt, summary={**receipt.summary, "gate": report})
+        gate_report = {**gated.report(), "cpu_ms": round(gate_ms, 3)} if gated is not None else {"silent": silent}
+    was_asked = bool(asked) or named.nothing_else or bool(query.where)
+    return _outcome(
+        _Packed(request, recipe, query, truncated, answers, refused, order, block, packing, rerank),
+        io.receipt_id(),
+        started,
+        without_model=(likeness is not None and not likeness.matches) or (model is not None and model.trees is None),
+        abstained=None if block.text else silent or _abstained(block, pool, query, was_asked),
+        neighbour_hits=neighbour_hits,
+        gate_report=gate_report,
+    )
+
+
+def whole_query(request: FuseRequest, now: datetime, deadline_s: float) -> Query:
+    """The query for all that fits a request's filter."""
+    return Query(
+        request.query,
+        request.scope,
+        request.now or now,
+        MAX_LINES,
+        deadline_s,
+        request.as_of,
+        request.known_at,
+        zone=request.timezone,
+        where=request.where,
+    )
+
+
+async def list_all(request: FuseRequest, recipe: Recipe, answers: Sequence[Answer], io: RecallIO) -> Outcome:
+    """Packs all that fits the request's filter, as ``answers`` have it: one line for each note or memory."""
+    started = time.perf_counter()
+    query, truncated = _query(request, recipe, io.now())
+    admitted, refused, _ = await _admitted(answers, query, io)
+    order = one_each(admitted)
+    packing = replace(_packing(request, recipe, Dates()), max_results=request.max_results or MAX_LINES)
+    more = any(len(answer.hits) >= MAX_LINES for answer in answers)
+    block = pack_lines(order, packing, recipe.rerank, io.nonce(), more)
+    packed = _Packed(request, recipe, query, truncated, answers, refused, order, block, packing, {"status": "off"})
+    abstained = _abstained(block, [one.pooled for one in order], query, asked=True)
+    return _outcome(packed, io.receipt_id(), started, abstained=abstained)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A request, what was found for it and what was packed of that."""
+
+    request: FuseRequest
+    recipe: Recipe
+    query: Query
+    truncated: bool
+    answers: Sequence[Answer]
+    refused: Mapping[str, Mapping[str, int]]
+    order: Sequence[Scored]
+    block: Block
+    packing: PackSettings
+    rerank: Mapping[str, Any]
+
+
+def _outcome(
+    packed: _Packed,
+    receipt_id: str,
+    started: float,
+    *,
+    abstained: str | None,
+    without_model: bool = False,
+    neighbour_hits: Sequence[BackendHits] = (),
+    gate_report: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """The answer with its receipt."""
+    answers, block, recipe = packed.answers, packed.block, packed.recipe
+    took_ms = (time.perf_counter() - started) * 1000
+    receipt = _receipt(receipt_id, packed, took_ms)
+    if gate_report is not None:
+        receipt = replace(receipt, summary={**receipt.summary, "gate": gate_report})
     fused = Fused(
         block=block.text,
         memories=block.memories,
         coverage=coverage(answers),
-        degraded=any(a.status not in _FINE for a in answers)
-        or (likeness is not None and not likeness.matches)
-        or (model is not None and model.trees is None),
-        backends=tuple(_summary(a, refused.get(a.backend, {})) for a in answers),
-        rerank=rerank,
+        degraded=any(a.status not in _FINE for a in answers) or without_model,
+        backends=tuple(_summary(a, packed.refused.get(a.backend, {})) for a in answers),
+        rerank=packed.rerank,
         recipe={"name": recipe.name, "hash": recipe.hash},
         receipt_id=receipt.receipt_id,
         took_ms=round(took_ms, 2),
-        abstained=None if block.text else silent or _abstained(block, pool, bool(asked) or named.nothing_else),
-        query_truncated=truncated,
-        explain=explain(receipt.body) if request.explain else None,
+        abstained=abstained,
+        query_truncated=packed.truncated,
+        explain=explain(receipt.body) if packed.request.explain else None,
         disputed=block.disputes,
     )
-    hits = [(answer.backend, answer.hits) for answer in answers] + neighbour_hits
-    packed = {part.ref: part.pooled.candidate for part in block.packed}.values()
-    included = tuple(candidate.hit.event_id or candidate.ref for candidate in packed)
+    hits = [*((answer.backend, answer.hits) for answer in answers), *neighbour_hits]
+    shown = {part.ref: part.pooled.candidate for part in block.packed}.values()
+    included = tuple(candidate.hit.event_id or candidate.ref for candidate in shown)
     keys = tuple(
         key
         for part in block.packed
         for key in shown_keys(part.pooled.candidate, passage=part.pooled.passage is not None)
     )
-    return Outcome(fused, receipt, _used(packed), included, hits, keys)
+    return Outcome(fused, receipt, _used(shown), included, hits, keys)
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})
@@ -341,11 +414,12 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
         text=text,
         scope=request.scope,
         now=now,
-        limit=recipe.gather.depth,
+        limit=recipe.gather.depth * (WHERE_DEPTH if request.where else 1),
         deadline_s=deadline_s,
         as_of=request.as_of,
         known_at=request.known_at,
         zone=request.timezone,
+        where=request.where,
     )
     return replace(query, times=_dates(query, recipe).times), truncated
 
@@ -420,7 +494,7 @@ async def _admitted_neighbours(
 
 async def _admitted_happenings(query: Query, named: Dates, io: RecallIO) -> tuple[list[Admitted], Mapping[str, Record]]:
     """What happened in the times that the query names: the memories that may be shown, and the records by event id."""
-    if not named.windows:
+    if not named.windows and not query.where:
         return [], {}
     hits = await io.happened(query, named)
     records = await io.records([hit.event_id for hit in hits if hit.event_id]) if hits else {}
@@ -516,7 +590,7 @@ def _left_out(order: Sequence[Scored], gated: GateResult | None) -> dict[str, De
     return dict.fromkeys((one.pooled.key for one in order if one.ref in gated.private), Decision.PRIVATE)
 
 
-def _abstained(block: Block, pool: Sequence[Pooled], asked: bool) -> str | None:
+def _abstained(block: Block, pool: Sequence[Pooled], query: Query, asked: bool) -> str | None:
     if block.text:
         return None
     if not asked:
@@ -525,33 +599,25 @@ def _abstained(block: Block, pool: Sequence[Pooled], asked: bool) -> str | None:
         return "all of it was shown before in this session"
     if not OUT_OF_ROOM.isdisjoint(block.decisions.values()):
         return "nothing fits the budget"
-    return "nothing cleared the floor" if pool else "nothing was found"
+    if pool:
+        return "nothing cleared the floor"
+    return "nothing fits the filter" if query.where else "nothing was found"
 
 
-def _receipt(
-    receipt_id: str,
-    query: Query,
-    recipe: Recipe,
-    answers: Sequence[Answer],
-    refused: Mapping[str, Mapping[str, int]],
-    order: Sequence[Scored],
-    block: Block,
-    packing: PackSettings,
-    rerank: Mapping[str, Any],
-    took_ms: float,
-) -> Receipt:
+def _receipt(receipt_id: str, packed: _Packed, took_ms: float) -> Receipt:
+    query, recipe, block = packed.query, packed.recipe, packed.block
     summary = {
         "receipt_id": receipt_id,
         "at": query.now.isoformat(),
         "recipe": {"name": recipe.name, "hash": recipe.hash},
         "took_ms": round(took_ms, 2),
         "characters": len(block.text),
-        "budget": _budget(packing, block),
-        "rerank": rerank,
-        "backends": [_summary(a, refused.get(a.backend, {})) for a in answers],
+        "budget": _budget(packed.packing, block),
+        "rerank": packed.rerank,
+        "backends": [_summary(a, packed.refused.get(a.backend, {})) for a in packed.answers],
         "weights": dict(recipe.rerank.signals),
     }
-    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(order, block))
+    return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(packed.order, block))
 
 
 def _budget(packing: PackSettings, block: Block) -> dict[str, Any]:

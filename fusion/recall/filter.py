@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 from fusion.contract import Event, Hit, Query, Scope, State, Trust
 from fusion.lib.ids import external_ref
 
+JOURNAL = "journal"
+"""where memories come from that no backend found"""
 TEXT_CHARS = 4_000
 """maximum characters of one hit; limits the work of later stages"""
 
@@ -84,11 +86,24 @@ def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[
     reason = _refusal(hit, query, record)
     if reason is None and hit.derived_from:
         reason = _unsupported(hit, query, records)
+    if reason is None and _is_left_out(hit, query, record):
+        reason = "where"
     if reason is not None:
         return reason
     if record is None:
         return Admitted(external_ref(backend, hit.native_id), hit.external_to(backend), rank)
     return Admitted(record.ref, _as_journalled(hit, record, query), rank, hit)
+
+
+def _is_left_out(hit: Hit, query: Query, record: Record | None) -> bool:
+    """Whether the query's ``where`` leaves a hit out. The journal knows an event; the backend may know its note."""
+    if not query.where:
+        return False
+    if record is None:
+        return not query.where.admits(hit)
+    known = record.hit.found_as(hit)
+    known.properties = hit.properties
+    return not query.where.admits(known, record.state.tags)
 
 
 def _as_journalled(found: Hit, record: Record, query: Query) -> Hit:

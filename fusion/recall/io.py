@@ -19,20 +19,23 @@ from fusion.contract import (
     Hit,
     Judge,
     KnowsVectors,
+    LooksUp,
     Passage,
     Query,
     Scope,
     TimeRange,
     Verdict,
+    Where,
 )
 from fusion.errors import FusionError
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
-from fusion.recall.filter import Record
-from fusion.recall.gather import Answer, GuardedBackend, gather
+from fusion.recall.filter import JOURNAL, Record
+from fusion.recall.gather import Answer, GuardedBackend, gather, unable
 from fusion.recall.maxsim import best_matches
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.query_dates import Dates
+from fusion.recall.sanitise import sanitised
 from fusion.recall.signals import Likeness
 from fusion.recall.standing import Use
 from fusion.recall.synonyms import reworded
@@ -53,6 +56,10 @@ MAX_OF_TIME = 200
 """the same for a query that asks for nothing but a time: a month of daily notes"""
 
 
+MAX_FITTING = 200
+"""memories that fit a question's filter that join the pool, besides those that backends find"""
+
+
 class Happened(Protocol):
     """`fusion.journal.Journal.happened`."""
 
@@ -66,6 +73,12 @@ class Happened(Protocol):
         history: bool,
         every: bool,
     ) -> Sequence[Record]: ...
+
+
+class Fitting(Protocol):
+    """`fusion.journal.Journal.fitting`."""
+
+    async def __call__(self, scope: Scope, where: Where, limit: int, *, history: bool) -> Sequence[Record]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,8 @@ class JournalReads:
     """by event id, how often a memory was in a block, for those that were"""
     happened: Happened | None = None
     """the records of what happened in some periods; None where a test has none"""
+    fitting: Fitting | None = None
+    """the records that fit a filter; None where a test has none"""
 
 
 @dataclass(frozen=True)
@@ -116,6 +131,31 @@ class Live:
         answers = await gather(replace(query, deadline_s=deadline_s), list(chosen.values()), deadline_s)
         return [self._without_hidden(answer) for answer in answers]
 
+    async def fitting(self, query: Query, names: Sequence[str] | None = None) -> Sequence[Answer]:
+        """What fits a query's filter: of the backends that can look it up, and of the journal under its own name.
+
+        A backend that fails has no part in the answer.
+        """
+        found: list[Answer] = []
+        for name, guarded in self.guarded.items():
+            backend = guarded.backend
+            if (names is not None and name not in names) or guarded.disabled is not None or guarded.broken:
+                continue
+            if not isinstance(backend, LooksUp) or unable(query, backend.features):
+                continue
+            try:
+                async with asyncio.timeout(query.deadline_s):
+                    hits, dropped = sanitised(await backend.fitting(query), query.limit, guarded.validated)
+            except (FusionError, OSError, TimeoutError) as error:
+                log.warning("backend %s could not look up what fits a filter: %s", name, type(error).__name__)
+                continue
+            found.append(self._without_hidden(Answer(name, "ok" if hits else "empty", hits, dropped=dropped)))
+        if self.journal.fitting is not None:
+            history = query.as_of is not None or query.known_at is not None
+            records = await self.journal.fitting(query.scope, query.where, query.limit, history=history)
+            found.append(Answer(JOURNAL, "ok" if records else "empty", tuple(record.hit for record in records)))
+        return found
+
     def _without_hidden(self, answer: Answer) -> Answer:
         hits = tuple(self.journal.without_forgotten(answer.backend, answer.hits))
         if len(hits) == len(answer.hits):
@@ -130,17 +170,21 @@ class Live:
         return await self.journal.uses(event_ids)
 
     async def happened(self, query: Query, named: Dates) -> Sequence[Hit]:
-        """From the journal: episodes, daily notes, and every memory of that time if the query names nothing else."""
-        if self.journal.happened is None:
-            return ()
-        records = await self.journal.happened(
-            query.scope,
-            named.times,
-            MAX_OF_TIME if named.nothing_else else MAX_HAPPENED,
-            zone=query.zone,
-            history=query.as_of is not None or query.known_at is not None,
-            every=named.nothing_else,
-        )
+        """From the journal: episodes, daily notes, every memory of that time if the query names nothing else; and what
+        fits its filter."""
+        history = query.as_of is not None or query.known_at is not None
+        records: list[Record] = []
+        if named.windows and self.journal.happened is not None:
+            records += await self.journal.happened(
+                query.scope,
+                named.times,
+                MAX_OF_TIME if named.nothing_else else MAX_HAPPENED,
+                zone=query.zone,
+                history=history,
+                every=named.nothing_else,
+            )
+        if query.where and self.journal.fitting is not None:
+            records += await self.journal.fitting(query.scope, query.where, MAX_FITTING, history=history)
         return [record.hit for record in records]
 
     async def frequencies(self, scope: Scope, terms: Sequence[str]) -> Frequencies:

@@ -181,6 +181,8 @@ def _well_formed(hit: Any) -> bool:
         and (hit.stated_by is None or _is_id(hit.stated_by))
         and isinstance(hit.derived_from, (tuple, list))
         and all(map(_is_id, hit.derived_from))
+        and isinstance(hit.properties, (tuple, list))
+        and all(map(_is_property, hit.properties))
     )
 
 
@@ -191,6 +193,11 @@ def _is_id(value: object) -> bool:
     return (value.isascii() and value.isprintable()) or (
         "\n" not in value and "\t" not in value and not clean(value)[1]
     )
+
+
+def _is_property(value: object) -> bool:
+    """Whether a value is a property's name and its value. They are compared and never shown."""
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
 
 
 def _is_time(value: object) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import orjson
 
-from fusion.contract import Hit, Scope
+from fusion.contract import EVERYTHING, Hit, Scope, Where
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import Gate
 from fusion.doors.http.openapi import examples
@@ -159,7 +159,14 @@ class FakeFusion:
         return {"labels": [examples()["labels"]["reply"]["labels"][0]], "next_cursor": None}
 
     async def search(
-        self, backend: str, query: str, scope: Scope, limit: int = 10, *, all_users: bool = False
+        self,
+        backend: str,
+        query: str,
+        scope: Scope,
+        limit: int = 10,
+        *,
+        all_users: bool = False,
+        where: Where = EVERYTHING,
     ) -> Answer:
         await self._work()
         if backend != "markdown":

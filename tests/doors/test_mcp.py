@@ -25,7 +25,7 @@ from mcp.types import CallToolResult, TextContent
 from fusion import client as clients
 from fusion import problem
 from fusion.client import AsyncClient, ensure_server, stop_server
-from fusion.contract import Asker, Place, Scope
+from fusion.contract import Asker, Place, Scope, Where
 from fusion.doors.mcp.results import ReadResult
 from fusion.doors.mcp.server import INSTRUCTIONS, tools_server
 from fusion.doors.mcp.tools import Caller
@@ -193,6 +193,18 @@ class TestCalls:
             "context-pack",
         )
         assert (both.budget_chars, both.budget_tokens) == (6000, 2000)
+
+    async def test_memory_fuse_and_search_take_a_filter(self, fusion: FakeFusion) -> None:
+        """Only memories like that; a name that is no filter is refused with those that are."""
+        where = {"folder": "customers", "property": {"type": ["customer", "lead"]}, "after": "2026-01-01"}
+        async with connected(fusion) as client:
+            await client.call_tool("memory_fuse", {**ASKED, "where": where})
+            await client.call_tool("memory_search", {**ASKED, "where": where})
+            refused = await client.call_tool("memory_fuse", {**ASKED, "where": {"path": "x"}})
+        pairs = (("type", "customer"), ("type", "lead"))
+        expected = Where(folder=("customers",), property=pairs, after=datetime(2026, 1, 1, tzinfo=UTC))
+        assert [one.where for one in fusion.requests] == [expected, expected]
+        assert "folder, tag, property" in said(refused)
 
     async def test_memory_fuse_and_search_take_the_time_zone_of_the_user(self, fusion: FakeFusion) -> None:
         """By which yesterday ends; without it, the gateway knows one."""

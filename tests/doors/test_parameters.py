@@ -107,6 +107,7 @@ OWN = {
     *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
     *{("fuse", option) for option in ("asker_agent", "asker_session", "asker_channel")},  # fields of ``asker``
     *{("memory_fuse", argument) for argument in ("asker_agent", "asker_session")},
+    *{(name, "where") for name in ("fuse", "search", "compare")},  # NAME=VALUE, of the fields of ``where``
     ("compare", "queries"),  # a file of questions
     ("compare", "seed"),
     ("feedback", "export"),  # asks for the labels instead

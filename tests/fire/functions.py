@@ -43,7 +43,7 @@ from fusion.lib import (
     word_forms,
     words,
 )
-from fusion.recall import candidate_pairs, fence, query_dates, split_query
+from fusion.recall import candidate_pairs, fence, query_dates, query_structure, split_query
 from fusion.upkeep import contradict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -112,6 +112,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "fence.cited": lambda text: fence.cited("a1", text),
     "split_query.sub_questions": lambda text: split_query.sub_questions(text, 4),
     "query_dates.dates": lambda text: query_dates.dates.__wrapped__(text, NOW),
+    "query_structure.read": query_structure.read,
     "translated_times.in_english": translated_times.in_english,
     "dated_notes.day_of_path": dated_notes.day_of_path.__wrapped__,
     "dated_notes.day_of_heading": dated_notes.day_of_heading.__wrapped__,

@@ -22,7 +22,9 @@ from fusion.doors.cli.options import (
     Project,
     TimeoutMs,
     Timezone,
+    WhereOption,
 )
+from fusion.doors.cli.where import where_of
 from fusion.lib.moment import local_zone
 
 
@@ -35,6 +37,7 @@ async def fuse(
     project: Project = None,
     as_of: AsOf = None,
     timezone: Timezone = None,
+    where: WhereOption = None,
     budget: Budget = None,
     budget_tokens: BudgetTokens = None,
     max_results: MaxResults = None,
@@ -72,6 +75,7 @@ async def fuse(
             project=project,
             as_of=as_of,
             timezone=timezone or local_zone(),
+            where=where_of(where),
             budget_chars=budget,
             budget_tokens=budget_tokens,
             max_results=max_results,
@@ -101,6 +105,7 @@ async def search(
         list[str], typer.Argument(metavar="QUERY...", help="The words to look for; quotes are not needed.")
     ],
     limit: Annotated[int, typer.Option(min=1, max=100, help="Number of hits.")] = 10,
+    where: WhereOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the backend's own ids, too.")] = False,
     owner: Owner,
     all_users: AllUsers = False,
@@ -112,7 +117,9 @@ async def search(
     """
     require_words(query, f"fusion search {backend} database")
     async with target.client() as client:
-        found = await client.search(backend, " ".join(query), limit=limit, all_users=all_users or None, **owner.ids())
+        found = await client.search(
+            backend, " ".join(query), where=where_of(where), limit=limit, all_users=all_users or None, **owner.ids()
+        )
         from fusion.doors.cli import render
 
         target.show(found, lambda answer: render.found(answer, native=verbose))

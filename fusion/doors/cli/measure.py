@@ -18,8 +18,10 @@ from fusion.doors.cli.options import (
     MaxResults,
     TimeoutMs,
     Timezone,
+    WhereOption,
 )
 from fusion.doors.cli.plural import counted
+from fusion.doors.cli.where import where_of
 from fusion.errors import BadInput
 from fusion.lib.moment import local_zone
 
@@ -44,6 +46,7 @@ async def compare(
     all_users: AllUsers = False,
     as_of: AsOf = None,
     timezone: Timezone = None,
+    where: WhereOption = None,
     budget: Budget = None,
     budget_tokens: BudgetTokens = None,
     max_results: MaxResults = None,
@@ -65,7 +68,7 @@ async def compare(
     from fusion.doors.cli.compare import over_all
 
     given: dict[str, Any] = {**owner.ids(), "all_users": all_users or None, "as_of": as_of}
-    given |= {"timezone": timezone or local_zone()}
+    given |= {"timezone": timezone or local_zone(), "where": where_of(where)}
     given |= {"budget_chars": budget, "budget_tokens": budget_tokens, "timeout_ms": timeout_ms}
     given |= {"max_results": max_results, "max_items": max_items, "format": block_format}
     if queries is None:

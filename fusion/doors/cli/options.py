@@ -25,6 +25,14 @@ AsOf = Annotated[str | None, typer.Option(help="What was true at this time: 2026
 Timezone = Annotated[
     str | None, typer.Option(help="Your time zone, in which yesterday ends: Europe/Berlin; this machine's by default.")
 ]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help="Only memories like this: folder, tag, property.NAME, kind, speaker, after or before. Repeatable.",
+    ),
+]
 Budget = Annotated[int | None, typer.Option(help="The most characters in a block.")]
 BudgetTokens = Annotated[int | None, typer.Option(help="The most estimated tokens in a block.")]
 MaxResults = Annotated[int | None, typer.Option(help="The most excerpts in a block.")]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mcp.types import ToolAnnotations
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from fusion import wire
 from fusion.client import AsyncClient
@@ -78,6 +78,15 @@ Ref = Annotated[
 ]
 AsOf = Annotated[str | None, Field(description="answer as of this time: 2026-01-31, or with a time of day")]
 Zone = Annotated[schemas.AskerZone, Field(description="the user's time zone, in which yesterday ends: Europe/Berlin")]
+WhereArgument = Annotated[
+    schemas.WhereBody | None,
+    Field(
+        description="only memories like this, for example "
+        '{"folder": "customers", "tag": "vip", "property": {"type": "customer"}, "kind": "decision", "speaker": "Ada", '
+        '"after": "2026-01-01", "before": "2026-03-31"}; of a list of values any will do'
+    ),
+    WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "null"}]}),  # in full it would fill a model's context
+]
 User = Annotated[schemas.UserId | None, Field(description="only this user's memories; empty: those of no user")]
 Agent = Annotated[schemas.Id | None, Field(description="only this agent's memories")]
 Session = Annotated[schemas.Id | None, Field(description="only this session's memories")]
@@ -131,6 +140,7 @@ class MemoryFuse(Arguments):
     format: BlockFormat | None = Field(default=None, description="what the block looks like")
     as_of: AsOf = None
     timezone: Zone = None
+    where: WhereArgument = None
     user_id: User = None
     agent_id: Agent = None
     session_id: Session = None
@@ -153,6 +163,7 @@ class MemoryFuse(Arguments):
             format=self.format,
             as_of=self.as_of,
             timezone=self.timezone,
+            where=_sent(self.where),
             asker=caller.asker(self.asker_agent, self.asker_session),
             all_users=caller.all_users or None,
             **_scope_of(caller, self),
@@ -194,6 +205,7 @@ class MemorySearch(Arguments):
     )
     as_of: AsOf = None
     timezone: Zone = None
+    where: WhereArgument = None
     user_id: User = None
     agent_id: Agent = None
     session_id: Session = None
@@ -207,6 +219,7 @@ class MemorySearch(Arguments):
             backends=self.backends,
             as_of=self.as_of,
             timezone=self.timezone,
+            where=_sent(self.where),
             all_users=caller.all_users or None,
             **_scope_of(caller, self),
         )
@@ -226,6 +239,11 @@ class MemorySearch(Arguments):
 
     def fallback(self, error: FusionError) -> Mapping[str, Any]:
         return _with_notice(openclaw.unavailable_result(error))
+
+
+def _sent(where: schemas.WhereBody | None) -> dict[str, Any] | None:
+    """A filter as the client sends it."""
+    return None if where is None else where.model_dump(mode="json", exclude_defaults=True)
 
 
 def _with_notice(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from fusion.client import AsyncClient
-from fusion.contract import Asker, Moment, Place, Scope
+from fusion.contract import Asker, Moment, Place, Scope, Where
 from fusion.errors import (
     AlreadyReplaced,
     FusionError,
@@ -97,6 +97,7 @@ class TestFuse:
             "known_at": "2026-03-14T12:00:00+02:00",
             "timezone": "Europe/Berlin",
             "now": "2026-03-13T23:30:00Z",
+            "where": {"tag": ["vip"], "property": {"type": "customer"}, "kind": "note", "before": "2026-03-14"},
             "budget_chars": 900,
             "budget_tokens": 250,
             "max_results": 3,
@@ -117,6 +118,8 @@ class TestFuse:
         assert asked.known_at is not None
         assert asked.known_at.isoformat() == "2026-03-14T10:00:00+00:00"
         assert (asked.timezone, asked.now) == ("Europe/Berlin", datetime(2026, 3, 13, 23, 30, tzinfo=UTC))
+        end = datetime(2026, 3, 14, 23, 59, 59, 999999, tzinfo=UTC)
+        assert asked.where == Where(tag=("vip",), property=(("type", "customer"),), kind=("note",), before=end)
         assert (asked.budget_chars, asked.budget_tokens) == (900, 250)
         assert (asked.max_results, asked.max_items, asked.format) == (3, 5, "long-term")
         assert asked.backends == ("markdown",)

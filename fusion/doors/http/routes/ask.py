@@ -39,7 +39,12 @@ async def search(request: Request, context: Context, body: schemas.SearchBody) -
     """Ask one backend; get its raw hits"""
     context.permit(body)
     search_backend = context.gateway.search(
-        body.backend, body.query, body.scope(context.tenant), limit=body.limit, all_users=body.all_users
+        body.backend,
+        body.query,
+        body.scope(context.tenant),
+        limit=body.limit,
+        all_users=body.all_users,
+        where=schemas.where_of(body.where),
     )
     answer = await while_connected(request, search_backend)
     if answer.status not in ("ok", "empty", "skipped"):
