@@ -51,7 +51,7 @@ class Telling(FakeFusion):
         self.said = said
         self.changes = changes or {}
 
-    async def status(self, tenant: str) -> dict[str, Any]:
+    async def status(self, tenant: str, scope: Scope | None = None) -> dict[str, Any]:
         status: dict[str, Any] = {**examples()["status"]["reply"], "version": package.__version__, **self.said}
         return status | {"backends": [{**status["backends"][0], **self.changes}]}
 
