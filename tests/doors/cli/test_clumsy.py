@@ -90,7 +90,7 @@ CASES = [
     Case("fues q", ["no such command 'fues'. Did you mean fuse?"]),
     Case("cortxe recall", ["Did you mean cortex?"]),
     Case("why did we leave SQLite", ["To ask: fusion fuse why did we leave SQLite"]),
-    Case("fuse q --budgett 3", ["--budgett. Did you mean --budget or --budget-tokens?", "fusion fuse --help"]),
+    Case("fuse q --budgt-tokens 3", ["Did you mean --budget or --budget-tokens?", "fusion fuse --help"]),
     Case("fuse q --budget many", ["--budget", "valid integer"]),
     Case("fuse q --home @ --direct --recipe depe", ["recipe 'depe'", "did you mean deep?"]),
     Case("fuse q --home @ --direct --backend memry", ["backend 'memry'", "did you mean memory?"]),
