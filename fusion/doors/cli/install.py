@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -55,10 +56,12 @@ def plan(
     *,
     folder: Path | None = None,
     crontab: Sequence[str] = timers.CRONTAB,
+    dry_run: bool = False,
 ) -> Plan:
     """What to write for the jobs of a home, or to remove if ``jobs`` is None. Raises BadInput and SettingsError.
 
-    ``folder`` and ``crontab`` replace the places where the system looks.
+    ``folder`` and ``crontab`` replace the places where the system looks. With ``dry_run`` a machine without the command
+    crontab has an empty one.
     """
     settings = target.settings()
     caller = timers.Caller(
@@ -72,7 +75,8 @@ def plan(
         if (one := timers.wanted(job["name"], job["schedule"], caller.zone, catch_up=catch_up)) is not None:
             found.append(one)
     if kind == "cron":
-        before = timers.read_crontab(crontab)
+        shown_only = dry_run and shutil.which(crontab[0]) is None
+        before = "" if shown_only else timers.read_crontab(crontab)
         after = timers.cron(found, caller, before)
         return Plan([Change(CRONTAB, before, after, lambda: timers.write_crontab(after, crontab))])
     if kind == "compose":

@@ -151,7 +151,7 @@ async def install(
     if not uninstall:
         async with target.client() as client:
             jobs = (await client.jobs())["jobs"]
-    plan = installing.plan(kinds[0], jobs, target)
+    plan = installing.plan(kinds[0], jobs, target, dry_run=dry_run)
     installing.carry_out(plan, dry_run=dry_run, yes=yes, as_json=target.as_json)
 
 

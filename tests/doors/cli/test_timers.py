@@ -299,6 +299,21 @@ def test_install_writes_the_crontab(home: Path, tmp_path: Path) -> None:
         install.plan("cron", (), Target(home=home), crontab=(str(tmp_path / "missing"),))
 
 
+def test_dry_run_shows_the_cron_lines_without_the_command_crontab(home: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    with mock.patch.dict(os.environ, {"PATH": str(empty)}):
+        try:
+            shown = run(home, "--cron", "--dry-run")
+            refused = run(home, "--cron")
+        finally:
+            stop_server(home)
+    assert shown.exit_code == 0, shown.stderr
+    assert f"30 3 * * * {sys.executable} -m fusion jobs run " in shown.stdout
+    assert refused.exit_code != 0
+    assert "there is no command 'crontab' here: install cron, or use --systemd" in refused.stderr
+
+
 @pytest.mark.feature(
     "… what a timer calls starts the server of the home, and runs what is due", of="`fusion jobs install` writes timers"
 )
