@@ -6,7 +6,8 @@ into it. A duplicate adds no confidence: a client that sends something twice is 
 kept, and found again when the other is gone. The earlier one stays, unless the new one says more or outlasts it.
 
 Only *statements* are compared: rules, procedures, facts, preferences, decisions and plans that hold on their own. A
-turn that states a fact reinforces what it repeats, and is never hidden: it is part of a conversation.
+turn that states a fact, or is one sentence that states something, reinforces what it repeats, and is never hidden: it is
+part of a conversation.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from uuid import NAMESPACE_OID, uuid5
 from fusion.contract import STATEMENT_KINDS, Event, Extraction, Kind, LanguageModel, State, StateChange, Trust
 from fusion.journal.state import Change
 from fusion.lib.restatement import Statement, kept_apart_by, says_more, share_fact
+from fusion.lib.statements import sentences
+from fusion.lib.words import stems
 from fusion.upkeep.contradict import Claim, contradicted
 
 SAME = 0.92
@@ -32,6 +35,11 @@ MORE_CONFIDENT = 0.05
 """what one reinforcement adds to the confidence"""
 MAX_TURN_CHARS = 400
 """maximum characters of a turn that is compared; a longer one says several things"""
+
+MIN_CONTENT_WORDS = 2
+"""content words of a single sentence that states something"""
+ASSISTANTS = frozenset({"assistant", "ai"})
+"""speakers whose sentences are compared only if they state a fact"""
 
 _LIFETIMES = ("session", "ttl", "project", "permanent")
 
@@ -83,11 +91,21 @@ class Verdict:
 
 
 def is_statement(event: Event, extraction: Extraction) -> bool:
-    """Whether an event is compared with others: a statement in no document, or a short turn that states a fact."""
+    """Whether an event is compared with others: a statement in no document, or a short turn that states something."""
     if event.kind == "turn":
-        return bool(extraction.facts) and len(event.text) <= MAX_TURN_CHARS
+        return len(event.text) <= MAX_TURN_CHARS and (bool(extraction.facts) or _is_one_statement(event))
     kind: Kind = extraction.kind if event.kind == "note" else event.kind
     return event.place is None and kind in STATEMENT_KINDS
+
+
+def _is_one_statement(turn: Event) -> bool:
+    """Whether a turn is a single sentence that states something: no question, and more than "thank you".
+
+    An assistant that repeats what it was told is no evidence for it.
+    """
+    if "?" in turn.text or (turn.speaker or "").casefold() in ASSISTANTS:
+        return False
+    return len(list(sentences(turn.text))) == 1 and len(set(stems(turn.text))) >= MIN_CONTENT_WORDS
 
 
 async def decide(
@@ -125,9 +143,17 @@ def _same_owner(old: Known, new: Known) -> bool:
 
 
 def _says_the_same(new: Known, old: Known) -> bool:
-    """Whether one repeats the other. A turn says more than its fact, so a turn must state a fact of the other."""
-    if (new.is_turn or old.is_turn) and not share_fact(new.extraction.facts, old.extraction.facts):
-        return False
+    """Whether one repeats the other.
+
+    A turn says more than its fact, so it must state a fact of the other. Where no fact was found in either, both are
+    single statements, and of the same speaker: "my editor" is another one for each.
+    """
+    if new.is_turn or old.is_turn:
+        if new.extraction.facts or old.extraction.facts:
+            if not share_fact(new.extraction.facts, old.extraction.facts):
+                return False
+        elif len({new.event.speaker, old.event.speaker} - {None}) > 1:
+            return False
     return kept_apart_by(new.statement, old.statement) is None
 
 

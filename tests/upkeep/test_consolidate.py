@@ -63,6 +63,22 @@ def test_short_turn_that_states_a_fact_is_compared() -> None:
         assert is_statement(turn.event, turn.extraction) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "speaker", "expected"),
+    [
+        ("My favourite editor is Helix.", "user", True),
+        ("My favourite editor is Helix.", "assistant", False),
+        ("Is my favourite editor Helix?", "user", False),
+        ("Thanks.", "user", False),
+        ("I use Helix. The tests run in CI.", "user", False),
+    ],
+)
+def test_turn_of_one_sentence_is_compared_without_a_fact(text: str, speaker: str, expected: bool) -> None:
+    """Rules find no fact in most sentences; a question, thanks and what an assistant repeats state nothing new."""
+    turn = statement(1, text, kind="turn", speaker=speaker, place=Place("talk", 1, 1))
+    assert is_statement(turn.event, turn.extraction) is expected
+
+
 # Repetition
 
 
@@ -134,6 +150,18 @@ async def test_turn_reinforces_and_is_never_hidden() -> None:
     assert not (await decided(chatter, Near(first, 0.95))).changes, "they share no fact"
     told = statement(5, "Ada lives in Rome", lives)
     assert (await decided(told, Near(first, 1.0), Near(fact, 0.99))).other == fact.id, "hidden behind no turn"
+
+
+@pytest.mark.row("A034", "a turn of one sentence reinforces another one that says the same, without a fact in either")
+async def test_turn_without_facts_reinforces_one_of_the_same_speaker() -> None:
+    first = statement(1, "My favourite editor is Helix", kind="turn", speaker="user")
+    again = statement(2, "Helix is my favourite editor", kind="turn", speaker="user")
+    assert (await decided(again, Near(first, 0.95))).changes.keys() == {first.id}
+    assert change(await decided(again, Near(first, 0.85)), first)["confidence"] == pytest.approx(0.75)
+    bo = statement(3, "Helix is my favourite editor", kind="turn", speaker="Bo")
+    assert not (await decided(bo, Near(first, 0.95))).changes, "his editor is another one"
+    denied = statement(4, "Helix is not my favourite editor", kind="turn", speaker="user")
+    assert not (await decided(denied, Near(first, 0.95))).changes
 
 
 async def test_source_of_a_distilled_memory_is_no_repetition_of_it() -> None:
