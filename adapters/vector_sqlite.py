@@ -28,7 +28,7 @@ from adapters.index.merge import text_score
 from adapters.options import FULL_FEATURES, number, read, verified
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.errors import SettingsError
-from fusion.lib.passages import LONG_CHARS, spoken_passages
+from fusion.lib.passages import SAID_CHARS, spoken_passages
 from fusion.lib.words import spoken, stems
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
 from fusion.store.sqlite import VALUES, Connection, Database, Row
@@ -54,7 +54,7 @@ create table vector (
     vector blob not null, primary key (memory, part)
 );
 insert into vector select w.memory, 0, w.model, w.vector from whole w join memory m on m.id = w.memory
-    where length(m.text) <= {LONG_CHARS};
+    where length(m.text) <= {SAID_CHARS};
 drop table whole;
 """
 """a long text has a vector for each passage: ``part`` counts them; those of a text have one model"""

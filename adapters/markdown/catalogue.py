@@ -457,7 +457,7 @@ def _body(item: Item) -> bytes:
             None if entry.scope == hit.scope else _non_defaults(entry.scope),
             entry.text.removesuffix(hit.text),
             entry.text.endswith(hit.text),
-            entry.passages[0].removesuffix(passage_texts(hit.text)[0]) if entry.passages else None,
+            entry.passages[0].removesuffix(passage_texts(hit.text, hit.speaker)[0]) if entry.passages else None,
         ]
         for entry in item.entries
     ]
@@ -489,7 +489,7 @@ def _item(body: bytes) -> Item:
             key,
             hit.scope if scope is None else Scope(**scope),
             text + hit.text if ends else text,
-            () if lead is None else tuple(f"{lead}{passage}" for passage in passage_texts(hit.text)),
+            () if lead is None else tuple(f"{lead}{passage}" for passage in passage_texts(hit.text, hit.speaker)),
         )
         for key, scope, text, ends, lead in stored.pop("entries")
     )

@@ -22,7 +22,7 @@ from fusion.lib.chunk import chunks
 from fusion.lib.dated_notes import day_of_path, noted_day
 from fusion.lib.front_matter import front_matter, read
 from fusion.lib.ignore import matcher
-from fusion.lib.passages import LONG_CHARS, spoken_passages
+from fusion.lib.passages import is_long, spoken_passages
 from fusion.lib.words import content_hash
 
 PROPERTY_CHARS = 100
@@ -111,7 +111,7 @@ def _chunk_items(file: Seen, text: str, options: Options) -> list[Item]:
         at = noted_day(file.document, chunk.headings, matter)
         stated_by = f"{FILE_PREFIX}{file.root.folder / file.path}"
         hit = Hit(native, chunk.text, scope, at=at, place=place, stated_by=stated_by, properties=properties)
-        passages = spoken_passages(chunk.text, None) if len(chunk.text) > LONG_CHARS else ()
+        passages = spoken_passages(chunk.text, None) if is_long(chunk.text, None) else ()
         items.append(Item(hit, (keyed(native, scope, searched, passages),), chunk.headings))
     return items
 

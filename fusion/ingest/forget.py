@@ -24,7 +24,7 @@ from fusion.journal.outbox import Due
 from fusion.journal.rows import Record, words_key
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
-from fusion.lib.passages import LONG_CHARS, spoken_passages
+from fusion.lib.passages import is_long, spoken_passages
 from fusion.lib.redact import redact
 from fusion.lib.words import spoken
 
@@ -320,7 +320,7 @@ def _embedded(event: Event) -> Iterator[str]:
     """The texts of a memory of which an embedder may have vectors: all of it, and its passages."""
     yield event.text
     yield spoken(event.text, event.speaker)
-    if len(event.text) > LONG_CHARS:
+    if is_long(event.text, event.speaker):
         yield from spoken_passages(event.text, event.speaker)
 
 

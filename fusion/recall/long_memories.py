@@ -33,7 +33,7 @@ def parts_of(pool: Sequence[Pooled], records: Mapping[str, Record]) -> list[Part
     found: list[Part] = []
     for i, entry in enumerate(pool):
         text = _whole_text(entry.candidate.hit, records)
-        spans = passages(text)
+        spans = passages(text, entry.candidate.hit.speaker)
         if len(spans) > 1 and len(found) + len(spans) <= MAX_COMPARED:
             speaker = entry.candidate.hit.speaker
             found += [Part(i, span, spoken(text[span.start : span.end], speaker)) for span in spans]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fusion.contract import Hit, Passage, Query, Scope, Verdict
 from fusion.errors import ReplayGap
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.passages import LONG_CHARS, passage_texts
+from fusion.lib.passages import spoken_passages
 from fusion.lib.words import spoken
 from fusion.recall.engine import RecallIO
 from fusion.recall.filter import Record
@@ -135,7 +135,7 @@ class Recorder:
         hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
         hits += self.recording.happened
         events = [record.event for record in self.recording.records.values()]
-        parts = [spoken(part, e.speaker) for e in events if len(e.text) > LONG_CHARS for part in passage_texts(e.text)]
+        parts = [part for event in events for part in spoken_passages(event.text, event.speaker)]
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits), *parts]))
         seen = await self.io.likeness(query, every, deadline_s)
         if seen is None:

@@ -6,8 +6,8 @@ into it. A duplicate adds no confidence: a client that sends something twice is 
 kept, and found again when the other is gone. The earlier one stays, unless the new one says more or outlasts it.
 
 Only *statements* are compared: rules, procedures, facts, preferences, decisions and plans that hold on their own. A
-turn that states a fact, or is one sentence that states something, reinforces what it repeats, and is never hidden: it is
-part of a conversation.
+turn that states a fact, or is one sentence that states something, reinforces what it repeats, and is never hidden: it
+is part of a conversation.
 """
 
 from __future__ import annotations

@@ -8,10 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.lib.passages import LONG_CHARS, PASSAGE_CHARS, passage_texts, passages
+from fusion.lib import passages as lib
+from fusion.lib.passages import PASSAGE_CHARS, SAID_CHARS, WRITTEN_CHARS, Span, is_long
 
 SENTENCE = "The pump of the reef tank was replaced in March because it hummed. "
 PARAGRAPH = SENTENCE * 5
+
+
+def passages(text: str) -> tuple[Span, ...]:
+    """The passages of what Ada said."""
+    return lib.passages(text, "Ada")
+
+
+def passage_texts(text: str) -> list[str]:
+    return lib.passage_texts(text, "Ada")
+
+
+def test_what_was_written_stays_whole_for_longer_than_what_was_said():
+    said, written = "x" * SAID_CHARS, "x" * WRITTEN_CHARS
+    assert [is_long(said, "Ada"), is_long(said + "x", "Ada")] == [False, True]
+    assert [is_long(written, None), is_long(written + "x", None)] == [False, True]
+    assert lib.spoken_passages(written, None) == (written,)
+    first, second = lib.spoken_passages(SENTENCE * 10, "Ada")
+    assert first.startswith("Ada: The pump")
+    assert second.startswith("Ada: The pump")
 
 
 def test_a_short_text_is_one_passage():
@@ -84,6 +104,6 @@ def test_every_character_is_in_exactly_one_passage(text):
     found = passages(text)
     assert all(a.end <= b.start for a, b in itertools.pairwise(found))
     assert "".join("".join(text[s:e].split()) for s, e in found) == "".join(text.split())
-    if len(text) <= LONG_CHARS:
+    if len(text) <= SAID_CHARS:
         assert len(found) <= 1
     assert all(text[s:e] == text[s:e].strip() for s, e in found)

@@ -53,7 +53,7 @@ def test_a_long_memory_is_replaced_by_its_passages() -> None:
     """A short one stays; each passage has its memory's ref, speaker and place, and its own text and key."""
     found = in_passages(pool_of("Hello.", LONG), "which pump")
     assert found[0] == pool_of("Hello.")[0]
-    assert [entry.candidate.hit.text for entry in found[1:]] == passage_texts(LONG)
+    assert [entry.candidate.hit.text for entry in found[1:]] == passage_texts(LONG, "Ada")
     assert {entry.ref for entry in found[1:]} == {"m1"}
     assert len({entry.key for entry in found}) == len(found) == 5
     assert {(e.candidate.hit.speaker, e.candidate.hit.place) for e in found[1:]} == {("Ada", Place("talk", 1, 1))}
@@ -77,7 +77,7 @@ def test_the_journals_text_counts_not_the_part_that_was_found() -> None:
     """A hit has at most 4,000 characters of a longer text; all of the text is searched for the answer."""
     hit = replace(turn(1, LONG[:300]), event_id="e1")
     parts = parts_of([pooled("m1", hit)], {"e1": record("e1", LONG)})
-    assert [part.span for part in parts] == list(passages(LONG))
+    assert [part.span for part in parts] == list(passages(LONG, "Ada"))
     foreign = replace(hit, stated_by="backend:x", event_id=None)
     assert parts_of([pooled("m1", foreign)], {"e1": record("e1", LONG)}) == []
 
@@ -102,7 +102,7 @@ def test_passages_have_no_neighbours_and_are_none() -> None:
 
 def scored_parts(text: str, order: Sequence[int], ref: str = "m1") -> list[Scored]:
     """The passages of one memory in this order of scores."""
-    spans = passages(text)
+    spans = passages(text, "Ada")
     hit = turn(1, text, "Ada")
     return [
         Scored(
@@ -118,10 +118,10 @@ def scored_parts(text: str, order: Sequence[int], ref: str = "m1") -> list[Score
 def test_a_block_shows_passages_in_reading_order_with_gaps_marked() -> None:
     """The third and the first, with what is between them marked; then the second closes the gap."""
     block = pack(scored_parts(LONG, [2, 0]), PackSettings(), RerankSettings(), "0")
-    texts = passage_texts(LONG)
+    texts = passage_texts(LONG, "Ada")
     assert f"[m1] Ada: {texts[0]}\n{GAP}\n{texts[2]}\n" in block.text
     (member,) = block.memories[0].members
-    assert member.passages == (passages(LONG)[0], passages(LONG)[2])
+    assert member.passages == (passages(LONG, "Ada")[0], passages(LONG, "Ada")[2])
     assert member.score == 0.9
     assert block.decisions == {"m1": Decision.PACKED}
     whole = pack(scored_parts(LONG, [2, 0, 1]), PackSettings(), RerankSettings(), "0")
@@ -167,7 +167,7 @@ async def live(tmp_path: Path) -> AsyncIterator[Live]:
         event = Event(f"e{n}", text, NOW, kind="turn", speaker=speaker, place=Place("talk", n, n))
         journal.kept[event.event_id] = replace(record(event.event_id), ref=f"m{n}", event=event)
         await store.remember([Extracted(event)])
-        await embedder.embed([spoken(part, speaker) for part in passage_texts(text)])
+        await embedder.embed([spoken(part, speaker) for part in passage_texts(text, speaker)])
     reads = JournalReads(journal.records, journal.neighbours, journal.frequencies, lambda backend, hits: hits)
     yield Live({"one": GuardedBackend("one", store)}, reads, embedder)
     await store.close()
