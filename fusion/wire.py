@@ -790,7 +790,8 @@ class Forgotten(TypedDict):
     deleted: it was asked again and does not return it. pending: it did not answer. still_there: it reports the deletion
     and still returns the memory. Both are asked again until they have forgotten; no answer shows the memory meanwhile.
     ``also`` has the refs that went with it: the user's copies with the same words (``same``), its earlier versions, and
-    what was derived from it alone.
+    what was derived from it alone. ``released`` has the refs of memories that say nearly the same: they were merged
+    into what is forgotten, and are answered again.
     """
 
     ref: str
@@ -798,6 +799,7 @@ class Forgotten(TypedDict):
     backends: dict[str, str]
     also: NotRequired[list[str]]
     same: NotRequired[list[str]]
+    released: NotRequired[list[str]]
 
 
 class FoundToForget(TypedDict):
@@ -818,6 +820,7 @@ class ForgetReply(TypedDict):
     """The result of a request to forget; ``pending`` counts the memories that some backend has not forgotten yet.
 
     ``missing`` are unknown refs. With ``more``, send the same request again; for a dry run, with ``next_cursor``.
+    ``released`` has those of all receipts, in a dry run those that would be released.
     """
 
     dry_run: bool
@@ -828,6 +831,7 @@ class ForgetReply(TypedDict):
     pending: int
     more: bool
     next_cursor: str | None
+    released: list[str]
 
 
 class Undone(TypedDict):

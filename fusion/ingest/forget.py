@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound
@@ -57,7 +58,8 @@ class ForgetReceipt:
     Deleted is verified: a search no longer returns it. Still_there means that a search did, and that the deletion is
     retried. Hidden means that the text is in a user's own file, which is not edited. ``also`` has the refs of what was
     deleted with it: duplicates, earlier versions, and what was derived from it alone; the outcome of a backend is the
-    worst of all. ``same`` has those of ``also`` in the same words.
+    worst of all. ``same`` has those of ``also`` in the same words. ``released`` has the refs of memories that say
+    nearly the same: they were merged into what was deleted, and are answered again.
     """
 
     ref: str
@@ -65,6 +67,7 @@ class ForgetReceipt:
     backends: Mapping[str, str]
     also: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
 
     @property
     def done(self) -> bool:
@@ -138,6 +141,7 @@ class ForgetResult:
     """The result of a forget request. ``missing`` are refs that name no memory, or one that was forgotten before.
 
     ``more`` says that the limit was reached: repeat the request to continue, a dry run from ``next_cursor``.
+    ``released`` has those of all receipts, in a dry run those that would be released.
     """
 
     dry_run: bool
@@ -148,6 +152,7 @@ class ForgetResult:
     pending: int = 0
     more: bool = False
     next_cursor: str | None = None
+    released: tuple[str, ...] = ()
 
 
 class Forgetter:
@@ -168,11 +173,22 @@ class Forgetter:
         next_cursor = None if beyond is None else cursor(beyond)
         found += await self._duplicates(refs, request.scope)
         if request.dry_run:
-            return ForgetResult(True, tuple(found), missing=missing, more=more, next_cursor=next_cursor)
+            released = tuple(chain.from_iterable((await self._released(refs, request.scope)).values()))
+            return ForgetResult(
+                True, tuple(found), missing=missing, more=more, next_cursor=next_cursor, released=released
+            )
         receipts = await self.forget_all(refs, request.scope, "+".join(names))
         pending = sum(not receipt.done for receipt in receipts)
         forgotten = tuple(replace(one, text="") for one in found)
-        return ForgetResult(False, forgotten, tuple(receipts), missing, not pending, pending, more, next_cursor)
+        released = tuple(ref for receipt in receipts for ref in receipt.released)
+        return ForgetResult(
+            False, forgotten, tuple(receipts), missing, not pending, pending, more, next_cursor, released
+        )
+
+    async def _released(self, refs: Sequence[str], scope: Scope) -> Mapping[str, Sequence[str]]:
+        """By the id of a memory that goes with the refs, the refs of those that are answered again without it."""
+        deleted = await self._journal.read(deletion.events_to_delete, refs, scope)
+        return await self._journal.read(deletion.released_by, [event.event_id for event in deleted], scope)
 
     async def _found(self, request: ForgetRequest, recall: Recall) -> tuple[list[Preview], bool]:
         """The memories that a request names, and whether there are more than the limit."""
@@ -242,6 +258,8 @@ class Forgetter:
         await self.purge_caches(rows_to_delete)
         for event in rows_to_delete:  # before the deletion is due, since the deliverer may run it first
             self._deliverer.keep_text(event)
+        event_ids = [event.event_id for event in rows_to_delete]
+        released = await self._journal.read(deletion.released_by, event_ids, scope)
         forgotten = {
             ref: deletions for ref, deletions in (await self._journal.forget(refs, scope, by)).items() if deletions
         }
@@ -256,7 +274,7 @@ class Forgetter:
         await self.purge_caches([deleted.record.event for deleted in every])
         if any(not {"pending", "still_there"}.isdisjoint(outcome.values()) for outcome in outcomes):
             self._deliverer.wake()
-        return [_receipt(deletions, outcome_of) for deletions in forgotten.values()]
+        return [_receipt(deletions, outcome_of, released) for deletions in forgotten.values()]
 
     async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> UndoResult:
         """Take back up to ``limit`` memories that an ingest run added, by default the last run.
@@ -337,7 +355,11 @@ def shorten(text: str) -> str:
     return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
 
 
-def _receipt(deletions: Sequence[Deletion], outcome_of: Mapping[str, Mapping[int, str]]) -> ForgetReceipt:
+def _receipt(
+    deletions: Sequence[Deletion],
+    outcome_of: Mapping[str, Mapping[int, str]],
+    released: Mapping[str, Sequence[str]],
+) -> ForgetReceipt:
     """The receipt of one memory and what was deleted with it."""
     backends: dict[str, str] = {}
     for deleted in deletions:
@@ -346,7 +368,9 @@ def _receipt(deletions: Sequence[Deletion], outcome_of: Mapping[str, Mapping[int
     first, *others = (deleted.record for deleted in deletions)
     said = _words(first.event)
     same = tuple(other.ref for other in others if _words(other.event) == said)
-    return ForgetReceipt(first.ref, first.event.event_id, backends, tuple(other.ref for other in others), same)
+    also = tuple(other.ref for other in others)
+    free = tuple(ref for deleted in deletions for ref in released.get(deleted.record.event.event_id, ()))
+    return ForgetReceipt(first.ref, first.event.event_id, backends, also, same, free)
 
 
 def _words(event: Event) -> str:

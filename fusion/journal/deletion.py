@@ -17,12 +17,22 @@ from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.journal import audit, distil_queue, external_refs, feedback, outbox, state, statements, use
 from fusion.journal.external_refs import is_external
-from fusion.journal.rows import BORN_FORGOTTEN, Record, count, insert_event, keys_of, record_of, row_of, words_key
+from fusion.journal.rows import (
+    BORN_FORGOTTEN,
+    Record,
+    count,
+    insert_event,
+    keys_of,
+    record_of,
+    row_of,
+    visible_to,
+    words_key,
+)
 from fusion.journal.same_words import SameWords
 from fusion.journal.tombstones import item_keys, keys_under, store_tombstones
 from fusion.lib.ids import uuid7
 from fusion.store.rows import event_of
-from fusion.store.sqlite import Connection, Row
+from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,21 @@ def duplicates_of(db: Connection, refs: Sequence[str], scope: Scope) -> list[tup
         if row["seq"] not in listed and row["superseded_by"] is None:
             listed.add(row["seq"])
             found.append((ref, record_of(row)))
+    return found
+
+
+def released_by(db: Connection, event_ids: Sequence[str], scope: Scope) -> dict[str, list[str]]:
+    """By id, the refs of the memories merged into these that are answered again once all of these are forgotten."""
+    terms, values = visible_to(scope)
+    found: dict[str, list[str]] = {}
+    for row in db.execute(
+        f"select * from event where merged_into in {VALUES} and event_id not in {VALUES} "
+        f"and forgotten = 0 and superseded_by is null and {terms} order by seq",
+        (*listed(event_ids), *listed(event_ids), *values),
+    ):
+        record = record_of(row)
+        if record.state.ended_at is None and record.trust != "quarantined":
+            found.setdefault(row["merged_into"], []).append(record.ref)
     return found
 
 

@@ -37,6 +37,7 @@ from fusion.errors import (
     StoreFull,
 )
 from fusion.home import HomeLock, owner
+from fusion.ingest.forget import ForgetRequest, ForgetResult
 from fusion.lib.envelope import without_own_block
 from fusion.local_server import running_server
 from fusion.recall.engine import Fused, FuseRequest
@@ -297,6 +298,23 @@ class TestCalls:
             result = await client.call_tool("memory_forget", {"ref": "m1z"})
         assert said(result) == "m1z is forgotten, and with it m2, m3: markdown hidden."
         assert done(result)["memories"][0]["also"] == ["m2", "m3"]
+
+    async def test_memory_forget_names_what_is_answered_again(self) -> None:
+        class Merged(FakeFusion):
+            async def forget(self, ref: str, scope: Scope) -> dict[str, Any]:
+                return {**await super().forget(ref, scope), "released": ["m3"]}
+
+            async def forget_many(self, request: ForgetRequest) -> ForgetResult:
+                return replace(await super().forget_many(request), released=("m3",))
+
+        async with connected(Merged()) as client:
+            shown = await client.call_tool("memory_forget", {"ref": "m1z", "dry_run": True})
+            gone = await client.call_tool("memory_forget", {"ref": "m1z"})
+        for result in (shown, gone):
+            assert done(result)["released"] == ["m3"]
+            assert said(result).endswith(
+                "These say nearly the same and are answered again, unless you forget them too: m3."
+            )
 
     @pytest.mark.feature("MCP: `memory_forget` previews the memories of a query before it forgets them")
     async def test_memory_forget_by_query_is_dry_run_first(self, fusion: FakeFusion) -> None:

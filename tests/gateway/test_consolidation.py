@@ -12,7 +12,9 @@ import pytest
 
 from fusion.contract import State
 from fusion.errors import BackendUnreachable
+from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
+from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.journal import state, statements
 from fusion.store.sqlite import Connection
@@ -195,11 +197,22 @@ async def test_undone_merge_is_shown_again_for_good(gateway: Gateway) -> None:
 @pytest.mark.feature("a merged statement is found again when the other one is forgotten")
 async def test_merged_statement_returns_when_the_other_is_forgotten(gateway: Gateway) -> None:
     (first,) = await facts(gateway, DARK)
-    await facts(gateway, AGAIN[0])
-    await gateway.forget(first, NADIA)
+    (second,) = await facts(gateway, AGAIN[0])
+    looked = await gateway.forget_many(ForgetRequest(NADIA, refs=(first,), dry_run=True))
+    both = await gateway.forget_many(ForgetRequest(NADIA, refs=(first, second), dry_run=True))
+    assert (looked.released, both.released) == ((second,), ())
+    assert (await gateway.forget(first, NADIA)).released == (second,)
     await gateway.settle()
     assert AGAIN[0] in await block(gateway, "which mode does Nadia prefer?")
     assert await recalled_by_cortex(gateway, "Nadia dark mode") == [AGAIN[0]]
+
+
+async def test_quarantined_memory_is_not_reported_as_answered_again(gateway: Gateway) -> None:
+    (first,) = await facts(gateway, DARK)
+    (second,) = await facts(gateway, AGAIN[0])
+    await gateway.set_state(StateRequest(second, NADIA, trust="quarantined"))
+    done = await gateway.forget_many(ForgetRequest(NADIA, refs=(first,)))
+    assert (len(done.receipts), done.released) == (1, ())
 
 
 @pytest.mark.row("A034", "a turn that repeats what was said reinforces it, and stays in its conversation")

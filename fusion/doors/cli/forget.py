@@ -53,37 +53,43 @@ async def forget(client: AsyncClient, selection: Selection, *, dry_run: bool, ye
 
     Raises NotFound for a selection of nothing, BadInput for one of everything.
     """
-    found, missing, more = await _find(client, selection)
+    looked = await _find(client, selection)
+    found, missing = looked["found"], looked["missing"]
     if not found and not dry_run:
         hint = "; `fusion forgotten` lists what was forgotten before"
         raise NotFound("there is nothing like that here" + (f": {', '.join(missing)}{hint}" if missing else ""))
     if dry_run:
         if as_json:
-            print_json(_reply(found, [], missing, more=more, dry_run=True))
+            print_json(looked)
             return
         preview(found[:MAX_SHOWN], len(found))
         line = f"{len(found)} would be forgotten."
-        line += " More memories match less well; a narrower question finds them." if more else ""
+        line += " More memories match less well; a narrower question finds them." if looked["more"] else ""
         print(line + (f" Not here, or forgotten before: {', '.join(missing)}" if missing else ""))
+        render.released(looked["released"], dry_run=True)
         return
     if not selection.refs:
         require_answer(yes=yes, as_json=as_json)
     if not yes and not as_json:
         preview(found[:MAX_SHOWN], len(found))
+        render.released(looked["released"], dry_run=True)
         confirm(f"Forget {len(found)} everywhere? It cannot be undone.")
     refs = [one["ref"] for one in found if not one.get("same_as")]  # copies are forgotten with the memory
     receipts = await _forget_pages(client, refs, selection.scope, quiet=as_json)
     if as_json:
-        print_json(_reply([{**one, "text": ""} for one in found], receipts, missing, more=more, dry_run=False))
+        shown: list[wire.FoundToForget] = [{**one, "text": ""} for one in found]
+        print_json(_reply(shown, receipts, missing, _released(receipts), more=looked["more"], dry_run=False))
     else:
         render.forgettings(receipts, missing)
+        render.released(_released(receipts), dry_run=False)
 
 
-async def _find(client: AsyncClient, selection: Selection) -> tuple[list[wire.FoundToForget], list[str], bool]:
-    """The selected memories, each once; refs that do not exist; and whether more memories match less well."""
+async def _find(client: AsyncClient, selection: Selection) -> wire.ForgetReply:
+    """What would be forgotten, each memory once; ``more`` says whether more memories match less well."""
     arguments = selection.arguments()
     found: dict[str, wire.FoundToForget] = {}
     missing: list[str] = []
+    released: list[str] = []
     refs, more = selection.refs, False
     pages: list[dict[str, Any]] = [{"refs": refs[first : first + PAGE]} for first in range(0, len(refs), PAGE)] or [{}]
     cursor: str | None = None
@@ -92,11 +98,13 @@ async def _find(client: AsyncClient, selection: Selection) -> tuple[list[wire.Fo
         for one in reply["found"]:  # a later page may name a copy itself
             found.setdefault(one["ref"], one)
         missing.extend(reply["missing"])
+        released.extend(reply["released"])
         more = reply["more"] and not refs
         cursor = None if refs else reply["next_cursor"]
         if cursor is not None:
             pages.append({})
-    return list(found.values()), missing, more
+    free = [ref for ref in dict.fromkeys(released) if ref not in found]  # another page may forget it
+    return _reply(list(found.values()), [], missing, free, more=more, dry_run=True)
 
 
 async def _forget_pages(
@@ -111,10 +119,17 @@ async def _forget_pages(
     return receipts
 
 
+def _released(receipts: Sequence[wire.Forgotten]) -> list[str]:
+    """The refs of memories that are answered again, without those that a later page forgot."""
+    gone = {ref for one in receipts for ref in (one["ref"], *one.get("also", ()))}
+    return [ref for one in receipts for ref in one.get("released", ()) if ref not in gone]
+
+
 def _reply(
     found: Sequence[wire.FoundToForget],
     receipts: Sequence[wire.Forgotten],
     missing: Sequence[str],
+    released: Sequence[str],
     *,
     more: bool,
     dry_run: bool,
@@ -130,4 +145,5 @@ def _reply(
         "pending": pending,
         "more": more,
         "next_cursor": None,
+        "released": list(released),
     }

@@ -120,17 +120,25 @@ class ForgetResult(Result):
     dry_run: bool = Field(description="nothing was forgotten: these would be")
     memories: list[ForgottenMemory]
     more: bool = Field(default=False, description="more memories match the query")
+    released: list[str] | None = Field(
+        default=None,
+        description="refs of memories that say nearly the same: they were merged into these, and are answered again",
+    )
 
     def as_text(self) -> str:
         if not self.memories:
             return "Nothing like that is remembered; nothing was forgotten."
+        released = ", ".join(self.released or ())
+        hint = f"These say nearly the same and are answered again, unless you forget them too: {released}."
+        again = [hint] if released else []
         if self.dry_run:
             snippets = "\n".join(cited(memory.ref, memory.snippet or "") for memory in self.memories)
             more = ", and there is more like it" if self.more else ""
-            return (
+            ask = (
                 f"{fenced(snippets)}\nNothing is forgotten yet{more}. Show this to the user; "
                 "then forget by ref, or all of them by the same query with dry_run false."
             )
+            return "\n".join([ask, *again])
         lines = [
             f"{memory.ref} is forgotten"
             + (f", and with it {', '.join(memory.also)}: " if memory.also else ": ")
@@ -140,4 +148,4 @@ class ForgetResult(Result):
             )
             for memory in self.memories
         ]
-        return "\n".join([f"{line}." for line in lines] + ["There is more like it."] * self.more)
+        return "\n".join([f"{line}." for line in lines] + ["There is more like it."] * self.more + again)

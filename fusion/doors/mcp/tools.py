@@ -403,7 +403,8 @@ class MemoryForget(Arguments):
         dry_run = self.query is not None if self.dry_run is None else self.dry_run
         if self.ref is not None and not dry_run:
             receipt = await caller.gateway.forget(self.ref, **scope)
-            return ForgetResult(dry_run=False, memories=[ForgottenMemory.of(receipt)])
+            gone, again = [ForgottenMemory.of(receipt)], receipt.get("released") or None
+            return ForgetResult(dry_run=False, memories=gone, released=again)
         refs = None if self.ref is None else [self.ref]
         reply = await caller.gateway.forget_many(
             refs=refs, query=self.query, dry_run=dry_run, all_users=caller.all_users or None, **scope
@@ -413,7 +414,8 @@ class MemoryForget(Arguments):
         memories = [ForgottenMemory(ref=one["ref"], snippet=one["text"], at=one["at"]) for one in reply["found"]]
         if not dry_run:
             memories = [ForgottenMemory.of(receipt) for receipt in reply["receipts"]]
-        return ForgetResult(dry_run=dry_run, memories=memories, more=reply["more"])
+        again = reply["released"] or None
+        return ForgetResult(dry_run=dry_run, memories=memories, more=reply["more"], released=again)
 
 
 TOOLS: Mapping[str, type[Arguments]] = {

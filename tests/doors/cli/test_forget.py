@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from fusion.contract import Scope
 from fusion.doors.cli import app, render
+from fusion.gateway.gateway import Gateway
+from tests.patience import load
 
 SMALL = """
 backends_only = true
@@ -106,6 +110,36 @@ def test_the_same_words_go_with_it_and_are_named(home: Path) -> None:
     assert "2 would be forgotten." in looked
     assert f"2 memories forgotten: {one}, {two} (the same words)." in run(home, "forget", one, "--yes").stdout
     assert "trombone" not in run(home, "fuse", "wifi hint").stdout
+
+
+async def merge(home: Path, one: str, into: str) -> None:
+    """What the comparison of statements decides about two that say nearly the same."""
+    async with Gateway.open(load(home=home)) as gateway:
+        ids = [(await gateway.journal.find(ref, Scope())).event.event_id for ref in (one, into)]
+        await gateway.journal.decide({ids[0]: {"merged_into": ids[1]}}, "consolidate", "they say nearly the same")
+
+
+@pytest.mark.feature(
+    "… and the reply and the preview name it", of="a merged statement is found again when the other one is forgotten"
+)
+def test_what_is_answered_again_is_named(home: Path) -> None:
+    texts = ("The ferry to Kallvik leaves at eight.", "The Kallvik ferry goes at eight o'clock.")
+    one, two = (told(home, "remember", text)["memories"][0]["ref"] for text in texts)
+    asyncio.run(merge(home, two, one))
+    hint = f"{two} says nearly the same and {{}} answered again; forget it too: fusion forget {two}\n"
+    assert run(home, "forget", one, "--dry-run").stdout.endswith(hint.format("would be"))
+    assert "answered again" not in run(home, "forget", one, two, "--dry-run").stdout
+    assert told(home, "forget", one, "--dry-run")["released"] == [two]
+    assert hint.format("would be") in run(home, "forget", one, answer="n\n").stdout
+    assert run(home, "forget", one, "--yes").stdout.endswith(hint.format("is"))
+    assert told(home, "forget", two)["released"] == []
+
+
+def test_many_memories_that_are_answered_again_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    render.released([f"m{number}" for number in range(1, 12)], dry_run=False)
+    assert capsys.readouterr().out == (
+        "11 memories say nearly the same and are answered again; fusion decisions lists them\n"
+    )
 
 
 @pytest.mark.feature("… and the reply explains what stays hidden", of="duplicates in the same words")

@@ -764,6 +764,7 @@ class TestForgetting:
             "pending": 0,
             "more": False,
             "next_cursor": None,
+            "released": [],
         }
         [asked] = fusion.forgettings
         march, april = (datetime(2026, month, 1, tzinfo=UTC) for month in (3, 4))

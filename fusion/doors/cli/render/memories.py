@@ -23,7 +23,7 @@ HIDDEN = (
 )
 STILL_THERE = "still_there: the backend returned it after deleting it. The gateway asks again until it does not."
 NAMED = 10
-"""maximum refs in the line that names copies which were forgotten together"""
+"""maximum refs in a line that names what was forgotten together, or is answered again"""
 
 
 def memories(page: wire.Memories) -> None:
@@ -213,6 +213,18 @@ def forgettings(receipts: Sequence[wire.Forgotten], missing: Sequence[str]) -> N
             say(said)
     if missing:
         say(f"Not here, or forgotten before: {', '.join(missing)}")
+
+
+def released(refs: Sequence[str], *, dry_run: bool) -> None:
+    """Prints which memories say nearly the same as forgotten ones, and how to forget them."""
+    if not refs:
+        return
+    says, them, are = ("says", "it", "is") if len(refs) == 1 else ("say", "them", "are")
+    who = ", ".join(refs) if len(refs) <= NAMED else counted(len(refs), "memory")
+    forget = f"forget {them} too: fusion forget {' '.join(refs)}"
+    hint = forget if len(refs) <= NAMED else "fusion decisions lists them"
+    answered = "would be" if dry_run else are
+    say(f"{who} {says} nearly the same and {answered} answered again; {hint}")
 
 
 def audit(page: wire.ForgottenPage) -> None:
