@@ -35,6 +35,7 @@ KNOWN = {
     ("DocumentQuery", "path"): "the name of a remembered document, looked up among those",
     ("GetToolBody", "path"): "the same, by the name that OpenClaw's tool gives it",
     ("RetireBody", "files"): "names of sources, compared with those of memories",
+    ("WhereBody", "folder"): "a part of the names of remembered documents",
 }
 """fields of requests that are called so and open nothing, with what they are"""
 PACKAGES = {path.parent.name for path in Path(adapters.__path__[0]).glob("*/cli.py")}
