@@ -77,10 +77,17 @@ async def refill(journal: Journal, names: Sequence[str], places: Mapping[str, Pa
 async def write_marks(journal: Journal, places: Mapping[str, Path], *names: str) -> None:
     """Write the journal's mark into the home and next to these stores.
 
-    A journal that lost events writes no mark, so that the last one still shows how many it had.
+    A journal that lost events writes no mark, so that the last one still shows how many it had. Nor is one written if
+    the journal is no longer in its home: a disk that was mounted over the home gets no file of ours.
     """
     if await journal.deleted_externally() > 0:
         return
     mark = await journal.watermark()
+    journal_file = places[store_watermarks.HOME] / rebuild.FILE
+
+    def write(folder: Path) -> None:
+        if journal_file.exists():
+            store_watermarks.write_mark(folder, mark)
+
     for name in {store_watermarks.HOME, *names}:
-        await asyncio.to_thread(store_watermarks.write_mark, places[name], mark)
+        await asyncio.to_thread(write, places[name])

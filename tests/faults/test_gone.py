@@ -17,8 +17,11 @@ import pytest
 
 from fusion.client import Client, stop_server
 from fusion.errors import HomeGone
+from fusion.gateway.open_journal import write_marks
 from fusion.home import read_record
 from fusion.ingest.intake import NewMemory
+from fusion.journal.store_watermarks import FILE as MARK
+from fusion.journal.store_watermarks import HOME
 from fusion.store.reachable import Reachable
 from fusion.trust.token import home_token
 from tests.doors.fakes import SMALL
@@ -238,6 +241,18 @@ def test_a_disk_that_is_mounted_over_the_home_ends_the_server(tmp_path: Path) ->
     assert left == ""
     with closing(sqlite3.connect(home / "journal.sqlite")) as db:
         assert db.execute("select text from event").fetchall() == [("The harbour is in Lyon",)]
+
+
+async def test_no_mark_is_written_where_the_journal_is_not(home: Path, tmp_path: Path) -> None:
+    """Of a disk that was mounted over the home the mark finds an empty folder; in the home it is written."""
+    (hidden := tmp_path / "hidden").mkdir()
+    async with door(settings_of(home, cortex=CORTEX)) as (gateway, _):
+        await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA)])
+        await write_marks(gateway.journal, {HOME: hidden})
+        assert not list(hidden.iterdir())
+        (home / MARK).unlink(missing_ok=True)
+        await write_marks(gateway.journal, {HOME: home})
+    assert (home / MARK).exists()
 
 
 async def test_files_that_could_not_be_compared_are_compared_again(home: Path) -> None:
