@@ -171,7 +171,7 @@ class Where:
         return (
             (not self.kind or hit.kind in self.kind)
             and (not self.folder or self._is_in_a_folder(hit))
-            and (not self.tag or any(_has_tag(hit, tags, tag) for tag in self.tag))
+            and (not self.tag or any(has_tag(hit, tags, tag) for tag in self.tag))
             and all(self._has_property(hit, name) for name, _ in self.property)
             and (not self.speaker or any(_is_named(hit.speaker or "", name) for name in self.speaker))
             and ((self.after is None and self.before is None) or self._is_in_time(hit))
@@ -205,7 +205,7 @@ def inline_tags(text: str) -> list[str]:
     return _INLINE_TAG.findall(text) if "#" in text else []
 
 
-def _has_tag(hit: Hit, tags: Iterable[str], wanted: str) -> bool:
+def has_tag(hit: Hit, tags: Iterable[str], wanted: str) -> bool:
     """Whether a hit has a tag: in its note's front matter, in its own text (#tag), or by its state."""
     wanted = wanted.removeprefix("#").casefold()
     among = (*tags, *inline_tags(hit.text), *(value for name, value in hit.properties if name == TAG))
@@ -517,6 +517,14 @@ class Hit:
         """A copy with a part of the text."""
         hit = Hit(*_all_fields(self))
         hit.text = text
+        return hit
+
+    def with_own_tags(self) -> Hit:
+        """A copy whose properties have the tags of its text, for its parts; the hit itself if the text has no tag."""
+        if not (tags := inline_tags(self.text)):
+            return self
+        hit = Hit(*_all_fields(self))
+        hit.properties = (*self.properties, *((TAG, tag) for tag in dict.fromkeys(tags)))
         return hit
 
     def external_to(self, backend: str) -> Hit:

@@ -69,8 +69,8 @@ def in_parts(pool: Sequence[Pooled], parts: Sequence[Part]) -> tuple[Pooled, ...
         if i not in by_owner:
             found.append(entry)
             continue
+        hit = entry.candidate.hit.with_own_tags()
         for part in by_owner[i]:
-            hit = entry.candidate.hit
             text = part.said.removeprefix(f"{hit.speaker}: ") if hit.speaker else part.said
             found.append(entry._replace(candidate=entry.candidate._replace(hit=hit.cut(text)), passage=part.span))
     return tuple(found)

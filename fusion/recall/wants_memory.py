@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import comb, exp, isnan, log10, nan
 from typing import Any
 
-from fusion.contract import Hit
+from fusion.contract import Hit, has_tag
 from fusion.lib.bm25 import Counted, Frequencies, counted, terms
 from fusion.lib.prompt_words import (
     COURTESY,
@@ -64,7 +64,7 @@ _PRIVATE_FOLDER = re.compile(
     r"diario|privado|privato|therapy|therapie)(?:$|[/\s_.-])",
     re.IGNORECASE,
 )
-_PRIVATE_TAG = re.compile(r"(?:^|\s)#(?:private|privat|privé|privado|privato|diary|journal)\b", re.IGNORECASE)
+_PRIVATE_TAGS = ("private", "privat", "privé", "privado", "privato", "diary", "journal")
 _AGENTS_LOG = re.compile(r"(?:^|/)memory/")
 """daily logs that agents keep of their work"""
 
@@ -297,7 +297,10 @@ def _counted(scored: Scored) -> Counted:
 
 
 def is_private(hit: Hit) -> bool:
-    """Whether a memory is of a diary or marked as private: by its folder, a date as its file's name, or a tag."""
+    """Whether a memory is of a diary or marked as private: by its folder, a date as its file's name, or a tag.
+
+    Tags in the note's front matter count, and those in the text; a passage has the tags of the whole text.
+    """
     if hit.place is None or hit.place.unit == "turn":
         return False
     document = hit.place.document
@@ -306,5 +309,5 @@ def is_private(hit: Hit) -> bool:
     return bool(
         _PRIVATE_FOLDER.search(document)
         or _DAILY_NOTE.search(document.removesuffix(".md"))
-        or _PRIVATE_TAG.search(hit.text)
+        or any(has_tag(hit, (), tag) for tag in _PRIVATE_TAGS)
     )

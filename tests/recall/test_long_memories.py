@@ -26,6 +26,7 @@ from fusion.recall.pack import pack
 from fusion.recall.recording import Recorder, Replay
 from fusion.recall.rerank import Scored
 from fusion.recall.signals import SignalTable, adjacent_positions
+from fusion.recall.wants_memory import is_private
 from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
 from tests.recall.helpers import NOW, found_by, pooled, query, record, turn
@@ -209,3 +210,11 @@ async def test_a_question_replays_from_its_recording(live: Live) -> None:
 async def test_without_a_model_passages_are_ranked_by_words(live: Live) -> None:
     outcome = await fuse(ASKED, RECIPE, replace(live, embedder=None, lexical=True))
     assert ANSWER in outcome.fused.block
+
+
+def test_each_passage_has_the_tags_of_its_memory() -> None:
+    """The tag stands in the first passage; the answer in the third is as private as the whole note."""
+    note = replace(turn(1, f"#private\n{LONG}"), place=Place("salary.md", 1, 9, "line"))
+    found = in_passages([pooled("m1", note)], "reef pump")
+    assert len(found) > 2
+    assert all(is_private(entry.candidate.hit) for entry in found)

@@ -180,6 +180,8 @@ class TestPrivate:
 
     def test_tag_makes_a_note_private(self) -> None:
         assert is_private(Hit("n", "My salary #private", place=Place("notes.md", 1, 2, "line")))
+        tagged = Hit("n", "My salary", place=Place("notes.md", 1, 2, "line"), properties=(("tag", "private"),))
+        assert is_private(tagged), "by the front matter of its note"
 
     def test_turn_and_memory_without_document_are_not_private(self) -> None:
         assert not is_private(Hit("n", "hello", place=Place("diary", 1, 1, "turn")))
