@@ -1,4 +1,4 @@
-"""Measures what the recipe of the hooks says unasked: silence for prompts that need nothing, and noise beside answers.
+"""Measures the recipe of the hooks: whether prompts that need nothing get nothing, and how much of a block helps.
 
 The homes and prompts are our own (`benchmarks.quiet_homes`). Home ``a`` with its half of the prompts was used for
 fitting the gate; home ``b`` with the other half was held back.

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from math import exp, isnan, nan
 from typing import NamedTuple
 
+from fusion.lib.passages import SAID_CHARS
 from fusion.recall.dispute import rivals_of
 from fusion.recall.query_dates import Dates, time_of
 from fusion.recall.rerank import Scored, signals_of
@@ -25,7 +26,6 @@ MANY_TERMS = 7
 """terms with a subject from which a question may need several memories"""
 NAMED_DAYS_S = 8 * 86_400.0
 """seconds of the longest time that counts as days, and not as a month or a year"""
-LONG_TURN_CHARS = 600
 
 
 class Weights(NamedTuple):
@@ -85,7 +85,7 @@ def _is_turn(scored: Scored) -> bool:
 
 def _is_long_turn(scored: Scored) -> bool:
     """Whether it is, or is of, an answer of an assistant: a block has few of them, and each says several things."""
-    is_long = scored.pooled.passage is not None or len(scored.pooled.candidate.hit.text) >= LONG_TURN_CHARS
+    is_long = scored.pooled.passage is not None or len(scored.pooled.candidate.hit.text) > SAID_CHARS
     return is_long and _is_turn(scored)
 
 
