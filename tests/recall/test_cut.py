@@ -8,8 +8,8 @@ import pytest
 
 from fusion.contract import Hit, Place
 from fusion.lib.paraphrase import Kind
-from fusion.lib.passages import Span
-from fusion.recall.cut import LONG_TURN_CHARS, cut, probability_of
+from fusion.lib.passages import SAID_CHARS, Span
+from fusion.recall.cut import cut, probability_of
 from fusion.recall.decision import Decision, sentence
 from fusion.recall.dedup import Rival
 from fusion.recall.pack import pack
@@ -69,7 +69,7 @@ def test_turn_below_a_note_is_cut_as_a_note_is() -> None:
 
 def test_long_turn_stays() -> None:
     """A block has room for few of an assistant's answers, and each says several things."""
-    assert not cut_of(notes(0.7, 0.31, unit="turn", text="x" * LONG_TURN_CHARS))
+    assert not cut_of(notes(0.7, 0.31, unit="turn", text="x" * (SAID_CHARS + 1)))
 
 
 def test_passages_of_a_long_note_are_cut_one_by_one_and_those_of_a_turn_stay() -> None:
