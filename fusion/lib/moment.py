@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from calendar import monthrange
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -64,9 +65,11 @@ def end_of(moment: Moment) -> datetime:
     local = moment.utc.astimezone(zone_of(moment.zone))
     if moment.precision == "day":
         return (local + timedelta(days=1)).astimezone(UTC)  # wall time: a day in March may have 23 hours
+    year, month = local.year + 1, local.month
     if moment.precision == "month":
-        return local.replace(year=local.year + local.month // 12, month=local.month % 12 + 1).astimezone(UTC)
-    return local.replace(year=local.year + 1).astimezone(UTC)
+        year, month = local.year + local.month // 12, local.month % 12 + 1
+    day = min(local.day, monthrange(year, month)[1])  # a month after January 31 is the last day of February
+    return local.replace(year=year, month=month, day=day).astimezone(UTC)
 
 
 _COARSE = frozenset(("day", "month", "year"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fusion.contract import Moment, TimeRange
@@ -39,6 +39,13 @@ def test_episode_of_calendar_days_is_anchored_at_both_ends() -> None:
     assert anchored(episode, "Asia/Tokyo").until == datetime(2026, 11, 22, 15, tzinfo=UTC)
 
 
+def test_month_after_its_last_day_ends_on_the_last_day_of_the_next() -> None:
+    """January has 31 days and February 2023 has 28; the year after February 29 has no such day."""
+    assert end_of(Moment(datetime(2023, 1, 31, tzinfo=UTC), "month")) == datetime(2023, 2, 28, tzinfo=UTC)
+    assert end_of(Moment(datetime(2024, 2, 29, tzinfo=UTC), "year")) == datetime(2025, 2, 28, tzinfo=UTC)
+    assert end_of(Moment(datetime(2023, 12, 1, tzinfo=UTC), "month")) == datetime(2024, 1, 1, tzinfo=UTC)
+
+
 def test_calendar_days_of_a_time() -> None:
     assert days_of(day_in(LOS_ANGELES, 21), LOS_ANGELES) == (date(2026, 11, 21), date(2026, 11, 21))
     assert days_of(day_in(LOS_ANGELES, 21), "UTC") == (date(2026, 11, 21), date(2026, 11, 22))
@@ -56,6 +63,8 @@ def test_zone_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         assert local_zone() is None
 
 
+@example(datetime(2024, 1, 31, tzinfo=UTC), "month")
+@example(datetime(2024, 2, 29, tzinfo=UTC), "year")
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(["day", "month", "year"]))
 def test_every_day_of_the_calendar_is_anchored(utc: datetime, precision: str) -> None:
     """The first and the last year included."""
