@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from adapters.judges.calls import Call, RecentCalls, estimated_tokens
-from adapters.judges.prompt import SCHEMA, SYSTEM, ask
+from adapters.judges.calls import Call, RecentCalls
+from adapters.judges.prompt import SCHEMA, SYSTEM
+from adapters.judges.prompted import PromptedJudge
 from adapters.judges.reply import scores_of
 from adapters.models.sdk import API, INSTALL, VARIABLE, asked_to_wait_s, connect, installed
 from adapters.options import build_known, number
@@ -52,8 +52,8 @@ class Options:
             raise SettingsError(f"base_url begins with http:// or https://, not {self.base_url!r}")
 
 
-class Haiku:
-    """A `fusion.contract.Judge`. ``disabled`` says why it never asks anybody; None while it does."""
+class Haiku(PromptedJudge):
+    """A `fusion.contract.Judge` over Anthropic's Messages API."""
 
     name = "haiku"
 
@@ -64,10 +64,9 @@ class Haiku:
         clock: Callable[[], float],
         disabled: str | None = None,
     ) -> None:
-        self._client, self._options, self._clock = client, options, clock
-        self._model, self._max_tokens = options.model, options.max_tokens
-        self._calls = RecentCalls(options.calls_per_minute, options.tokens_per_minute, clock)
-        self.disabled: str | None = None
+        calls = RecentCalls(options.calls_per_minute, options.tokens_per_minute, clock)
+        super().__init__(options.model, calls, options.max_tokens)
+        self._client, self._clock = client, clock
         if disabled:
             self._disable(disabled)
 
@@ -93,25 +92,6 @@ class Haiku:
         client = connect(key, chosen.base_url or API) if key else None
         return cls(client, chosen, clock, None if key else f"{chosen.api_key_env} is not set")
 
-    async def judge(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
-        if self.disabled:
-            return Verdict("disabled", fault=self.disabled)
-        if not passages:
-            return Verdict("ok", model=self._model)
-        message = ask(query, passages, secrets.token_hex(8))
-        tokens = estimated_tokens(message, len(passages), self._max_tokens)
-        if (refused := self._calls.refusal(tokens, deadline_s)) is not None:
-            return refused
-        call = self._calls.begin(tokens)
-        try:
-            async with asyncio.timeout(deadline_s):
-                return await self._ask(message, passages, call)
-        except TimeoutError:
-            self._calls.end(call)
-            return Verdict("timeout", fault=f"no answer within {deadline_s:.2f} s", model=self._model)
-        except Exception as error:  # noqa: BLE001  on any failure the local order stays
-            return self._fault(error)
-
     async def close(self) -> None:
         client, self._client = self._client, None
         self.disabled = self.disabled or "closed"
@@ -127,7 +107,7 @@ class Haiku:
         client = await asyncio.shield(asyncio.wrap_future(self._client))
         call.at = self._clock()  # loading the SDK is not the model's slowness
         reply: object = await client.messages.create(
-            model=self._model,
+            model=self._model_name,
             max_tokens=self._max_tokens,
             system=SYSTEM,
             messages=[{"role": "user", "content": message}],
@@ -142,27 +122,27 @@ class Haiku:
             "invalid" if fault else "ok",
             scores,
             fault,
-            model if isinstance(model, str) else self._model,
+            model if isinstance(model, str) else self._model_name,
             *spent,
             ignored=ignored,
         )
 
-    def _fault(self, error: Exception) -> Verdict:
+    def _fault(self, error: Exception, call: Call) -> Verdict:
         if isinstance(error, ImportError):
             self._disable(f"the anthropic SDK is not installed: {INSTALL}")
             return Verdict("disabled", fault=self.disabled)
         status = getattr(error, "status_code", None)
         if status in (401, 403):
             self._disable(f"the API refused the key (HTTP {status})")
-            return Verdict("disabled", fault=self.disabled, model=self._model)
+            return Verdict("disabled", fault=self.disabled, model=self._model_name)
         if status in (429, 529):
             wait_s = _retry_after_s(error)
             self._calls.pause(wait_s)
-            return Verdict("cooldown", fault=f"HTTP {status}: asked to wait {wait_s:.0f} s", model=self._model)
+            return Verdict("cooldown", fault=f"HTTP {status}: asked to wait {wait_s:.0f} s", model=self._model_name)
         what = f"HTTP {status}" if isinstance(status, int) else type(error).__name__
         if status == 200 or isinstance(error, ValueError | AttributeError | TypeError):
-            return Verdict("invalid", fault=f"not a reply of the API ({what})", model=self._model)
-        return Verdict("error", fault=what, model=self._model)
+            return Verdict("invalid", fault=f"not a reply of the API ({what})", model=self._model_name)
+        return Verdict("error", fault=what, model=self._model_name)
 
     def _disable(self, why: str) -> None:
         if self.disabled is None:

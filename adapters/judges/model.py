@@ -6,16 +6,15 @@ its calls, too, because one server answers both. Faults name kinds and status co
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.judges.calls import Call, RecentCalls, estimated_tokens
-from adapters.judges.prompt import SYSTEM, ask
+from adapters.judges.calls import Call, RecentCalls
+from adapters.judges.prompt import SYSTEM
+from adapters.judges.prompted import PromptedJudge
 from adapters.judges.reply import scores_of
 from adapters.options import build_known, number
 from fusion.contract import LanguageModel, Passage, Verdict
@@ -39,14 +38,16 @@ class Options:
             raise SettingsError("base_url: this judge asks the model of [model], so its address belongs there")
 
 
-class ModelJudge:
+class ModelJudge(PromptedJudge):
     """A `fusion.contract.Judge` over a language model. Without one it is disabled, and one warning says so."""
 
     def __init__(self, model: LanguageModel | None, options: Options, clock: Callable[[], float]) -> None:
         self.name = model.name if model is not None else "model"
-        self._model, self._max_tokens = model, options.max_tokens
-        self._calls = RecentCalls(options.calls_per_minute, options.tokens_per_minute, clock)
+        calls = RecentCalls(options.calls_per_minute, options.tokens_per_minute, clock)
+        super().__init__(self.name, calls, options.max_tokens)
+        self._model = model
         if model is None:
+            self.disabled = "the language model of [model] is missing"
             log.warning("The judge is disabled, the local order is used: the language model of [model] is missing")
 
     @classmethod
@@ -61,24 +62,10 @@ class ModelJudge:
         """The judge over a model that its owner closes. ``clock`` is in seconds. Raises SettingsError."""
         return cls(model, build_known(Options, options, "[judge]"), clock)
 
-    async def judge(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
+    async def _ask(self, message: str, passages: Sequence[Passage], call: Call) -> Verdict:
         if self._model is None:
-            return Verdict("disabled", fault="the language model of [model] is missing")
-        if not passages:
-            return Verdict("ok", model=self.name)
-        message = ask(query, passages, secrets.token_hex(8))
-        tokens = estimated_tokens(message, len(passages), self._max_tokens)
-        if (refused := self._calls.refusal(tokens, deadline_s)) is not None:
-            return refused
-        call = self._calls.begin(tokens)
-        try:
-            async with asyncio.timeout(deadline_s):
-                answer = await self._model.complete(SYSTEM, message, self._max_tokens)
-        except TimeoutError:
-            self._calls.end(call)
-            return Verdict("timeout", fault=f"no answer within {deadline_s:.2f} s", model=self.name)
-        except Exception as error:  # noqa: BLE001  on any failure the local order stays
-            return self._fault(error, call)
+            return Verdict("disabled", fault=self.disabled)
+        answer = await self._model.complete(SYSTEM, message, self._max_tokens)
         self._calls.end(call)
         scores, ignored, fault = scores_of(answer.strip(), [passage.id for passage in passages])
         # The port returns the text alone, so the tokens are estimates.
