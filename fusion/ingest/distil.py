@@ -24,6 +24,7 @@ from fusion.journal.distil_queue import DistilJob
 from fusion.lib.backoff import backoff_s
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import UuidSource, uuid7
+from fusion.lib.queue_worker import QueueWorker
 from fusion.lib.words import content_hash
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ _TRUST: tuple[Trust, ...] = ("quarantined", "untrusted", "unknown", "trusted")
 """worst first: a distilled memory has the trust of its worst source"""
 
 
-class Distiller:
+class Distiller(QueueWorker):
     """Distils the conversations of one home. ``model`` keeps to its budget and says when to ask again.
 
     The last turns of a conversation wait ``quiet_s`` seconds for more. Tests replace ``sleep`` and ``clock``.
@@ -68,6 +69,7 @@ class Distiller:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         ids: UuidSource = uuid7,
     ) -> None:
+        super().__init__("distil")
         self._ids = ids
         self._journal = journal
         self._deliverer = deliverer
@@ -75,27 +77,11 @@ class Distiller:
         self._quiet = timedelta(seconds=quiet_s)
         self._clock = clock
         self._sleep = sleep
-        self._news = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self.fault = ""
-        """the error of the last call; empty if it succeeded"""
 
     def start(self) -> None:
         """Queue new turns from now on, and start with those that are queued already."""
         self._journal.enable_distillation()
-        self._task = asyncio.create_task(self._serve(), name="distil")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    def wake(self) -> None:
-        """Signal that turns may have been queued."""
-        self._idle.clear()
-        self._news.set()
+        super().start()
 
     async def settle(self) -> None:
         """Wait until nothing is due, or the model has failed."""

@@ -19,6 +19,7 @@ from fusion.journal import Journal, distil_queue, state, statements
 from fusion.journal.statements import Queued, Settled
 from fusion.lib.backoff import backoff_s
 from fusion.lib.ids import parse_short_ref
+from fusion.lib.queue_worker import QueueWorker
 from fusion.lib.words import spoken
 from fusion.upkeep.consolidate import ABOUT, REINFORCES, Known, Near, decide, is_statement
 
@@ -44,7 +45,7 @@ FIRST_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
 """seconds between tries while the embedder fails"""
 
 
-class Consolidator:
+class Consolidator(QueueWorker):
     """Compares the statements of one home. Tests replace ``sleep``.
 
     ``extract`` applies the rules to an event; ``on_decision`` is called after changes of states.
@@ -61,6 +62,7 @@ class Consolidator:
         linger_s: float = LINGER_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        super().__init__("consolidate")
         self._journal = journal
         self._embedder = embedder
         self._extract = extract
@@ -69,28 +71,11 @@ class Consolidator:
         self._linger_s = linger_s
         self._sleep = sleep
         self._owners: OrderedDict[tuple[str, str | None], _Vectors] = OrderedDict()
-        self._news = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self.fault = ""
-        """the error of the last try; empty if it succeeded"""
 
     def start(self) -> None:
-        """Start with what is queued already."""
         self._news.set()
-        self._task = asyncio.create_task(self._serve(), name="consolidate")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    def wake(self) -> None:
-        """Signal that statements may have been queued."""
-        self._idle.clear()
-        self._news.set()
+        super().start()
 
     async def settle(self) -> None:
         """Wait until everything queued is decided, or the embedder has failed."""
