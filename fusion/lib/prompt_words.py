@@ -129,6 +129,37 @@ FUNCTION = (
 )
 """words that say nothing of a subject"""
 
+SHOWING = _set(
+    "describe give list name open read recall recap remember review say show sum summarise summarize tell",
+    "beschreibe erzahl erzahle fasse liste nenne offne sag zeig zeige",
+    "affiche decris liste montre raconte resume",
+    "cuenta describe lista muestra recuerda resume",
+    "descrivi elenca mostra racconta riassumi ricorda",
+)
+"""verbs with which an assistant is told to show what there is"""
+
+MODAL = _set(
+    "can could may might must shall should will would",
+    "darf durfen kann kannst konnen konnt konnten muss mussen soll sollen sollte sollten",
+    "peut peux pouvez pouvons",
+    "podemos podrias puede puedes",
+    "possiamo potresti puo puoi",
+)
+"""modal verbs, with which a request may begin"""
+
+ARRANGING = _set(
+    "begin book bring call catch come do done finish get go leave let look meet move pause postpone put remind "
+    "resume schedule see send ship skip speak take talk again back everything instead later next one other others part "
+    "rest second thing things work",
+    "anfangen arbeite fang fangen gehen geht machen macht reden schick schicke schicken sehen sprechen treffen "
+    "verschieben wiedersehen erinnere weiter erst rest",
+    "attends commence commencer envoie faire fera ferons finis laisse parle rappelle reprends reprendrons voit verra "
+    "verrons voyons reste",
+    "acaba deja empieza hablamos hacemos haremos hazlo manda seguimos termina vemos veremos resto",
+    "comincia facciamo faremo fallo finisci lascia manda riprendiamo sentiamo vediamo vedremo resto",
+)
+"""verbs with which people put off and arrange what has no name, take leave, and what they say with these"""
+
 SUMS = _set(
     "plus minus times multiplied divided percent square root cube power sum product half third double squared cubed "
     "km kilometres kilometers miles metres meters feet inches cm mm kg kilos pounds ounces grams litres liters "

@@ -46,7 +46,7 @@ from fusion.recall.shown_before import shown_keys
 from fusion.recall.signals import Likeness, local_signals
 from fusion.recall.split_query import split_query
 from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
-from fusion.recall.wants_memory import GateResult, gate, needs_no_search
+from fusion.recall.wants_memory import GateResult, arranges, gate, needs_no_search
 from fusion.recipe import GateSettings, PackSettings, Recipe
 
 QUERY_CHARS = 4000
@@ -231,9 +231,10 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     def left_s() -> float:
         return query.deadline_s - (time.perf_counter() - started)
 
-    is_open = request.gate is False or named.nothing_else or query.where
+    asks_for_time = named.nothing_else and not arranges(named.rest)
+    is_open = request.gate is False or asks_for_time or query.where
     gates = GateSettings() if is_open else recipe.gate
-    silent = needs_no_search(query.text) if gates.wants_memory else None
+    silent = needs_no_search(query.text, named) if gates.wants_memory else None
     asked = terms(query.text)
     answers: Sequence[Answer] = ()
     frequencies = Frequencies()
@@ -252,7 +253,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
-    happened, then = await _admitted_happenings(query, named, io)
+    happened, then = ([], {}) if silent else await _admitted_happenings(query, named, io)
     known = {**then, **more, **records}
     weighed = recipe.rerank.weighed & STANDING
     uses = await io.uses(list(known)) if weighed & USE else {}

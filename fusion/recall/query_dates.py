@@ -11,7 +11,7 @@ memory of that time if the question names nothing else ("what happened in March?
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -68,6 +68,8 @@ class Dates:
     nothing_else: bool = False
     """whether the query names a window and asks for nothing but what happened then"""
     zone: str | None = None
+    rest: str = field(default="", compare=False)
+    """what the query says besides the windows"""
 
     @property
     def times(self) -> tuple[TimeRange, ...]:
@@ -132,7 +134,8 @@ def dates(text: str, now: datetime, zone: str | None = None) -> Dates:
         rest = rest[:first] + "\0" * (last - first) + rest[last:]
     others = frozenset(terms(rest.replace("\0", " "))) if found else frozenset()
     alone = bool(found) and (others <= _ABOUT_ANY_EVENT or others <= _ABOUT_ANY_EVENT_ELSEWHERE)
-    return Dates(months, frozenset(int(y) for y in _YEAR.findall(text)), tuple(found), alone, zone)
+    years = frozenset(int(y) for y in _YEAR.findall(text))
+    return Dates(months, years, tuple(found), alone, zone, rest.replace("\0", " "))
 
 
 def time_of(hit: Hit) -> Moment | None:

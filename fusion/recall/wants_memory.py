@@ -1,8 +1,9 @@
 """Decides whether a prompt wants memory, for recipes that recall without being asked (`gate` in the recipe).
 
-`needs_no_search` reads the prompt alone: arithmetic, or words without a subject ("continue", "thanks a lot"). `gate`
-weighs, after the search, the signs of the prompt and of the best memories as a probability (logistic regression), for
-each of the best memories and for each private one. It costs less than a millisecond and needs no model.
+`needs_no_search` reads the prompt alone: arithmetic, or words without a subject ("continue", "thanks a lot", "do it on
+Monday"). `gate` weighs, after the search, the signs of the prompt and of the best memories as a probability (logistic
+regression), for each of the best memories and for each private one. It costs less than a millisecond and needs no
+model.
 
 The prompt's signs are word classes of five languages (`fusion.lib.prompt_words`). The home's signs say how telling the
 prompt's words are here: which share of their information (idf) one memory has, and how unlikely it is that any memory
@@ -21,15 +22,18 @@ from typing import Any
 from fusion.contract import Hit, has_tag
 from fusion.lib.bm25 import Counted, Frequencies, counted, terms
 from fusion.lib.prompt_words import (
+    ARRANGING,
     COURTESY,
     FUNCTION,
     HERE,
+    MODAL,
     ORDER,
     OWN,
     PAST,
     POSSESSIVE,
     QUESTION,
     RECALL,
+    SHOWING,
     SUMS,
 )
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, spoken
@@ -53,6 +57,9 @@ MAX_WEIGHED = 50
 MAX_SURPRISE = 4.0
 LEADING_WORDS = 4
 """first words of a prompt that make it a question or an order"""
+_ASKING = frozenset("are does est is qu que".split())
+"""words of many uses that make a question where they are first"""
+_YOU = frozenset("you du ihr sie tu vous usted ustedes voi lei".split())
 CODE_SHARE = 0.06
 """share of a prompt's characters that are code's, from which it is code"""
 
@@ -160,8 +167,13 @@ def prompt_words(text: str) -> PromptWords:
     return PromptWords(every, subject, tuple(word for word in capitals if accentless(normalise(word)) not in OWN))
 
 
-def needs_no_search(text: str) -> str | None:
-    """Why a prompt wants no memory whatever the home has; None if that depends on the home."""
+def needs_no_search(text: str, named: Dates | None = None) -> str | None:
+    """Why a prompt wants no memory whatever the home has; None if that depends on the home.
+
+    ``named`` are the times that the prompt names.
+    """
+    if named is not None and named.windows and arranges(named.rest):
+        return NO_SUBJECT
     said = prompt_words(text)
     words = set(said.every)
     if not words.isdisjoint(RECALL | POSSESSIVE | OWN):
@@ -172,6 +184,22 @@ def needs_no_search(text: str) -> str | None:
     if sums == len(rest) and (numbers > 1 or (numbers and sums) or (sums > 1 and not words.isdisjoint(QUESTION))):
         return ARITHMETIC
     return NO_SUBJECT if not numbers and (COURTESY | ORDER).issuperset(rest) else None
+
+
+def arranges(rest: str) -> bool:
+    """Whether a prompt says when something without a name shall be, by the words that it has besides the times.
+
+    "Do it", "see you" and "let's go" arrange; "what did I do", "show me" and "my notes" ask, and a time alone may.
+    """
+    every = prompt_words(rest).every
+    words = set(every)
+    led = [word for word in every if word not in COURTESY]
+    request = bool(led) and led[0] in MODAL
+    first = next((word for word in led if word not in MODAL | OWN | _YOU), "")
+    asks = bool(words & QUESTION) or first in PAST | _ASKING or (first in SHOWING and not words & HERE)
+    if not words or asks or ("?" in rest and not request) or words & (POSSESSIVE | RECALL) - ARRANGING:
+        return False
+    return all(word in COURTESY | ORDER | ARRANGING | MODAL | FUNCTION or word in STOP_WORDS for word in every)
 
 
 def prompt_signs(text: str, frequencies: Frequencies) -> dict[str, float]:

@@ -146,3 +146,16 @@ async def test_embedded_backends_are_asked_for_times(tmp_path: Path) -> None:
         await gateway.settle()
         answer = await gateway.search("markdown", "on 22 November 2026", Scope(audience="private"), all_users=True)
         assert "diary/2026-11-22.md" in {hit.place.document for hit in answer.hits if hit.place}
+
+
+@pytest.mark.feature("a hook stays silent for a prompt that only arranges a time, whatever daily notes there are")
+async def test_hook_shows_the_log_of_a_day_that_is_asked_for_and_not_of_one_that_is_arranged(tmp_path: Path) -> None:
+    write(tmp_path / "diary", {f"2026-11-{day}.md": text for day, text in DAYS.items()})
+    notes = {"paths": [str(tmp_path / "diary")]}
+    async with Gateway.open(load(home=tmp_path / "home", embedder={"adapter": ""}, notes=notes)) as gateway:
+        await gateway.settle()
+        for prompt in ("do it on Monday", "let's meet on Monday", "mach das am Montag", "ok, not yesterday"):
+            fused = await asked(gateway, prompt, recipe="hook")
+            assert (fused.block, fused.abstained) == ("", "silent: the prompt names no subject"), prompt
+        for prompt in ("what did I do on Monday?", "show me last Monday"):
+            assert documents(await asked(gateway, prompt, recipe="hook")) == ["diary/2026-11-23.md"], prompt

@@ -101,6 +101,60 @@ class TestBeforeTheSearch:
     def test_prompt_with_subject_or_owner_is_searched(self, prompt: str) -> None:
         assert needs_no_search(prompt) is None
 
+    @pytest.mark.parametrize(
+        "prompt",
+        [
+            "do it on Monday",
+            "let's do that tomorrow",
+            "ok, see you on Friday",
+            "we'll finish this next week",
+            "move it to next week",
+            "remind them on Friday",
+            "remind me tomorrow",
+            "can you send it by Friday?",
+            "not today",
+            "yes, but only from March",
+            "leave it as it was yesterday",
+            "try again in an hour",
+            "write it up on Sunday",
+            "mach das am Montag",
+            "machen wir das nächste Woche",
+            "on fait ça lundi",
+            "à demain",
+            "hazlo el lunes",
+            "ci vediamo lunedì",
+        ],
+    )
+    def test_prompt_that_only_arranges_a_time_is_not_searched(self, prompt: str) -> None:
+        assert needs_no_search(prompt, dates(prompt, NOW)) == NO_SUBJECT
+
+    @pytest.mark.parametrize(
+        "prompt",
+        [
+            "yesterday",
+            "what did I do on Monday?",
+            "did we meet on Friday",
+            "show me last week",
+            "can you summarise yesterday?",
+            "tell me about last Friday",
+            "write a summary of last week",
+            "my notes of yesterday",
+            "what's on Monday?",
+            "call Dr. Abendroth tomorrow",
+            "ship the canary on Friday",
+            "was war gestern",
+            "zeig mir letzte Woche",
+            "qu'est-ce qu'on a fait lundi",
+            "résume la semaine dernière",
+            "¿qué hice el lunes?",
+            "cosa ho fatto ieri",
+        ],
+    )
+    def test_prompt_that_asks_for_a_time_is_searched(self, prompt: str) -> None:
+        named = dates(prompt, NOW)
+        assert named.windows
+        assert needs_no_search(prompt, named) is None
+
     def test_empty_prompt_and_huge_prompt_have_signs(self) -> None:
         """Neither raises, and none of the signs is outside of 0 to 1."""
         for text in ("", "x" * 4000, "{}" * 2000, "🙂", "\n\n"):
