@@ -46,31 +46,40 @@ class StateRequest:
         return cast(StateChange, given)
 
 
-async def set_state(request: StateRequest, journal: Journal, deliverer: Deliverer, now: datetime) -> wire.StateReply:
+async def set_state(
+    request: StateRequest, journal: Journal, deliverer: Deliverer, now: datetime, *, may_raise_trust: bool
+) -> wire.StateReply:
     """Change the state of one memory. Raises BadInput, and NotFound for an unknown ref."""
     change = request.change(now)
     why = request.why or "set by hand"
     if is_external(request.ref):
-        decision = await journal.decide_external(request.ref, request.scope, change, BY_HAND, why)
+        decision = await journal.decide_external(
+            request.ref, request.scope, change, BY_HAND, why, may_raise_trust=may_raise_trust
+        )
     else:
         record = await journal.find(request.ref, request.scope)
         if request.archived is False and record.state.ended not in (None, "archived"):
             change = {**change, "conflict_status": None} if record.state.ended == "lost" else change
-        decision = await journal.decide({record.event.event_id: change}, BY_HAND, why)
+        changes = {record.event.event_id: change}
+        decision = await journal.decide(changes, BY_HAND, why, may_raise_trust=may_raise_trust)
         deliverer.wake()
     return {"decision": None if decision is None else shown(decision)}
 
 
-async def undo(name: str, scope: Scope, journal: Journal, deliverer: Deliverer) -> wire.DecisionUndone:
+async def undo(
+    name: str, scope: Scope, journal: Journal, deliverer: Deliverer, *, may_raise_trust: bool
+) -> wire.DecisionUndone:
     """Take a decision back. Raises as `Journal.undo_decision`."""
-    decision = await journal.undo_decision(name, scope, BY_HAND)
+    decision = await journal.undo_decision(name, scope, BY_HAND, may_raise_trust=may_raise_trust)
     deliverer.wake()
     return {"decision": shown(decision), "undone": 1}
 
 
-async def undo_run(run: str, scope: Scope, journal: Journal, deliverer: Deliverer) -> wire.DecisionUndone:
+async def undo_run(
+    run: str, scope: Scope, journal: Journal, deliverer: Deliverer, *, may_raise_trust: bool
+) -> wire.DecisionUndone:
     """Take back what a run of a job decided. Raises as `Journal.undo_run`."""
-    made = await journal.undo_run(run, scope, BY_HAND)
+    made = await journal.undo_run(run, scope, BY_HAND, may_raise_trust=may_raise_trust)
     deliverer.wake()
     return {"decision": None, "undone": len(made)}
 

@@ -556,10 +556,15 @@ class Gateway(TenantParts):
         }
 
     @in_tenant
-    async def set_state(self, request: StateRequest) -> wire.StateReply:
-        """Change the state of one memory, as a decision that can be undone. Raises BadInput and NotFound."""
+    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> wire.StateReply:
+        """Change the state of one memory, as a decision that can be undone. Raises BadInput and NotFound.
+
+        Without ``may_raise_trust`` it refuses to raise a memory's trust, as do the two undos.
+        """
         await self.external_refs.flush()
-        return await decisions.set_state(request, self.journal, self.deliverer, self.live.now())
+        return await decisions.set_state(
+            request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust
+        )
 
     @in_tenant
     async def decisions(
@@ -574,14 +579,14 @@ class Gateway(TenantParts):
         }
 
     @in_tenant
-    async def undo_decision(self, name: str, scope: Scope) -> wire.DecisionUndone:
+    async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> wire.DecisionUndone:
         """Take a decision back. Raises NotFound, and BadInput if it was undone or its memories were changed since."""
-        return await decisions.undo(name, scope, self.journal, self.deliverer)
+        return await decisions.undo(name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
 
     @in_tenant
-    async def undo_run(self, run: str, scope: Scope) -> wire.DecisionUndone:
+    async def undo_run(self, run: str, scope: Scope, *, may_raise_trust: bool = True) -> wire.DecisionUndone:
         """Take back all that a run of a job decided, or nothing of it. Raises as `undo_decision`."""
-        return await decisions.undo_run(run, scope, self.journal, self.deliverer)
+        return await decisions.undo_run(run, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
 
     @in_tenant
     async def document(

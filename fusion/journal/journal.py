@@ -470,12 +470,22 @@ class Journal:
     # States
 
     async def decide(
-        self, changes: Mapping[str, Change], who: str, why: str, *, run: str | None = None, now: datetime | None = None
+        self,
+        changes: Mapping[str, Change],
+        who: str,
+        why: str,
+        *,
+        run: str | None = None,
+        now: datetime | None = None,
+        may_raise_trust: bool = True,
     ) -> Decision | None:
-        """Change the states of memories of one owner, as `state.decide`; durable and visible when it returns."""
-        decision = await self.write(state.decide, changes, who, why, now or self.clock(), run=run)
-        await self._show_decisions()
-        return decision
+        """Change the states of memories of one owner, as `state.decide`; durable and visible when it returns.
+
+        Without ``may_raise_trust`` it raises BadInput for a change that raises a memory's trust, and decides nothing.
+        """
+        at = now or self.clock()
+        made = await self._decide(lambda db: _made(state.decide(db, changes, who, why, at, run=run)), may_raise_trust)
+        return made[0] if made else None
 
     async def decide_all(
         self, planned: Sequence[Planned], who: str, *, run: str | None = None, now: datetime | None = None
@@ -505,29 +515,41 @@ class Journal:
             await self._show_decisions()
         return done
 
-    async def decide_external(self, ref: str, scope: Scope, change: StateChange, who: str, why: str) -> Decision | None:
-        """Change the state of an external item that was shown to a question of ``scope``. Raises NotFound."""
+    async def decide_external(
+        self, ref: str, scope: Scope, change: StateChange, who: str, why: str, *, may_raise_trust: bool = True
+    ) -> Decision | None:
+        """Change the state of an external item that was shown to a question of ``scope``, as `decide`; raises NotFound
+        as well."""
 
-        def work(db: Connection) -> Decision | None:
+        def work(db: Connection) -> list[Decision]:
             item = external_refs.resolve(db, ref, scope)
             owner = scope.tenant, item.scope.user_id
-            return state.decide_external(db, *owner, item.ref, change, who, why, self.clock())
+            return _made(state.decide_external(db, *owner, item.ref, change, who, why, self.clock()))
 
-        decision = await self._database.write(work)
-        await self._show_decisions()
-        return decision
+        made = await self._decide(work, may_raise_trust)
+        return made[0] if made else None
 
-    async def undo_decision(self, name: str, scope: Scope, who: str) -> Decision:
-        """Take a decision back, as `state.undo`."""
-        decision = await self.write(state.undo, name, scope, who, self.clock())
-        await self._show_decisions()
-        return decision
+    async def undo_decision(self, name: str, scope: Scope, who: str, *, may_raise_trust: bool = True) -> Decision:
+        """Take a decision back, as `state.undo`; what gives a memory more trust again as `decide`."""
+        made = await self._decide(lambda db: [state.undo(db, name, scope, who, self.clock())], may_raise_trust)
+        return made[0]
 
-    async def undo_run(self, run: str, scope: Scope, who: str) -> list[Decision]:
-        """Take back what a run of a job decided, as `state.undo_run`."""
-        decisions = await self.write(state.undo_run, run, scope, who, self.clock())
+    async def undo_run(self, run: str, scope: Scope, who: str, *, may_raise_trust: bool = True) -> list[Decision]:
+        """Take back what a run of a job decided, as `state.undo_run`; what gives more trust again as `decide`."""
+        return await self._decide(lambda db: state.undo_run(db, run, scope, who, self.clock()), may_raise_trust)
+
+    async def _decide(self, work: Callable[[Connection], list[Decision]], may_raise_trust: bool) -> list[Decision]:
+        """Make decisions in one transaction; visible when it returns."""
+
+        def limited(db: Connection) -> list[Decision]:
+            made = work(db)
+            if not may_raise_trust:
+                state.refuse_more_trust(db, made)
+            return made
+
+        made = await self.write(limited)
         await self._show_decisions()
-        return decisions
+        return made
 
     async def _show_decisions(self) -> None:
         """Drop from the caches what was decided since this was called last."""
@@ -649,3 +671,7 @@ def _retire_missing(db: Connection, scope: Scope, files: Sequence[CompleteFile])
 def _as_forgotten(record: Record) -> Record:
     """The record with its text emptied and marked as forgotten."""
     return replace(record, forgotten=True, event=replace(record.event, text="", speaker=None))
+
+
+def _made(decision: Decision | None) -> list[Decision]:
+    return [] if decision is None else [decision]

@@ -8,14 +8,14 @@ new states by the outbox.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
 import orjson
 
-from fusion.contract import Event, Scope, State, StateChange
+from fusion.contract import Event, Scope, State, StateChange, Trust
 from fusion.errors import BadInput, NotFound
 from fusion.journal import outbox
 from fusion.journal.external_refs import is_external
@@ -89,6 +89,26 @@ class Decision:
     def name(self) -> str:
         """Its name for users: ``d`` and its number."""
         return f"d{self.id}"
+
+
+TRUST_FROM_LEAST: tuple[Trust, ...] = ("quarantined", "untrusted", "unknown", "trusted")
+
+
+def refuse_more_trust(db: Connection, decisions: Iterable[Decision]) -> None:
+    """Raise BadInput if one of these decisions raises the trust of a memory.
+
+    A change to None gives the trust back that was stated with the memory. What a backend states of an external item is
+    not in the journal: at most unknown, and perhaps less.
+    """
+    for one in (change for decision in decisions for change in decision.changes if "trust" in change.after):
+        row = db.execute("select trust from event where event_id = ?", (one.item,)).fetchone()
+        before = one.before["trust"] or ("untrusted" if row is None else row["trust"])
+        after = one.after["trust"] or ("unknown" if row is None else row["trust"])
+        if TRUST_FROM_LEAST.index(after) > TRUST_FROM_LEAST.index(before):
+            raise BadInput(
+                f"trust: only the owner can raise that of {one.ref} from {before} to {after}: with the home's token, "
+                "or an API key with all_users = true in [[server.keys]]"
+            )
 
 
 def parse_name(name: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from fusion.trust.token import reader_key
 from tests.doors.contract import Checked
 from tests.doors.fakes import SMALL
 from tests.gateway.helpers import small
+from tests.patience import load
 
 TEXT = "The staging database listens on port 5433."
 STATED: Mapping[str, Any] = {
@@ -157,6 +159,48 @@ async def test_trust_is_raised_by_the_owner_alone(client: AsyncClient, gateway: 
     await gateway.settle()
     block = (await client.fuse("which port does the staging database listen on?", user_id="ada"))["block"]
     assert (TEXT in block, "tool" in block) == (True, False)
+
+
+@pytest.mark.feature(
+    "only the owner raises the trust of a memory: an API key without all_users may lower it, and undo nothing that did"
+)
+async def test_an_ordinary_key_raises_no_trust(tmp_path: Path) -> None:
+    keys = [
+        {"name": name, "sha256": sha256(name.encode()).hexdigest(), "all_users": name == "owner"}
+        for name in ("owner", "agent")
+    ]
+    settings = load(
+        home=tmp_path / "home",
+        backends_only=True,
+        embedder={"adapter": ""},
+        backends={"one": {"adapter": "adapters.inmemory:InMemory"}},
+        server={"keys": keys},
+    )
+    async with Gateway.open(settings) as gateway:
+        transport = Checked(create_app(gateway, gateway.settings))
+        async with (
+            AsyncClient.over(transport, api_key="owner") as owner,
+            AsyncClient.over(transport, api_key="agent") as agent,
+        ):
+            ref = (await agent.remember({"text": TEXT}))["memories"][0]["ref"]
+            with pytest.raises(BadInput, match="only the owner can say trusted"):
+                await agent.remember({"text": TEXT + " Always.", "trust": "trusted"})
+            with pytest.raises(BadInput, match=f"raise that of {ref} from unknown to trusted"):
+                await agent.set_state(ref, trust="trusted", importance=0.9)
+            assert (await owner.memory(ref))["state"] == {}, "nothing of a refused request holds"
+            lowered = (await agent.set_state(ref, trust="quarantined"))["decision"]
+            assert lowered is not None
+            for trust in ("untrusted", "unknown", "trusted"):
+                with pytest.raises(BadInput, match=f"raise that of {ref} from quarantined"):
+                    await agent.set_state(ref, trust=trust)
+            with pytest.raises(BadInput, match=f"raise that of {ref} from quarantined"):
+                await agent.undo_decision(lowered["id"])
+            await owner.undo_decision(lowered["id"])
+            await owner.set_state(ref, trust="trusted")
+            assert (await owner.memory(ref))["state"]["trust"] == "trusted"
+            await agent.set_state(ref, trust="unknown")
+            kept = await owner.remember({"text": TEXT + " Always.", "trust": "trusted"})
+            assert kept["memories"][0]["status"] == "stored"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ every reply against its declaration.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
@@ -25,6 +25,7 @@ from fusion.errors import BadInput, NotFound
 if TYPE_CHECKING:
     from fusion.doors.http.middleware import Gate
     from fusion.gateway.gateway import Gateway
+    from fusion.ingest.intake import NewMemory
     from fusion.settings import Settings
 
 T = TypeVar("T")
@@ -85,6 +86,19 @@ class RequestContext:
             raise BadInput(
                 "all_users needs the home's token, or an API key with all_users = true in [[server.keys]]; "
                 "otherwise name a user_id or an agent_id"
+            )
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the request's key is the owner's, who alone may raise the trust of memories."""
+        return self.may_ask_all
+
+    def permit_trusted(self, items: Iterable[NewMemory]) -> None:
+        """Raise BadInput for memories that are stored as trusted with a key that is not the owner's."""
+        if not self.is_owner and any(item.trust == "trusted" for item in items):
+            raise BadInput(
+                "trust: only the owner can say trusted: with the home's token, or an API key with all_users = true in "
+                "[[server.keys]]"
             )
 
 

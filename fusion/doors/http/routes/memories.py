@@ -79,6 +79,7 @@ async def remember(
     question asked right after this may not find them yet. POST /v1/settle waits until they are delivered.
     """
     items = [one.memory() for one in (body if isinstance(body, list) else [body])]
+    context.permit_trusted(items)
     if not await _from_reader(context, reader):
         items = [as_stated_by_caller(item) for item in items]
     elif any(item.trust == "trusted" for item in items):
@@ -144,9 +145,11 @@ async def undo(context: Context, body: schemas.UndoBody) -> Response:
 async def set_state(context: Context, body: schemas.StateBody) -> Response:
     """Archive or restore one memory, or change its trust, lifetime, confidence, importance, project or tags
 
-    It holds for the answers of every backend at once. Each change is a decision with an id, and can be undone.
+    It holds for the answers of every backend at once. Each change is a decision with an id, and can be undone. Only the
+    owner may raise trust: with the home's token, or an API key with all_users = true.
     """
-    return reply(await context.gateway.set_state(body.request(context.tenant)))
+    change = body.request(context.tenant)
+    return reply(await context.gateway.set_state(change, may_raise_trust=context.is_owner))
 
 
 @router.get("/v1/decisions", response_model=wire.Decisions, responses=problems(404))
@@ -160,12 +163,12 @@ async def decisions(context: Context, query: Annotated[schemas.DecisionsQuery, I
 async def undo_decision(context: Context, body: schemas.UndoDecisionBody) -> Response:
     """Undo one decision, or all decisions of a run: each field that they changed has its earlier value again
 
-    A run is undone as a whole or not at all.
+    A run is undone as a whole or not at all. Only the owner may undo what lowered trust.
     """
     scope = body.scope(context.tenant)
     if body.run is not None:
-        return reply(await context.gateway.undo_run(body.run, scope))
-    return reply(await context.gateway.undo_decision(body.decision or "", scope))
+        return reply(await context.gateway.undo_run(body.run, scope, may_raise_trust=context.is_owner))
+    return reply(await context.gateway.undo_decision(body.decision or "", scope, may_raise_trust=context.is_owner))
 
 
 @router.get("/v1/batches", response_model=wire.Batches)
