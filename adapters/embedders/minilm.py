@@ -1,4 +1,4 @@
-"""The local embedder: all-MiniLM-L6-v2 on the processor, shared by all backends.
+"""The local embedder: a model of the registry on the processor, all-MiniLM-L6-v2 by default, shared by all backends.
 
 Each text is encoded once: one forward pass gives its dense vector and its token vectors, both are cached in memory and
 on disk, and concurrent callers share the pass. Queries have their own threads, so they never wait for texts that are
@@ -21,16 +21,18 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
-from adapters.embedders.encoder import DIMENSIONS, MODEL_SHA256, Encoded, Encoder, find_model, verify
+from adapters.embedders.encoder import MINILM, Encoded, Encoder
 from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from adapters.options import build_known, number
 from fusion.contract import TokenVectors
-from fusion.errors import ModelMissing
+from fusion.errors import ModelMissing, SettingsError
+from fusion.local_models import files
+from fusion.local_models.registry import LocalModel, named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-IDENTITY = f"all-MiniLM-L6-v2-int8@{MODEL_SHA256[:8]}"
+IDENTITY = MINILM.identity
 _MB = 1 << 20
 _QUERIES_IN_MEMORY_BYTES = 4 * _MB
 _OVERHEAD_BYTES = 200
@@ -48,8 +50,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The bounds of the cache in memory and on disk; ``threads`` encode at once while storing."""
+    """The model's name in the registry, the bounds of the cache in memory and on disk, and how many ``threads``
+    encode at once while storing."""
 
+    model: str = ""
     token_cache_mb: int = number(64, 1)
     dense_cache_mb: int = number(16, 1)
     token_store_mb: int = number(1024, 1)
@@ -57,32 +61,34 @@ class Options:
     threads: int = number(min(2, os.cpu_count() or 1), 1)
 
 
-class MiniLM:
+class LocalEmbedder:
     """The `Embedder` port. Belongs to one event loop. ``open`` raises ``ModelMissing``, which says how to fix it."""
 
-    identity = IDENTITY
-    dimensions = DIMENSIONS
-
     @classmethod
-    def verify(cls, options: Mapping[str, object]) -> None:
-        """The model's files have the right hashes, and what runs them is installed."""
-        verify(find_model())
+    def verify(cls, options: Mapping[str, object]) -> str:
+        """The model's identity, if its file has the right hash, and what runs it is installed."""
+        model = model_of(options)
+        files.verify(model)
         if find_spec("onnxruntime") is None:
             raise ModelMissing("the embedding model needs onnxruntime: pip install onnxruntime")
+        return model.identity
 
     @classmethod
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
         """Raises ``SettingsError`` for a wrong option."""
-        chosen = build_known(Options, options, "[embedder]")
+        chosen, model = build_known(Options, options, "[embedder]"), model_of(options)
 
         def load() -> tuple[Encoder, VectorStore]:
-            path = folder / f"{IDENTITY}.sqlite"
+            path = folder / f"{model.identity}.sqlite"
             bounds = chosen.token_store_mb * _MB, chosen.dense_store_mb * _MB
-            return Encoder(), VectorStore(path, DIMENSIONS, *bounds)
+            return Encoder(model), VectorStore(path, model.dimensions, *bounds)
 
-        return cls(*await asyncio.to_thread(load), chosen)
+        return cls(*await asyncio.to_thread(load), chosen, model)
 
-    def __init__(self, encoder: Encoder, store: VectorStore, options: Options) -> None:
+    def __init__(self, encoder: Encoder, store: VectorStore, options: Options, model: LocalModel = MINILM) -> None:
+        self.model, self.identity, self.dimensions = model, model.identity, model.dimensions
+        # One vector serves a text as question and as memory, unless the model reads the two differently.
+        self._one_vector = model.query_prefix == model.passage_prefix
         self._encoder = encoder
         self._store = store
         self._dense: ByteLru[NDArray[np.float32]] = ByteLru(options.dense_cache_mb * _MB)
@@ -101,20 +107,20 @@ class MiniLM:
         found: dict[str, NDArray[np.float32]] = {}
         missing: list[str] = []
         for text in dict.fromkeys(texts):
-            if (dense := self._dense_in_memory(text)) is None:
+            if (dense := self._dense_in_memory(text, as_question=not keep)) is None:
                 missing.append(text)
             else:
                 found[text] = dense
         if missing:
             # A query is seldom a stored text: a lookup first would only delay its encoding.
-            is_question = not keep and len(texts) == 1
+            is_question = not keep and (len(texts) == 1 or not self._one_vector)
             on_disk = {} if is_question else await self._on_disk(missing)
             found |= on_disk
             absent = [text for text in missing if text not in on_disk]
             encoded = await (self._kept(absent) if keep else self._asked(absent))
             found |= {text: one.dense for text, one in encoded.items()}
         if not texts:
-            return np.empty((0, DIMENSIONS), np.float32)
+            return np.empty((0, self.dimensions), np.float32)
         return np.array([found[text] for text in texts])
 
     async def known(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -123,7 +129,7 @@ class MiniLM:
         found: dict[str, NDArray[np.float32]] = {}
         missing: list[str] = []
         for text in texts:
-            if (dense := self._dense_in_memory(text)) is None:
+            if (dense := self._dense_in_memory(text, as_question=False)) is None:
                 missing.append(text)
             else:
                 found[text] = dense
@@ -187,7 +193,7 @@ class MiniLM:
 
     async def _fly_query(self, mine: dict[str, Flight[Encoded]]) -> None:
         def encode(portion: Sequence[str]) -> list[Encoded]:
-            return self._encoder.encode(portion, name_tokens=True)
+            return self._encoder.encode(portion, question=True)
 
         for portion in _portions(list(mine), _PORTION_TEXTS):
             for text, one in zip(portion, await self._in_thread(encode, portion), strict=True):
@@ -245,10 +251,10 @@ class MiniLM:
             self._dense.put(text, dense, dense.nbytes + len(text) + _OVERHEAD_BYTES)
         return found
 
-    def _dense_in_memory(self, text: str) -> NDArray[np.float32] | None:
-        if (dense := self._dense.get(text)) is not None:
+    def _dense_in_memory(self, text: str, *, as_question: bool) -> NDArray[np.float32] | None:
+        if (self._one_vector or not as_question) and (dense := self._dense.get(text)) is not None:
             return dense
-        asked = self._queries.get(text)
+        asked = self._queries.get(text) if self._one_vector or as_question else None
         return None if asked is None else asked.dense
 
     def _hold_tokens(self, text: str, tokens: TokenVectors) -> None:
@@ -260,6 +266,19 @@ class MiniLM:
     def _check_open(self) -> None:
         if self._closed:
             raise ModelMissing("the embedder is closed")
+
+
+MiniLM = LocalEmbedder
+"""the name that settings have for it: ``adapters.embedders.minilm:MiniLM``"""
+
+
+def model_of(options: Mapping[str, object]) -> LocalModel:
+    """The local model that options name. Raises SettingsError for an unknown one."""
+    name = build_known(Options, options, "[embedder]").model
+    try:
+        return named(name.strip())
+    except SettingsError as error:
+        raise SettingsError(f"[embedder] model = {name!r}: {error}") from None
 
 
 def _portions(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:

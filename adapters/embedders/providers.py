@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.minilm import IDENTITY, MiniLM
+from adapters.embedders.minilm import LocalEmbedder
 from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
@@ -53,15 +53,14 @@ class Providers:
         """The choice, as a text. Sends no request."""
         api, chosen = choose(options)
         if api is None:
-            MiniLM.verify(options)
-            return f"{IDENTITY}, on this machine"
+            return f"{LocalEmbedder.verify(options)}, on this machine"
         return f"{api.name}/{chosen.model} at {checked(chosen.url)}: texts are sent there"
 
     @classmethod
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Embedder:
         api, chosen = choose(options)
         if api is None:
-            return await MiniLM.open(folder, options)
+            return await LocalEmbedder.open(folder, options)
         from adapters.embedders.http_embedder import HttpEmbedder
 
         dense = await HttpEmbedder.open(api, folder, chosen)
@@ -69,7 +68,7 @@ class Providers:
         if options.get("alone"):  # another embedder of the home has the local model
             return Composed(dense, None)
         try:
-            local = await MiniLM.open(folder, options)
+            local = await LocalEmbedder.open(folder, {**options, "model": ""})  # the model named is the provider's
         except ModelMissing:
             local = None
         return Composed(dense, local)
@@ -116,7 +115,7 @@ class Composed:
 
 
 def choose(
-    options: Mapping[str, object], *, local: type[VerifiesOptions] = MiniLM
+    options: Mapping[str, object], *, local: type[VerifiesOptions] = LocalEmbedder
 ) -> tuple[ProviderSpec | None, Options]:
     """The provider, or None for the local model, and the complete options to open it with.
 

@@ -254,15 +254,18 @@ class Live:
             asked = await self.embedder.query_tokens(query)
             tokens = await self.embedder.tokens(texts, deadline_s)
             seen = {text: t for text, t in zip(texts, tokens, strict=True) if t is not None}
+            if not seen:
+                return Likeness(words=asked.words)
+            (question,) = await self.embedder.embed([query], keep=False)
             # One pass of the model gives both, so a text with token vectors has its dense vector cached as well.
-            dense = await self.embedder.embed([query, *seen], keep=False)
+            dense = await self.embedder.embed(list(seen))
         except (FusionError, OSError, RuntimeError) as error:
             log.warning("the embedding model failed; ranking continues without it: %s", type(error).__name__)
             return Likeness()
         every = list(seen.values())
         few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
         matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
-        cosines = dense[1:] @ dense[0]
+        cosines = dense @ question
         return Likeness(
             words=asked.words,
             matches=dict(zip(seen, matches, strict=True)),

