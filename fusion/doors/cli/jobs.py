@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from fusion.doors.cli.command import Target, command
+from fusion.doors.cli.list_first import ListFirst
 from fusion.doors.cli.options import Cursor
 from fusion.errors import BadInput
 
@@ -18,16 +18,8 @@ if TYPE_CHECKING:
 JobName = Annotated[str, typer.Argument(help="The name of a job: `fusion jobs` lists them.", metavar="JOB")]
 
 
-class JobCommands(TyperGroup):
-    """The commands of `fusion jobs`; without one, it lists the jobs."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        helps = {"--help", "-h"} & {*args}
-        return super().parse_args(ctx, args if helps or (args and not args[0].startswith("-")) else ["list", *args])
-
-
 app = typer.Typer(
-    cls=JobCommands,
+    cls=ListFirst,
     help="List, run, pause and schedule a home's upkeep.",
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
