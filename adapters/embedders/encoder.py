@@ -8,16 +8,16 @@ what it wants before a question and before a memory.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adapters.embedders.wordpiece import Piece, WordPiece
+from adapters.onnx_session import open_session
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing
 from fusion.local_models.files import verify
@@ -76,7 +76,7 @@ class Encoder:
         path = verify(model, path)
         _check_vocabulary(vocabulary)
         self._wordpiece = WordPiece(vocabulary.read_text("utf-8").splitlines())
-        self._session = _session(path)
+        self._session = open_session(path)
         self._prefixes = {
             question: [piece.id for piece in self.pieces(prefix)]
             for question, prefix in ((True, model.query_prefix), (False, model.passage_prefix))
@@ -155,28 +155,6 @@ def _check_vocabulary(vocabulary: Path) -> None:
         raise ModelMissing(f"{vocabulary} cannot be read ({error.strerror}): {fix}") from error
     if found != VOCABULARY_SHA256:
         raise ModelMissing(f"{vocabulary} is not the file that this program was built for (another sha256): {fix}")
-
-
-def _session(model: Path) -> Any:
-    # Its builds from PyPI send telemetry to Microsoft, and keep a device id in the user's home, unless that is
-    # switched off before they are loaded.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ModelMissing("the embedding model needs onnxruntime: pip install onnxruntime") from error
-    options = onnxruntime.SessionOptions()
-    # One thread a run: our own threads run side by side on the same weights, and none spins for work while idle.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    # Without the arena the process stays at about 160 MB for the model; with it, 970 after one large batch.
-    options.enable_cpu_mem_arena = False
-    options.enable_mem_pattern = False
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise ModelMissing(f"onnxruntime {onnxruntime.__version__} cannot run the embedding model: {error}") from error
 
 
 def _batches(windows: Sequence[_Window]) -> Iterator[list[int]]:
