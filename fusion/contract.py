@@ -1003,6 +1003,8 @@ class Verdict:
     output_tokens: int = 0
     ignored: int = 0
     """number of scores that were discarded: unknown or repeated passage, or not a number from 0 to 10"""
+    orders_only: bool = False
+    """whether the scores only compare the passages with each other: a low one is no reason to leave a memory out"""
 
 
 class Judge(Protocol):

@@ -133,15 +133,41 @@ class EmbedderSettings(NextEmbedderSettings):
         return not self.adapter or self.provider == "none"
 
 
+JUDGES = {
+    "haiku": "adapters.judges.haiku:Haiku",
+    "model": "adapters.judges.model:ModelJudge",
+    "local": "adapters.judges.local:LocalJudge",
+}
+"""the adapter of each provider of `[judge]`"""
+JUDGE_PATHS = frozenset({("judge", "file"), ("judge", "tokenizer")})
+"""the table and key of each setting of the judge that is a path"""
+
+
 class JudgeSettings(_Part):
+    """The judge; none without a provider and an adapter."""
+
+    provider: Literal["", "haiku", "model", "local"] = ""
     adapter: str = ""
-    model: str = "claude-haiku-4-5-20251001"
+    model: str = ""
+    file: str = ""
+    sha256: str = ""
+    tokenizer: str = ""
     api_key_env: str = "ANTHROPIC_API_KEY"
     base_url: str = ""
     calls_per_minute: int = Field(default=30, ge=0)
     tokens_per_minute: int = Field(default=60_000, ge=0)
     max_tokens: int = Field(default=1024, gt=0)
     timeout_ms: int = Field(default=2500, gt=0)
+
+    @property
+    def judged_by(self) -> str:
+        """The adapter that is used, or "" without a judge. An adapter that is named goes before the provider's."""
+        return self.adapter or JUDGES.get(self.provider, "")
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options of the adapter; a model that is not named is the adapter's own choice."""
+        return self.model_dump(exclude={"provider", "adapter"} | ({"model"} if not self.model else set()))
 
 
 class ModelSettings(_Part):
@@ -480,14 +506,18 @@ def _with_defaults(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rooted(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Makes the paths of a file absolute, relative to its folder: keys `home`, `paths`, `*_folder` and `*_file`."""
+    """Makes the paths of a file absolute, relative to its folder.
 
-    def rooted(key: str, value: Any) -> Any:
+    They are the keys `home`, `paths`, `*_folder` and `*_file`, and two of the judge.
+    """
+
+    def rooted(key: str, value: Any, table: str = "") -> Any:
         if isinstance(value, dict):
-            return {k: rooted(k, v) for k, v in value.items()}
+            return {k: rooted(k, v, key) for k, v in value.items()}
         if key == "paths" and isinstance(value, list):
             return [rooted("home", v) for v in value]
-        if (key == "home" or key.endswith(("_folder", "_file"))) and isinstance(value, str) and value:
+        named = key == "home" or key.endswith(("_folder", "_file"))
+        if (named or (table, key) in JUDGE_PATHS) and isinstance(value, str) and value:
             return str((folder / Path(value).expanduser()).resolve())
         return value
 

@@ -27,26 +27,26 @@ def encoder_onnx(dimensions: int = 384, seed: int = 1) -> bytes:
     """
     table = np.random.default_rng(seed).standard_normal((_ROWS, dimensions)).astype(np.float32)
     nodes = [
-        _node("Mod", ["input_ids", "rows"], "row"),
-        _node("Gather", ["table", "row"], "own"),
-        _node("Cast", ["attention_mask"], "mask", _attribute("to", FLOAT)),
-        _node("Unsqueeze", ["mask", "last"], "mask3"),
-        _node("Mul", ["own", "mask3"], "kept"),
-        _node("ReduceSum", ["kept", "middle"], "sum", _attribute("keepdims", 1)),
-        _node("ReduceSum", ["mask3", "middle"], "count", _attribute("keepdims", 1)),
-        _node("Div", ["sum", "count"], "mean"),
-        _node("Mul", ["mean", "half"], "context"),
-        _node("Add", ["own", "context"], "last_hidden_state"),
+        node("Mod", ["input_ids", "rows"], "row"),
+        node("Gather", ["table", "row"], "own"),
+        node("Cast", ["attention_mask"], "mask", attribute("to", FLOAT)),
+        node("Unsqueeze", ["mask", "last"], "mask3"),
+        node("Mul", ["own", "mask3"], "kept"),
+        node("ReduceSum", ["kept", "middle"], "sum", attribute("keepdims", 1)),
+        node("ReduceSum", ["mask3", "middle"], "count", attribute("keepdims", 1)),
+        node("Div", ["sum", "count"], "mean"),
+        node("Mul", ["mean", "half"], "context"),
+        node("Add", ["own", "context"], "last_hidden_state"),
     ]
     constants = [
-        _tensor("table", table),
-        _tensor("rows", np.array(_ROWS, np.int64)),
-        _tensor("last", np.array([2], np.int64)),
-        _tensor("middle", np.array([1], np.int64)),
-        _tensor("half", np.array(0.5, np.float32)),
+        tensor("table", table),
+        tensor("rows", np.array(_ROWS, np.int64)),
+        tensor("last", np.array([2], np.int64)),
+        tensor("middle", np.array([1], np.int64)),
+        tensor("half", np.array(0.5, np.float32)),
     ]
-    ids = [_value(name, INT64, ["batch", "tokens"]) for name in INPUTS]
-    return model_onnx(nodes, constants, ids, [_value("last_hidden_state", FLOAT, ["batch", "tokens", dimensions])])
+    ids = [value(name, INT64, ["batch", "tokens"]) for name in INPUTS]
+    return model_onnx(nodes, constants, ids, [value("last_hidden_state", FLOAT, ["batch", "tokens", dimensions])])
 
 
 def small_model(content: bytes, name: str = "small", **changes: object) -> LocalModel:
@@ -77,22 +77,22 @@ def model_onnx(
     return _number(1, 8) + _field(7, graph) + _field(8, operators)
 
 
-def _node(kind: str, inputs: Sequence[str], output: str, *attributes: bytes) -> bytes:
+def node(kind: str, inputs: Sequence[str], output: str, *attributes: bytes) -> bytes:
     named = b"".join(_field(1, name.encode()) for name in inputs) + _field(2, output.encode())
     return named + _field(4, kind.encode()) + b"".join(_field(5, one) for one in attributes)
 
 
-def _attribute(name: str, value: int) -> bytes:
+def attribute(name: str, value: int) -> bytes:
     return _field(1, name.encode()) + _number(3, value) + _number(20, 2)
 
 
-def _tensor(name: str, values: np.ndarray) -> bytes:
+def tensor(name: str, values: np.ndarray) -> bytes:
     sizes = b"".join(_number(1, size) for size in values.shape)
     kind = INT64 if values.dtype == np.int64 else FLOAT
     return sizes + _number(2, kind) + _field(8, name.encode()) + _field(9, values.tobytes())
 
 
-def _value(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
+def value(name: str, kind: int, shape: Sequence[str | int]) -> bytes:
     sizes = [_field(2, one.encode()) if isinstance(one, str) else _number(1, one) for one in shape]
     dimensions = b"".join(_field(1, size) for size in sizes)
     return _field(1, name.encode()) + _field(2, _field(1, _number(1, kind) + _field(2, dimensions)))

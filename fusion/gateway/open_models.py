@@ -65,9 +65,9 @@ def open_judge(settings: Settings, model: LanguageModel | None) -> Judge | None:
 
     Raises SettingsError.
     """
-    if not settings.judge.adapter:
+    if not settings.judge.judged_by:
         return None
-    kind, options = resolve(settings.judge.adapter, "judge.adapter"), settings.judge.model_dump(exclude={"adapter"})
+    kind, options = resolve(settings.judge.judged_by, "judge.adapter"), settings.judge.options
     if isinstance(kind, JudgesWithModel):
         require_model(settings)
         return kind.open_over(model, options)

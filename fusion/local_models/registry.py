@@ -23,15 +23,16 @@ _HASH_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Turns a model's cosine into the probability that the memory helps, by Platt's logistic curve."""
+    """Turns a model's cosine, or a judge's logit, into the probability that the memory helps, by Platt's curve."""
 
     slope: float
     intercept: float
     fitted_on: str
     """the labels that it was fitted on, in words"""
 
-    def probability(self, cosine: float) -> float:
-        return 1.0 / (1.0 + exp(-(self.slope * cosine + self.intercept)))
+    def probability(self, score: float) -> float:
+        # e to the 709th is the largest that a float has.
+        return 1.0 / (1.0 + exp(min(700.0, -(self.slope * score + self.intercept))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,12 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """One model. ``query_prefix`` and ``passage_prefix`` are put before a question and before a memory.
+    """One model: an embedder makes a vector of a text, and a judge one number of a question and a memory together.
 
-    ``pooling`` makes one vector of the vectors of all tokens: their mean, or that of the first, special token.
-    ``window`` is how many tokens are read at once, without the special ones. ``calibration`` is None until it is
-    fitted: its cosines are then used as they are.
+    ``query_prefix`` and ``passage_prefix`` are put before a question and before a memory. ``pooling`` makes one vector
+    of the vectors of all tokens: their mean, or that of the first, special token. ``window`` is how many tokens are
+    read at once, without the special ones. ``calibration`` is None until it is fitted: an embedder's cosines are then
+    used as they are, and a judge only orders.
     """
 
     name: str
@@ -136,6 +138,34 @@ MODELS: Mapping[str, LocalModel] = {
             ),
             pooling="cls",
             query_prefix="Represent this sentence for searching relevant passages: ",
+        ),
+        LocalModel(
+            name="ms-marco-minilm-l-6-v2",
+            title="ms-marco-MiniLM-L-6-v2",
+            kind="judge",
+            licence="Apache-2.0",
+            languages="English",
+            sha256="e9d8ebf845c413e981c175bfe49a3bfa9b3dcce2a3ba54875ee5df5a58639fbe",
+            bytes=23_143_499,
+            sources=Sources(
+                hub="Xenova/ms-marco-MiniLM-L-6-v2",
+                hub_file="onnx/model_quantized.onnx",
+                hub_revision="a09144355adeed5f58c8ed011d209bf8ee5a1fec",
+            ),
+            dimensions=1,
+            window=509,
+        ),
+        LocalModel(
+            name="ms-marco-minilm-l-12-v2",
+            title="ms-marco-MiniLM-L-12-v2",
+            kind="judge",
+            licence="Apache-2.0",
+            languages="English",
+            sha256="c5551b3e446396364913c5ad79e9c8411a76d26523b7d87232052ae6c0d0c7fd",
+            bytes=34_201_341,
+            sources=Sources(hub="Xenova/ms-marco-MiniLM-L-12-v2", hub_file="onnx/model_quantized.onnx"),
+            dimensions=1,
+            window=509,
         ),
     )
 }

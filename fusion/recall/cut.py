@@ -64,7 +64,7 @@ def cut(order: Sequence[Scored], question: str, named: Dates, numbers: PackSetti
             adds = share >= numbers.cut_share
         else:
             adds = probability_of(share, word, meaning) >= numbers.cut_probability
-        if not (adds or scored.judge is not None or _is_long_turn(scored) or _is_of_named_days(scored, named)):
+        if not (adds or scored.decided_by_judge or _is_long_turn(scored) or _is_of_named_days(scored, named)):
             weak[scored.pooled.key] = scored
     kept = {scored.ref for scored in packable if scored.pooled.key not in weak}
     rivals = rivals_of(packable)

@@ -539,6 +539,7 @@ async def _ask_judge(
         "ignored": verdict.ignored,
         "input_tokens": verdict.input_tokens,
         "output_tokens": verdict.output_tokens,
+        "orders_only": verdict.orders_only or None,
     }
     return by_verdict(order, shown, verdict, recipe.rerank), {k: v for k, v in report.items() if v is not None}
 

@@ -308,7 +308,7 @@ def _excerpt_date(excerpt: _OpenExcerpt) -> datetime | None:
 def _too_weak(scored: Scored, floors: RerankSettings) -> Decision | None:
     if scored.asked_for:
         return None
-    if scored.judge is not None and scored.judge < floors.judge_floor:
+    if scored.decided_by_judge and (scored.judge or 0.0) < floors.judge_floor:
         return Decision.BELOW_JUDGE_FLOOR
     if scored.complete and scored.local < floors.floor:
         return Decision.BELOW_FLOOR

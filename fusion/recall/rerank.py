@@ -32,6 +32,7 @@ class Scored(NamedTuple):
 
     Its signals are a ``row`` of the table. ``complete`` is False when a signal of the recipe is missing: the mean of
     the others is on another scale, so floors do not apply to it. Nor do they if it is ``asked_for`` by its time alone.
+    ``ordered_only`` says that the judge's score compares and nothing else, so it neither keeps nor leaves out a memory.
     """
 
     pooled: Pooled
@@ -41,6 +42,12 @@ class Scored(NamedTuple):
     judge: float | None = None
     complete: bool = True
     asked_for: bool = False
+    ordered_only: bool = False
+
+    @property
+    def decided_by_judge(self) -> bool:
+        """Whether the judge's score decides if the memory is shown."""
+        return self.judge is not None and not self.ordered_only
 
     @property
     def ref(self) -> str:
@@ -155,7 +162,9 @@ def by_verdict(
     if not verdict.scores:
         return tuple(order)
     head = [
-        scored._replace(judge=verdict.scores.get(passages_by_key[scored.pooled.key].id))
+        scored._replace(
+            judge=verdict.scores.get(passages_by_key[scored.pooled.key].id), ordered_only=verdict.orders_only
+        )
         for scored in order[: numbers.head]
     ]
     judged = [scored for scored in head if scored.judge is not None]

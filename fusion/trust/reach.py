@@ -172,7 +172,7 @@ def _kind(key: str, value: object) -> str | None:
         return "key_files"
     if key == "workspace.root_folder" or name == "log_folder":
         return "writes"
-    if name == "paths" or name == "home" or name.endswith("_folder"):
+    if name in ("paths", "home") or name.endswith("_folder") or key in ("judge.file", "judge.tokenizer"):
         return "folders"
     if key in ("flush.prompt", "flush.system_prompt"):
         return "says"
@@ -182,7 +182,12 @@ def _kind(key: str, value: object) -> str | None:
         return "listens" if name in ("name", "tenant") else None
     if isinstance(value, str) and ("://" in value or name.endswith(("url", "endpoint", "host", "server"))):
         return "reaches"
-    if key in ("embedder.provider", "embedder.next.provider") and value not in ("", "local", "none"):
+    if key in ("embedder.provider", "embedder.next.provider", "judge.provider") and value not in (
+        "",
+        "local",
+        "model",
+        "none",
+    ):
         return "reaches"
     return "reaches" if name == "preset" else None
 
@@ -206,7 +211,9 @@ def _safe(name: str, value: Any, folder: Path, around: Path) -> bool:
         return _safe_server(value)
     if name == "embedder":
         return _safe_embedder(value)
-    if name in ("judge", "model"):
+    if name == "judge":
+        return not value.get("adapter") and value.get("provider", "") in ("", "local") and not value.get("file")
+    if name == "model":
         return not value.get("adapter")
     if name in ("notes", "sessions"):
         return "adapter" not in value and _safe_backend(value, folder, around)

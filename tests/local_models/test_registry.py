@@ -19,7 +19,8 @@ def test_every_entry_is_complete(model: LocalModel) -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", model.sha256)
     assert model.bytes > 1_000_000
     assert model.licence in ("Apache-2.0", "MIT")
-    assert (source.wheel and source.wheel_file) or (source.jar_file and source.hub and source.hub_file)
+    assert (source.wheel and source.wheel_file) or (source.hub and source.hub_file)
+    assert bool(source.jar) == bool(source.jar_file)
     assert not source.wheel or re.fullmatch(r"[a-z0-9-]+==[0-9.]+", source.wheel)
     assert not source.jar or len(source.jar.split(":")) == 3
     assert of_identity(model.identity) is model

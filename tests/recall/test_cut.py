@@ -97,6 +97,11 @@ def test_rival_of_what_stays_and_judged_memory_stay() -> None:
     assert cut_of(order) == {"n3"}
 
 
+def test_memory_that_a_judge_only_ordered_is_cut_like_any_other() -> None:
+    order = [one._replace(judge=6.0, ordered_only=True) for one in notes(0.75, 0.33, 0.33)]
+    assert cut_of(order) == {"n1", "n2"}
+
+
 def test_best_memory_stays_and_what_is_below_the_floor_is_not_weighed() -> None:
     assert not cut_of(notes(0.31, 0.1))
     assert not cut_of([])

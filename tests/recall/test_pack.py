@@ -134,6 +134,8 @@ def test_below_the_floors_nothing_is_packed() -> None:
     assert (best.text, best.decisions["b"]) == ("", Decision.BEST_BELOW_FLOOR)
     fooled = packed([scored("a", standalone("a", "x"), 0.9, judge=1.0)])
     assert fooled.decisions == {"a": Decision.BELOW_JUDGE_FLOOR}
+    ordered = packed([scored("a", standalone("a", "x"), 0.9, judge=0.1)._replace(ordered_only=True)])
+    assert ordered.decisions == {"a": Decision.PACKED}
 
 
 def test_floors_ignore_memories_with_missing_signals() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +93,22 @@ def test_the_judges_score_is_blended_with_the_local_one() -> None:
     shown = passages(order, RerankSettings())
     after = by_verdict(order, shown, verdict_of(order, shown, 2.0, 10.0), RerankSettings(judge_weight=0.5))
     assert [(j.ref, j.judge) for j in after] == [("r1", 10.0), ("r0", 2.0)]
+
+
+@pytest.mark.feature("a judge whose scores are no probabilities puts in order, and leaves no memory out")
+def test_verdict_that_only_orders_decides_nothing_else() -> None:
+    """Its scores count for the order, and the memories say that they neither keep nor leave them out."""
+    order = order_of(0.9, 0.2, 0.1)
+    shown = passages(order, RerankSettings(head=2))
+    verdict = replace(verdict_of(order, shown, 0.1, 9.9), orders_only=True)
+    after = by_verdict(order, shown, verdict, RerankSettings(head=2))
+    assert [(j.ref, j.judge, j.decided_by_judge) for j in after] == [
+        ("r1", 9.9, False),
+        ("r0", 0.1, False),
+        ("r2", None, False),
+    ]
+    decided = by_verdict(order, shown, verdict_of(order, shown, 0.1, 9.9), RerankSettings(head=2))
+    assert [j.decided_by_judge for j in decided] == [True, True, False]
 
 
 @pytest.mark.row("A025", "if the judge scores only some, these come first and no other is dropped")

@@ -274,8 +274,8 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
             detail,
             "[embedder] adapter and provider in fusion.toml; without them the default is used",
         )
-    if settings.judge.adapter:
-        wanted["judge"] = (settings.judge.adapter, settings.judge.model_dump(exclude={"adapter"}))
+    if settings.judge.judged_by:
+        wanted["judge"] = (settings.judge.judged_by, settings.judge.options)
     if settings.model.adapter:
         wanted["model"] = (settings.model.adapter, settings.model.model_dump(exclude={"adapter"}))
     for name, backend in settings.backends.items():

@@ -64,7 +64,8 @@ def add(
         added = fetch.add(chosen, file=file, way=way, progress=progress)
     result = {"model": chosen.name, "path": str(added.path), "from": added.source, "sha256": chosen.sha256}
     source = f"added from {added.source}" if added.source else "installed already"
-    use = f' To use it: [embedder] model = "{chosen.name}"' if chosen.kind == "embedder" else ""
+    table = "[embedder]" if chosen.kind == "embedder" else '[judge] provider = "local",'
+    use = f' To use it: {table} model = "{chosen.name}"'
     target.show(result, f"{chosen.name} is {source}: {added.path}\nIts hash is the pinned one.{use}")
 
 
@@ -106,17 +107,22 @@ async def check(
 
 
 async def _checked(model: LocalModel) -> dict[str, Any]:
-    """Whether a model's file is the pinned one and, for an embedder, encodes a text."""
+    """Whether a model's file is the pinned one and encodes a text, or judges a pair."""
+    from fusion.gateway.import_class import resolve
     from fusion.local_models import files
+    from fusion.settings import JUDGES
 
     try:
         path = str(files.verify(model))
         if model.kind == "embedder":
             await _encode_once(model)
+        else:
+            resolve(JUDGES["local"], "judge.adapter").verify({"model": model.name})
     except ModelMissing as error:
         detail, _, fix = str(error).rpartition(": ")
         return {"model": model.name, "ok": False, "detail": detail or str(error), "fix": fix}
-    return {"model": model.name, "ok": True, "detail": f"{model.dimensions} dimensions, {path}", "fix": ""}
+    what = f"{model.dimensions} dimensions" if model.kind == "embedder" else "a judge"
+    return {"model": model.name, "ok": True, "detail": f"{what}, {path}", "fix": ""}
 
 
 async def _encode_once(model: LocalModel) -> None:

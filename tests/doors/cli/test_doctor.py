@@ -33,6 +33,8 @@ from fusion.trust import allow
 from fusion.trust.token import READER, TOKEN, home_token, reader_key
 from fusion.upkeep.job import Job
 from tests import chaos
+from tests.adapters.judges.onnx_file import cross_encoder, hash_of
+from tests.adapters.judges.tokenizers_json import uncased
 from tests.chaos import Chaos
 from tests.doors.fakes import SMALL, FakeFusion, serving_home
 from tests.doors.http.test_status import Picky
@@ -322,6 +324,24 @@ async def test_a_judge_over_no_model(filled: Path) -> None:
     (filled / "fusion.toml").write_text(SMALL + judge + model)
     allow(filled)
     assert not {"judge", "model"} & wrong(examine(filled, now=NOW)).keys()
+
+
+@pytest.mark.feature("`fusion doctor` loads a local judge, and names what is wrong with its files")
+async def test_local_judge_of_another_file(filled: Path, tmp_path: Path) -> None:
+    """A right one is described; a file that was changed since, or is gone, is wrong, and the fix is named."""
+    model = cross_encoder(tmp_path / "small.onnx")
+    uncased(tmp_path / "tokenizer.json", ["the"])
+    judge = f'[judge]\nprovider = "local"\nfile = "{model}"\nsha256 = "{hash_of(model)}"\n'
+    (filled / "fusion.toml").write_text(SMALL + judge)
+    allow(filled)
+    [right] = [one for one in examine(filled, now=NOW) if one.check == "judge"]
+    assert (right.status, right.detail) == ("ok", "small, on this machine; it orders, and leaves nothing out")
+    model.write_bytes(b"cut")
+    found = wrong(examine(filled, now=NOW))["judge"]
+    assert (found.status, "is cut or another file" in found.detail) == ("fail", True)
+    assert "Get the file again" in found.detail
+    model.unlink()
+    assert "or name its place in [judge] file" in wrong(examine(filled, now=NOW))["judge"].detail
 
 
 WRONG = {

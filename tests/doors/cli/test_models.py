@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from fusion.doors.cli import app
 from fusion.local_models import files
 from fusion.local_models.registry import MODELS
+from tests.adapters.judges.onnx_file import cross_encoder
 from tests.small_onnx import encoder_onnx, small_model, written
 
 CONTENT = encoder_onnx()
@@ -82,6 +83,17 @@ def test_people_read_lines(file: Path) -> None:
     assert f"small would be removed: {files.own_path(MODEL)}." in run("remove", "small", "--dry-run").stdout
     assert "small was removed" in run("remove", "small").stdout
     assert run("remove", "small").stdout == "small is not installed.\n"
+
+
+def test_judge_is_added_and_judges_a_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check` runs it; a model for embeddings under its name is refused."""
+    file = cross_encoder(tmp_path / "judge.onnx")
+    monkeypatch.setitem(MODELS, "judge", small_model(file.read_bytes(), "judge", kind="judge"))  # type: ignore[misc]
+    assert 'To use it: [judge] provider = "local", model = "judge"' in run("add", "judge", "--file", file).stdout
+    assert "judge: ok, a judge, " in run("check", "judge").stdout
+    monkeypatch.setitem(MODELS, "wrong", small_model(CONTENT, "wrong", kind="judge"))  # type: ignore[misc]
+    run("add", "wrong", "--file", written(tmp_path / "wrong.onnx", CONTENT))
+    assert "is no cross-encoder" in run("check", "wrong").stdout
 
 
 @pytest.mark.feature(
