@@ -149,8 +149,9 @@ class ReceiptStore(BackgroundWriter):
 
     async def kept(self, tenant: str) -> int:
         """The number of a tenant's receipts that can be read."""
-        waiting = sum(row[1] == tenant for row in self._waiting.values())
-        return waiting + await asyncio.to_thread(self._count, tenant)
+        async with self._writing:  # a write moves receipts from one number to the other
+            waiting = sum(row[1] == tenant for row in self._waiting.values())
+            return waiting + await asyncio.to_thread(self._count, tenant)
 
     def _count(self, tenant: str) -> int:
         query = "select count(*) from receipt where tenant = ? and at >= ?"

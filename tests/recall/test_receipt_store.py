@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +29,36 @@ async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
     assert (await receipts.read("r1", "default"))["receipt_id"] == "r1"
     await receipts.flush()
     assert (await receipts.read("r1", "default"))["receipt_id"] == "r1"
+    await receipts.close()
+
+
+class WrittenWhileCounted(ReceiptStore):
+    """Its write waits for `begin`, and its count for the end of the write."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, keep_days=7)
+        self.begin, self.written = threading.Event(), threading.Event()
+
+    def _write(self, batch: Sequence[tuple[str, str, float, bytes]]) -> None:
+        assert self.begin.wait(60)
+        super()._write(batch)
+        self.written.set()
+
+    def _count(self, tenant: str) -> int:
+        assert self.written.wait(60)
+        return super()._count(tenant)
+
+
+async def test_receipt_that_is_being_written_is_counted_once(tmp_path: Path) -> None:
+    """It was counted among those that wait, and then in the file: two of one."""
+    receipts = WrittenWhileCounted(tmp_path / "receipts.sqlite")
+    receipts.keep(receipt("r1"))
+    writing = asyncio.create_task(receipts.flush())
+    counting = asyncio.create_task(receipts.kept("default"))
+    await asyncio.sleep(0)
+    receipts.begin.set()
+    assert await counting == 1
+    await writing
     await receipts.close()
 
 
