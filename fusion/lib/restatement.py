@@ -4,6 +4,9 @@ Vectors distinguish neither who owes whom nor 30 from 90 days. So near statement
 negation, number, date or name that only one of them has; opposites ("enabled", "disabled"); the same words in another
 order ("trains over planes"); another object in the same fact; and one word in an otherwise identical sentence ("is
 blue", "is green"). All other differences are wording. `fusion.lib.paraphrase` compares the words.
+
+The vectors of texts in another script than the Latin one may all be near, because a model for English does not know
+their words. There, each difference in words keeps apart.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from itertools import product
 from fusion.contract import Event, Extraction, Fact
 from fusion.lib.paraphrase import DATES, NEGATIONS, Kind, difference
 from fusion.lib.word_forms import FUNCTION_WORDS, bases, canonical, names, opposed, same_word
-from fusion.lib.words import spoken
+from fusion.lib.words import mostly_latin, spoken
 
 _OPPOSITES = frozenset(
     pair
@@ -150,7 +153,9 @@ def kept_apart_by(one: Statement, other: Statement) -> str | None:
         return "order"
     if _other_object(one.extraction.facts, other.extraction.facts):
         return "fact"
-    return "word" if _one_word_exchanged(one.words, other.words) else None
+    if _one_word_exchanged(one.words, other.words):
+        return "word"
+    return None if found.kind is Kind.ALIKE or (mostly_latin(one.text) and mostly_latin(other.text)) else "script"
 
 
 def says_more(one: Statement, other: Statement) -> bool:

@@ -21,6 +21,9 @@ _PICTURE = (
 # Scripts without spaces between words: a run is cut into overlapping pairs (bigrams), as usual in CJK search.
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 
+# A letter of another script than the Latin one, with its extensions and full-width forms.
+_OTHER_LETTER = re.compile(r"[^\W\d_A-Za-z\u00aa-\u024f\u1e00-\u1eff\uff21-\uff5a]")
+
 STOP_WORDS = frozenset(
     "a about after again all also am an and any are as at be because been before being both but by can could did do "
     "does doing done down during each else ever few for from further get got had has have having he her here hers "
@@ -67,6 +70,11 @@ def _marked() -> tuple[re.Pattern[str], re.Pattern[str]]:
     marks = "".join(chr(n) for n, kind in kinds if kind[0] == "M" and not 0xFE00 <= n <= 0xFE0F)
     word = rf"\w[\w{marks}]*"
     return re.compile(word), re.compile(f"{word}|{_PICTURE}")
+
+
+def mostly_latin(text: str) -> bool:
+    """Whether at least half of a text's letters are Latin ones."""
+    return text.isascii() or 2 * len(_OTHER_LETTER.findall(text)) <= sum(map(str.isalpha, text))
 
 
 def accentless(word: str) -> str:

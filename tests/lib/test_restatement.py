@@ -41,6 +41,25 @@ def test_difference_that_keeps_statements_apart(one: str, other: str, expected: 
     assert kept_apart_by(Statement(other), Statement(one)) == expected
 
 
+@pytest.mark.feature("statements in a script that the model does not know are merged only if their words agree")
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("አበበ ቁልፉን ከምንጣፉ ስር ያስቀምጣል", "ዳቦ ቤቱ ሰኞ ዝግ ነው", "script"),
+        ("ལྡེ་མིག་གདན་འོག་ཏུ་ཡོད།", "བག་ལེབ་ཁང་གཟའ་ཟླ་བར་བརྒྱབ་ཡོད།", "script"),
+        ("鍵はマットの下にあります", "パン屋は月曜日が休みです", "word"),
+        ("Анна хранит ключ под ковриком", "Пекарня закрыта по понедельникам", "script"),
+        ("Abebe: አበበ ቁልፉን ያስቀምጣል", "Abebe: ድመቷ ትናንት ጠፋች", "script"),
+        ("ዳቦ ቤቱ ሰኞ ዝግ ነው", "ዳቦ ቤቱ ሰኞ ዝግ ነው!", None),
+        ("Анна хранит ключ под ковриком", "Анна хранит ключ под ковриком.", None),
+    ],
+)
+def test_other_scripts_need_the_same_words(one: str, other: str, expected: str | None) -> None:
+    """Their vectors may be near whatever they say: the words decide."""
+    assert kept_apart_by(Statement(one), Statement(other)) == expected
+    assert kept_apart_by(Statement(other), Statement(one)) == expected
+
+
 def test_name_at_the_beginning_is_known_from_the_extraction() -> None:
     ana, bob = (Statement(f"{x} likes tea", None, Extraction("fact", (Entity(x, "person"),))) for x in ("Ana", "Bob"))
     assert kept_apart_by(ana, bob) == "name"
