@@ -883,6 +883,10 @@ class VerifiesOptions(Protocol):
         ...
 
 
+UNKNOWN_PIECE = "[UNK]"
+"""the word piece of a word that the model's vocabulary cannot spell; all such words are one to the model"""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenVectors:
     """The token embeddings of one text from a late-interaction model, quantised to int8.

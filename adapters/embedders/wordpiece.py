@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 
-UNKNOWN, FIRST, LAST = "[UNK]", "[CLS]", "[SEP]"
+from fusion.contract import UNKNOWN_PIECE
+
+UNKNOWN, FIRST, LAST = UNKNOWN_PIECE, "[CLS]", "[SEP]"
 _LONGEST_WORD = 100
 # Characters. BERT's own limit: longer strings are no words, and greedy matching is quadratic in the length.
 _REMEMBERED_WORDS = 32_768

@@ -32,7 +32,7 @@ from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
 from fusion.recall.filter import JOURNAL, Record
 from fusion.recall.gather import Answer, GuardedBackend, gather, unable
-from fusion.recall.maxsim import best_matches
+from fusion.recall.maxsim import best_matches, match_unknown_words
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.query_dates import Dates
 from fusion.recall.sanitise import sanitised
@@ -266,6 +266,8 @@ class Live:
         few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
         matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
         cosines = dense @ question
+        if match_unknown_words(asked, list(seen), matches):
+            cosines = matches.mean(axis=1)  # the model's vector of such a question says nothing
         return Likeness(
             words=asked.words,
             matches=dict(zip(seen, matches, strict=True)),

@@ -11,10 +11,10 @@ from math import log
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fusion.contract import TokenVectors
+from fusion.contract import UNKNOWN_PIECE, TokenVectors
 from fusion.lib.accelerator import numkong
 from fusion.lib.bm25 import Frequencies
-from fusion.lib.words import STOP_WORDS, stem
+from fusion.lib.words import STOP_WORDS, stem, words_and_pictures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +36,21 @@ def token_weights(words: Sequence[str], frequencies: Frequencies) -> list[float]
         df = everywhere if plain else min(frequencies.counts.get(stem(word), 0), everywhere)
         found.append(log((everywhere + 1) / (df + 1)) + 0.1)
     return found
+
+
+def match_unknown_words(query: TokenVectors, texts: Sequence[str], matches: NDArray[np.float32]) -> bool:
+    """Replace the matches of words that the model cannot spell by whether a text has the word: 1 or 0.
+
+    To the model all such words are one. Returns whether they are at least half of the query.
+    """
+    unknown = [i for i, token in enumerate(query.tokens) if token == UNKNOWN_PIECE]
+    if unknown:
+        parts = {i: words_and_pictures(query.words[i]) for i in unknown}
+        for row, text in enumerate(texts):
+            present = set(words_and_pictures(text))
+            for i in unknown:
+                matches[row, i] = bool(parts[i]) and present.issuperset(parts[i])
+    return bool(unknown) and 2 * len(unknown) >= len(query.tokens)
 
 
 def best_matches(query: TokenVectors, texts: Sequence[TokenVectors], *, fast: bool = True) -> NDArray[np.float32]:

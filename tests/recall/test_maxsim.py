@@ -7,9 +7,9 @@ from math import log
 import numpy as np
 import pytest
 
-from fusion.contract import TokenVectors
+from fusion.contract import UNKNOWN_PIECE, TokenVectors
 from fusion.lib.bm25 import Frequencies
-from fusion.recall.maxsim import best_matches, token_weights
+from fusion.recall.maxsim import best_matches, match_unknown_words, token_weights
 from fusion.recall.signals import Likeness, local_signals
 from tests.recall.helpers import pooled, query, standalone
 
@@ -33,6 +33,23 @@ def test_best_matches_take_the_maximum_over_a_texts_tokens() -> None:
         asked, [vectors([2, 0]), vectors([0, 2], [2, 0]), TokenVectors(np.empty((0, 2), np.int8), 1.0)]
     )
     assert found.tolist() == [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+
+
+def test_words_that_the_model_cannot_spell_match_by_themselves() -> None:
+    """To the model they are all one: each text would match them as well as its own words. Known words keep theirs."""
+    texts = ["ድመቷ ትናንት ጠፋች", "ዳቦ ቤቱ ሰኞ ዝግ ነው 🎉", "cat"]
+    matches = np.full((3, 3), 0.9, np.float32)
+    tokens = (UNKNOWN_PIECE, "cat", UNKNOWN_PIECE)
+    asked = TokenVectors(np.ones((3, 2), np.int8), 1.0, tokens, ("ድመቷ", "cat", "🎉"))
+    assert match_unknown_words(asked, texts, matches)
+    assert matches.tolist() == [
+        [1.0, pytest.approx(0.9), 0.0],
+        [0.0, pytest.approx(0.9), 1.0],
+        [0.0, pytest.approx(0.9), 0.0],
+    ]
+    known = TokenVectors(np.ones((3, 2), np.int8), 1.0, ("a", "cat", UNKNOWN_PIECE), ("a", "cat", "🎉"))
+    assert not match_unknown_words(known, texts, matches)
+    assert not match_unknown_words(vectors([2, 0]), texts[:1], np.zeros((1, 1), np.float32))
 
 
 @pytest.mark.feature("… an accelerator, if installed, finds the same", of="the index: vectors are in a memory-mapped")
