@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
 from benchmarks.fill_stores import TIMEOUT_MS
 from benchmarks.recordings import BUDGETS, CorpusRecording, Cost
 from benchmarks.scored_rows import Row, Scorer
-from fusion.contract import Query, Scope
+from fusion.contract import EncodesLater, Query, Scope
 from fusion.errors import ReplayGap
-from fusion.recall.engine import FuseRequest, RecallIO, fuse
+from fusion.recall.engine import FuseRequest, Outcome, RecallIO, fuse
 from fusion.recall.gather import Answer
 from fusion.recall.io import Live
 from fusion.recall.recording import Recorder, Recording, Replay
 from fusion.recipe import ExpandSettings, GatherSettings, Recipe
+
+T = TypeVar("T")
+MOST_ASKED = 100
+"""times that a question is asked for its texts to get vectors: each time another thousand can"""
 
 
 def widest_recipe(recipes: Sequence[Recipe]) -> Recipe:
@@ -31,6 +36,22 @@ def widest_recipe(recipes: Sequence[Recipe]) -> Recipe:
             span=max(r.expand.span for r in recipes), max_pool=max(r.expand.max_pool for r in recipes)
         ),
     )
+
+
+async def until_encoded(live: Live, ask: Callable[[], Awaitable[T]]) -> T:
+    """What ``ask`` gives once all texts that it finds have vectors: figures are of a home that is up to date.
+
+    It asks again while a question puts texts off; raises RuntimeError if that does not end.
+    """
+    if not isinstance(live.embedder, EncodesLater):
+        return await ask()
+    for _ in range(MOST_ASKED):
+        before = live.embedder.put_off
+        found = await ask()
+        if live.embedder.put_off == before:
+            return found
+        await live.embedder.settle()
+    raise RuntimeError("texts stay without vectors, so the figures would mean nothing")
 
 
 async def record(
@@ -50,9 +71,13 @@ async def record(
         await live.answers(query, [name], TIMEOUT_MS / 1000)
         took_ms, cpu_ms = (time.perf_counter() - started) * 1000, (time.process_time() - cpu) * 1000
         costs[name] = Cost(round(took_ms, 3), round(cpu_ms, 3))
-    recorder = Recorder.of(live)
     request = FuseRequest(question.text, scope, backends=tuple(backends), timeout_ms=TIMEOUT_MS)
-    outcome = await fuse(request, recipe, recorder)
+
+    async def ask() -> tuple[Recorder, Outcome]:
+        recorder = Recorder.of(live)
+        return recorder, await fuse(request, recipe, recorder)
+
+    recorder, outcome = await until_encoded(live, ask)
     if outcome.fused.degraded:
         raise RuntimeError(f"the answer is degraded, its figures would mean nothing: {outcome.fused.backends}")
     return recorder.recording, costs

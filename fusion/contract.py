@@ -922,7 +922,10 @@ class Embedder(Protocol):
         ...
 
     async def tokens(self, texts: Sequence[str], deadline_s: float) -> Sequence[TokenVectors | None]:
-        """Token vectors of texts; ``None`` for a text that is not cached and could not be encoded in time."""
+        """Token vectors of texts; ``None`` for a text that is not cached and could not be encoded in time.
+
+        With ``deadline_s`` 0 nothing is encoded.
+        """
         ...
 
     async def forget(self, texts: Sequence[str]) -> None:
@@ -947,6 +950,27 @@ class KnowsVectors(Protocol):
 
     async def known(self, texts: Sequence[str]) -> Mapping[str, Floats]:
         """The dense vectors of the texts that are cached, by text; encodes nothing."""
+        ...
+
+
+@runtime_checkable
+class EncodesLater(Protocol):
+    """An embedder that encodes in the background what a question found without vectors.
+
+    ``put_off`` counts the texts that were accepted for that.
+    """
+
+    put_off: int
+
+    def encode_later(self, texts: Sequence[str]) -> None:
+        """Begin to encode these and to cache their vectors; returns at once.
+
+        Only a bounded number of texts waits: the rest is left out, and the next question names it again.
+        """
+        ...
+
+    async def settle(self) -> None:
+        """Return once no text waits any more; some may have failed."""
         ...
 
 

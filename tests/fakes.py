@@ -58,6 +58,7 @@ class FakeEmbedder:
         self.encoded: Counter[str] = Counter()
         self.forgotten: list[str] = []
         self.closed = False
+        self.put_off = 0
         self._kept: dict[str, NDArray[np.float32]] = {}
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
@@ -89,6 +90,14 @@ class FakeEmbedder:
         if deadline_s > 0 and not all(known):
             await self._admit()
         return [self._tokens(t) if seen or deadline_s > 0 else None for t, seen in zip(texts, known, strict=True)]
+
+    def encode_later(self, texts: Sequence[str]) -> None:
+        """Encodes them at once: the next question has their vectors, the one that asks for this had not."""
+        self.put_off += len(texts)
+        self.encoded.update(text for text in texts if content_hash(text) not in self._kept)
+        self._kept |= {content_hash(text): self._dense(text) for text in texts}
+
+    async def settle(self) -> None: ...
 
     async def forget(self, texts: Sequence[str]) -> None:
         self.forgotten.extend(texts)

@@ -8,12 +8,14 @@ being stored; on Linux the storing threads run at a lower priority.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -32,6 +34,8 @@ from fusion.local_models.registry import LocalModel, named
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_log = logging.getLogger(__name__)
+
 IDENTITY = MINILM.identity
 _MB = 1 << 20
 _QUERIES_IN_MEMORY_BYTES = 4 * _MB
@@ -44,6 +48,8 @@ _PORTION_CHARACTERS = 4_000
 # About a thousand tokens, 150 ms: how long a portion keeps a thread, and how much is lost when the process dies.
 _URGENT_TEXTS = 8
 # A portion while a request waits: 40 ms, so that a deadline is met.
+_LATER_TEXTS = 1_000
+"""texts that wait to be encoded after a question; a question may find some two hundred"""
 _NICENESS = 10
 Result = TypeVar("Result")
 
@@ -108,6 +114,8 @@ class LocalEmbedder:
         self._flights: Flights[Encoded] = Flights()
         self._query_flights: Flights[Encoded] = Flights()
         self._urgent_flights: Flights[Encoded] = Flights()
+        self._later: dict[str, Flight[Encoded]] = {}
+        self.put_off = 0
         self._closed = False
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
@@ -162,6 +170,26 @@ class LocalEmbedder:
             for portion in _portions(absent, _URGENT_TEXTS):
                 found |= await self._before(until, portion)
         return [found.get(text) for text in texts]
+
+    def encode_later(self, texts: Sequence[str]) -> None:
+        """See the port; they share the threads and the low priority of texts that are being stored."""
+        self._check_open()
+        room = _LATER_TEXTS - len(self._later)
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._later][:room]
+        self.put_off += len(fresh)
+        for text, flight in self._flights.board(fresh, self._fly).items():
+            self._later[text] = flight
+            flight.landed.add_done_callback(partial(self._encoded, text))
+
+    async def settle(self) -> None:
+        """See `EncodesLater`."""
+        while self._later:
+            await asyncio.wait([flight.landed for flight in self._later.values()])
+
+    def _encoded(self, text: str, landed: asyncio.Future[Encoded]) -> None:
+        del self._later[text]
+        if not landed.cancelled() and (fault := landed.exception()) is not None and not self._closed:
+            _log.warning("a text was not encoded after a question: %s", type(fault).__name__)
 
     def knows(self, word: str) -> bool:
         return self._encoder.knows(word)

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import compare
-from fusion.contract import EVERYTHING, Asker, Backend, Query, Scope, Settles, SyncsWithSessions, Where
+from fusion.contract import EVERYTHING, Asker, Backend, EncodesLater, Query, Scope, Settles, SyncsWithSessions, Where
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -873,6 +873,8 @@ class Gateway(TenantParts):
         for name, end in zip(waiting, ends, strict=True):
             if isinstance(end, Exception):
                 log.warning("backend %s could not finish its background work: %s", name, type(end).__name__)
+        if isinstance(self.live.embedder, EncodesLater):
+            await self.live.embedder.settle()
 
     @in_tenant
     async def ready(self, tenant: str = DEFAULT) -> dict[str, Any]:

@@ -169,12 +169,15 @@ class RecallIO(Protocol):
         """The cosine of the query with each text that has a vector already; empty when the model fails."""
         ...
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        """The model's scores, without texts that were not encoded in time; None when no model is configured."""
+    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
+        """The model's scores of the texts that have vectors, the others as pending; None when no model is configured.
+
+        It encodes the query and nothing else.
+        """
         ...
 
-    async def reworded(self, pairs: Sequence[tuple[str, str]], deadline_s: float) -> Collection[tuple[str, str]]:
-        """The pairs of texts that say the same in other words, by the model."""
+    async def reworded(self, pairs: Sequence[tuple[str, str]]) -> Collection[tuple[str, str]]:
+        """The pairs of texts that say the same in other words, by the vectors that are there."""
         ...
 
     @property
@@ -249,7 +252,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     admitted, refused, records = await _admitted(answers, query, io)
     answered = AnsweredHits(admitted, recipe.dedup)
     doubtful = answered.doubtful()
-    reworded = await io.reworded(doubtful, max(0.0, left_s() * 0.2)) if doubtful else ()
+    reworded = await io.reworded(doubtful) if doubtful else ()
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
@@ -261,7 +264,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
     pool = await _in_passages(query, pool, known, frequencies, recipe, io)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    likeness = await io.likeness(query.text, texts, max(0.0, left_s() * 0.5)) if pool else None
+    likeness = await io.likeness(query.text, texts) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     orders = [
         by_local_score(
@@ -283,6 +286,8 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         order = of_that_time(order, named)
     if len(orders) > 1:
         rerank["sub_questions"] = len(orders)
+    if likeness is not None and (pending := likeness.pending.intersection(texts)):
+        rerank["without_vectors"] = sum(text in pending for text in texts)
     model = recipe.rerank.model
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
@@ -303,7 +308,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         _Packed(request, recipe, query, truncated, answers, refused, order, block, packing, rerank),
         io.receipt_id(),
         started,
-        without_model=(likeness is not None and not likeness.matches) or (model is not None and model.trees is None),
+        without_model=(likeness is not None and not likeness.words) or (model is not None and model.trees is None),
         abstained=None if block.text else silent or _abstained(block, pool, query, was_asked),
         neighbour_hits=neighbour_hits,
         gate_report=gate_report,

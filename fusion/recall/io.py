@@ -14,6 +14,7 @@ from typing import Protocol
 
 from fusion.contract import (
     Embedder,
+    EncodesLater,
     FindsNeighbours,
     HasVocabulary,
     Hit,
@@ -235,11 +236,51 @@ class Live:
         if self.embedder is None:
             return {}
         try:
-            dense = await self.embedder.embed([query], keep=False)
-            known = await self.embedder.known(texts) if isinstance(self.embedder, KnowsVectors) else {}
+            return await self._cosines(self.embedder, query, texts)
         except (FusionError, OSError, RuntimeError) as error:
             log.warning("the embedding model failed; passages are chosen by words: %s", type(error).__name__)
             return {}
+
+    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
+        if self.embedder is None:
+            return None if self.lexical else Likeness()
+        try:
+            asked = await self.embedder.query_tokens(query)
+            tokens = await self.embedder.tokens(texts, 0.0)
+            seen = {text: t for text, t in zip(texts, tokens, strict=True) if t is not None}
+            # One pass of the model gives both, so a text with token vectors has its dense vector cached as well.
+            dense = await self._cosines(self.embedder, query, list(seen))
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; ranking continues without it: %s", type(error).__name__)
+            return Likeness()
+        pending = frozenset(texts) - seen.keys()
+        self._encode_later([text for text in texts if text in pending])
+        every = list(seen.values())
+        few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
+        matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
+        if match_unknown_words(asked, list(seen), matches):
+            # The model's vector of such a question says nothing.
+            dense = dict(zip(seen, matches.mean(axis=1).tolist(), strict=True))
+        return Likeness(asked.words, dict(zip(seen, matches, strict=True)), dense, pending)
+
+    async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
+        if self.embedder is None:
+            return ()
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        try:
+            tokens = await self.embedder.tokens(texts, 0.0)
+        except (FusionError, OSError, RuntimeError) as error:
+            log.warning("the embedding model failed; paraphrases stay separate memories: %s", type(error).__name__)
+            return ()
+        self._encode_later([text for text, one in zip(texts, tokens, strict=True) if one is None])
+        knows = self.embedder.knows if isinstance(self.embedder, HasVocabulary) else None
+        return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
+
+    @staticmethod
+    async def _cosines(embedder: Embedder, query: str, texts: Sequence[str]) -> Mapping[str, float]:
+        """The cosine of the query with each text that has a vector already."""
+        dense = await embedder.embed([query], keep=False)
+        known = await embedder.known(texts) if isinstance(embedder, KnowsVectors) else {}
         if not known:
             return {}
         import numpy as np
@@ -247,44 +288,10 @@ class Live:
         found = np.concatenate(list(known.values())).reshape(len(known), -1) @ dense[0]
         return dict(zip(known, found.tolist(), strict=True))
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        if self.embedder is None:
-            return None if self.lexical else Likeness()
-        try:
-            asked = await self.embedder.query_tokens(query)
-            tokens = await self.embedder.tokens(texts, deadline_s)
-            seen = {text: t for text, t in zip(texts, tokens, strict=True) if t is not None}
-            if not seen:
-                return Likeness(words=asked.words)
-            (question,) = await self.embedder.embed([query], keep=False)
-            # One pass of the model gives both, so a text with token vectors has its dense vector cached as well.
-            dense = await self.embedder.embed(list(seen))
-        except (FusionError, OSError, RuntimeError) as error:
-            log.warning("the embedding model failed; ranking continues without it: %s", type(error).__name__)
-            return Likeness()
-        every = list(seen.values())
-        few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
-        matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
-        cosines = dense @ question
-        if match_unknown_words(asked, list(seen), matches):
-            cosines = matches.mean(axis=1)  # the model's vector of such a question says nothing
-        return Likeness(
-            words=asked.words,
-            matches=dict(zip(seen, matches, strict=True)),
-            dense=dict(zip(seen, cosines.tolist(), strict=True)),
-        )
-
-    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        if self.embedder is None:
-            return ()
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        try:
-            tokens = await self.embedder.tokens(texts, deadline_s)
-        except (FusionError, OSError, RuntimeError) as error:
-            log.warning("the embedding model failed; paraphrases stay separate memories: %s", type(error).__name__)
-            return ()
-        knows = self.embedder.knows if isinstance(self.embedder, HasVocabulary) else None
-        return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
+    def _encode_later(self, texts: Sequence[str]) -> None:
+        """Have these encoded behind the answer, for the next question."""
+        if texts and isinstance(self.embedder, EncodesLater):
+            self.embedder.encode_later(texts)
 
     @property
     def has_judge(self) -> bool:

@@ -130,14 +130,14 @@ class Recorder:
         self.recording.dense.update(found)
         return found
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
+    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
         hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
         hits += self.recording.happened
         events = [record.event for record in self.recording.records.values()]
         parts = [part for event in events for part in spoken_passages(event.text, event.speaker)]
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits), *parts]))
-        seen = await self.io.likeness(query, every, deadline_s)
+        seen = await self.io.likeness(query, every)
         if seen is None:
             self.recording.lexical = True
             return None
@@ -147,8 +147,8 @@ class Recorder:
         self.recording.unseen.update(text for text in every if text not in seen.matches)
         return _of(seen, texts)
 
-    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        found = await self.io.reworded(pairs, deadline_s)
+    async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
+        found = await self.io.reworded(pairs)
         self.recording.reworded.update(found)
         return found
 
@@ -215,17 +215,17 @@ class Replay:
         del query
         return {text: self.recording.dense[text] for text in texts if text in self.recording.dense}
 
-    async def likeness(self, query: str, texts: Sequence[str], deadline_s: float) -> Likeness | None:
-        del query, deadline_s
+    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
+        del query
         if self.recording.lexical:
             return None
         for text in texts:
             if text not in self.recording.matches and text not in self.recording.unseen:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
-        return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense), texts)
+        pending = frozenset(self.recording.unseen)
+        return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense, pending), texts)
 
-    async def reworded(self, pairs: Sequence[Texts], deadline_s: float) -> Collection[Texts]:
-        del deadline_s
+    async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         return {
             (one, other) for one, other in pairs if not self.recording.reworded.isdisjoint([(one, other), (other, one)])
         }
@@ -255,6 +255,7 @@ def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
         likeness.words,
         {text: likeness.matches[text] for text in texts if text in likeness.matches},
         {text: likeness.dense[text] for text in texts if text in likeness.dense},
+        likeness.pending.intersection(texts),
     )
 
 

@@ -24,6 +24,8 @@
 |            | if the query names nothing else; absent for all others |
 | reach      | ``graph``, but 0 where it is absent: seed 000's graph proximity; computed if a recipe weighs it |
 | cosine     | ``dense``, but ``fusion`` where it is absent: seed 000's similarity; computed if a recipe weighs it |
+| by_words   | 1 for a memory that has no token vectors yet: its words stand in for them; absent for all others. |
+|            | It has no weight; floors do not apply to such a memory |
 
 `fusion.recall.standing` has further signals, of what a memory is regardless of the question's words.
 
@@ -45,7 +47,7 @@ from fusion.contract import Hit, Query, document_of
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
-from fusion.recall.maxsim import token_weights
+from fusion.recall.maxsim import matches_by_words, token_weights
 from fusion.recall.query_dates import Dates, dates, time_of
 from fusion.recall.standing import STANDING_SIGNALS, Standing, standing_signals
 
@@ -75,13 +77,14 @@ class Likeness:
     """What the embedding model says of a query and of texts.
 
     ``words``: for each query token the word that it is part of. ``matches``: by text, each query token's best cosine
-    in it (shape: query tokens). ``dense``: by text, the cosine with the query. Texts that were not encoded in time are
-    in neither.
+    in it (shape: query tokens). ``dense``: by text, the cosine with the query. The ``pending`` texts have no token
+    vectors yet, and are in neither.
     """
 
     words: tuple[str, ...] = ()
     matches: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     dense: Mapping[str, float] = field(default_factory=dict)
+    pending: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,8 +160,10 @@ def local_signals(
     }
     if not np.isnan(roles := _roles(hits, said_in_talk)).all():
         columns["role"] = roles
-    if likeness.matches:
-        columns |= _late_interaction(said, adjacent, turns, frequencies, likeness)
+    if likeness.words and (likeness.matches or likeness.pending):
+        columns |= _late_interaction(said, texts, adjacent, turns, frequencies, likeness)
+    if likeness.pending:
+        columns["by_words"] = np.where([text in likeness.pending for text in said], 1.0, nan)
     if named.windows and any(then := [named.asks_for(hit) for hit in hits]):
         columns["episode"] = np.where(then, 1.0, nan)
     columns["similarity"] = np.where(turns, nan, _similarity(columns.get("maxsim"), columns["dense"], among))
@@ -181,18 +186,24 @@ def pool_frequencies(texts: Sequence[Counted], asked: Sequence[str]) -> Frequenc
 
 def _late_interaction(
     said: Sequence[str],
+    texts: Sequence[Counted],
     adjacent: Mapping[int, Sequence[int | None]],
     turns: NDArray[np.bool_],
     frequencies: Frequencies,
     likeness: Likeness,
 ) -> dict[str, Column]:
-    """maxsim of each encoded memory, and window3 and window5 of each turn."""
+    """maxsim of each memory, and window3 and window5 of each turn; a pending text matches by its words."""
     import numpy as np
+
+    found = dict(likeness.matches)
+    if likeness.pending:
+        by_words = matches_by_words(likeness.words, [one.counts for one in texts])
+        found = {t: m for t, m in zip(said, by_words, strict=True) if t in likeness.pending} | found
 
     weights = np.array(token_weights(likeness.words, frequencies), dtype=np.float32)
     weights /= weights.sum()
     unseen = np.zeros(len(weights), dtype=np.float32)
-    matches = np.concatenate([likeness.matches.get(text, unseen) for text in said]).reshape(len(said), -1)
+    matches = np.concatenate([found.get(text, unseen) for text in said]).reshape(len(said), -1)
 
     def widened(narrower: NDArray[np.float32], *offsets: int) -> NDArray[np.float32]:
         wider = narrower.copy()
@@ -204,7 +215,7 @@ def _late_interaction(
     def column(best: NDArray[np.float32], where: NDArray[np.bool_]) -> Column:
         return np.where(where, (best @ weights).clip(0.0).astype(np.float64), nan)
 
-    seen = np.array([text in likeness.matches for text in said])
+    seen = np.array([text in found for text in said])
     window3 = widened(matches, -1, 1)
     return {
         "maxsim": column(matches, seen),
@@ -259,10 +270,10 @@ def penalised(means: Column, table: SignalTable, penalties: Mapping[str, float])
 
 
 def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
-    """Whether each memory has every wanted signal, as far as a memory of its sort can have it."""
+    """Whether each memory has every wanted signal, as far as a memory of its sort can have it, and not by words."""
     import numpy as np
 
-    met = np.ones(table.size, dtype=np.bool_)
+    met = np.isnan(table.column("by_words"))
     for name in wanted - ALTERNATIVES - {"role"}:
         met &= ~np.isnan(table.column(name))
     if wanted & ALTERNATIVES:

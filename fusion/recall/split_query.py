@@ -92,5 +92,6 @@ def split_query(query: Query, likeness: Likeness, most: int) -> list[tuple[Query
     for text, own in zip(texts, said, strict=True):
         at = [i for i, word in enumerate(likeness.words) if word in own or word not in every]
         seen = {key: best[at] for key, best in likeness.matches.items()} if at else {}
-        found.append((replace(query, text=text), Likeness(tuple(likeness.words[i] for i in at), seen, likeness.dense)))
+        words = tuple(likeness.words[i] for i in at)
+        found.append((replace(query, text=text), replace(likeness, words=words, matches=seen)))
     return found

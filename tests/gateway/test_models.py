@@ -10,7 +10,7 @@ from typing import Self
 import pytest
 
 from adapters.inmemory import InMemory
-from fusion.contract import Opening
+from fusion.contract import Opening, Place
 from fusion.errors import (
     SettingsError,
 )
@@ -148,3 +148,20 @@ class TestLanguageModel:
         with pytest.raises(SettingsError, match="base_url"):
             async with Gateway.open(modelled(tmp_path, **chosen)):
                 pass
+
+
+@pytest.mark.model
+async def test_settle_waits_for_the_texts_that_a_question_put_off(home: Path) -> None:
+    """The backend encodes nothing, so nobody did before the first question finds the turn."""
+    one = {"one": {"adapter": "adapters.inmemory:InMemory"}}
+    said = NewMemory("the boat to Kirkenes was late again", speaker="Bo", place=Place("talk", 0, 0), scope=NADIA)
+    async with Gateway.open(load(home=home, backends_only=True, backends=one)) as gateway:
+        await gateway.remember([said])
+        await gateway.settle()
+        first = await gateway.fuse("which boat was late?", scope=NADIA)
+        await gateway.settle()
+        second = await gateway.fuse("which boat was late?", scope=NADIA)
+    assert said.text in first.block
+    assert said.text in second.block
+    assert (first.rerank["without_vectors"], "without_vectors" in second.rerank) == (1, False)
+    assert not first.degraded

@@ -16,6 +16,7 @@ from fusion.errors import BackendUnreachable, BadInput, NobodyAnswered, ReplayGa
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.ids import external_ref
+from fusion.lib.words import spoken
 from fusion.recall.decision import Decision
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest, RecallIO, fuse
 from fusion.recall.gather import GuardedBackend
@@ -127,7 +128,9 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
     journal = JournalReads(
         memory_journal.records, memory_journal.neighbours, memory_journal.frequencies, lambda backend, hits: hits
     )
-    yield FakeGateway(Live(guarded, journal, FakeEmbedder(), Tens("Postgres")), memory_journal)
+    embedder = FakeEmbedder()
+    await embedder.embed([spoken(text, speaker) for speaker, text in TALK])
+    yield FakeGateway(Live(guarded, journal, embedder, Tens("Postgres")), memory_journal)
     for store in stores.values():
         await store.close()
 
@@ -299,6 +302,44 @@ async def test_fuse_raises_with_coverage_when_no_backend_answers(gateway: FakeGa
         await fuse(replace(ASK, backends=("down",)), RECIPE, gateway.live)
     assert caught.value.details["coverage"] == {"total": 1, "ok": 0, "failed": 1, "skipped": 0, "ratio": 0.0}
     assert caught.value.details["backends"][0]["status"] == "unreachable"
+
+
+class EncodesWhenSettled(FakeEmbedder):
+    """Encodes what was put off only once somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting_texts: list[str] = []
+
+    def encode_later(self, texts: Sequence[str]) -> None:
+        self.waiting_texts += texts
+
+    async def settle(self) -> None:
+        super().encode_later(self.waiting_texts)
+
+
+@pytest.mark.feature(
+    "a question encodes itself and nothing else: what has no vectors yet is ranked by words, and the receipt says so"
+)
+async def test_a_question_encodes_itself_alone_and_puts_the_rest_off(gateway: FakeGateway) -> None:
+    embedder = EncodesWhenSettled()
+    live = replace(gateway.without_judge(), embedder=embedder)
+    first = await fuse(ASK, RECIPE, live)
+    assert {*embedder.encoded} == {ASK.query}
+    rows = first.receipt.body["candidates"]
+    assert first.fused.rerank["without_vectors"] == len(rows) == len(embedder.waiting_texts)
+    assert all(row["signals"]["by_words"] == 1 for row in rows)
+    assert "Postgres" in first.fused.block
+    await embedder.settle()
+    second = await fuse(ASK, RECIPE, live)
+    assert "without_vectors" not in second.fused.rerank
+    assert all("by_words" not in row["signals"] for row in second.receipt.body["candidates"])
+
+
+async def test_no_floor_holds_for_what_is_ranked_by_its_words(gateway: FakeGateway) -> None:
+    recipe = replace(RECIPE, rerank=replace(RECIPE.rerank, floor=0.99, judge="never"))
+    live = replace(gateway.live, embedder=EncodesWhenSettled())
+    assert "Postgres" in (await fuse(ASK, recipe, live)).fused.block
 
 
 @pytest.mark.row("A161", "below the floor nothing is packed")

@@ -9,7 +9,7 @@ import pytest
 
 from fusion.contract import UNKNOWN_PIECE, TokenVectors
 from fusion.lib.bm25 import Frequencies
-from fusion.recall.maxsim import best_matches, match_unknown_words, token_weights
+from fusion.recall.maxsim import best_matches, match_unknown_words, matches_by_words, token_weights
 from fusion.recall.signals import Likeness, local_signals
 from tests.recall.helpers import pooled, query, standalone
 
@@ -77,3 +77,24 @@ def test_maxsim_is_the_mean_of_the_best_matches_weighted_by_rarity() -> None:
     (row,) = local_signals(query("database gates"), [pooled("a", standalone("a", "x"))], 1.0, TEN, likeness).rows()
     assert row["maxsim"] == pytest.approx((rare * 0.8 + common * 0.2) / (rare + common))
     assert row["maxsim"] > 0.5, "the rare word counts for more"
+
+
+def test_a_text_without_vectors_matches_by_its_words() -> None:
+    """A word that is there counts nearly in full, in any form of it; stop words and signs say nothing."""
+    found = matches_by_words(("gates", "the", "zanzibar"), [{"gate": 1}, {}])
+    assert found.shape == (2, 3)
+    (here, stop, absent), (not_here, same_stop, _) = found.tolist()
+    assert here > stop > absent
+    assert (not_here, same_stop) == (absent, stop)
+    assert matches_by_words((), [{}]).shape == (1, 0)
+
+
+def test_what_is_ranked_by_words_is_marked_and_compares_with_the_rest() -> None:
+    words = ("database", "gates")
+    likeness = Likeness(words, {"x": np.array([0.8, 0.2], np.float32)}, {}, frozenset({"the databases", "boats"}))
+    pool = [pooled(text, standalone(text, text)) for text in ("x", "the databases", "boats")]
+    encoded, by_words, other = local_signals(query("database gates"), pool, 1.0, TEN, likeness).rows()
+    assert "by_words" not in encoded
+    assert by_words["by_words"] == other["by_words"] == 1
+    assert by_words["similarity"] == pytest.approx(encoded["similarity"], abs=0.1)
+    assert other["similarity"] < encoded["similarity"] / 2

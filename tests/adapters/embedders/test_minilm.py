@@ -239,6 +239,54 @@ async def test_forgetting_reaches_a_text_that_is_being_encoded(tmp_path: Path) -
         assert not model._store.dense(["secret"])
 
 
+@pytest.mark.feature(
+    "what a question finds without vectors is encoded behind the answer: once, bounded in number, and kept on disk"
+)
+async def test_what_is_put_off_is_encoded_once_and_kept(tmp_path: Path) -> None:
+    encoder = CountingEncoder(held="slow")
+    async with minilm(tmp_path, encoder) as model:
+        model.encode_later(["slow one", "slow two"])
+        await asyncio.to_thread(encoder.holding.wait, 60)
+        model.encode_later(["slow two", "three"])
+        assert await model.tokens(["slow one", "slow two", "three"], 0) == [None] * 3, "nobody waits for them"
+        encoder.held = None
+        encoder.release.set()
+        await model.settle()
+        assert None not in await model.tokens(["slow one", "slow two", "three"], 0)
+        assert set(encoder.encoded.values()) == {1}
+        assert {*model._store.tokens(["slow one", "slow two", "three"])} == {"slow one", "slow two", "three"}
+        await model.settle()
+
+
+async def test_a_bounded_number_of_texts_is_put_off(tmp_path: Path) -> None:
+    encoder = CountingEncoder()
+    texts = [f"text {i}" for i in range(1_200)]
+    async with minilm(tmp_path, encoder) as model:
+        model.encode_later(texts)
+        await model.settle()
+        assert {*encoder.encoded} == {*texts[:1_000]}
+        model.encode_later(texts[1_000:])
+        await model.settle()
+        assert {*encoder.encoded} == {*texts}
+
+
+async def test_a_text_that_is_put_off_can_be_forgotten_and_can_fail(tmp_path: Path) -> None:
+    encoder = CountingEncoder(held="secret")
+    async with minilm(tmp_path, encoder) as model:
+        model.encode_later(["secret"])
+        await asyncio.to_thread(encoder.holding.wait, 60)
+        forgetting = asyncio.create_task(model.forget(["secret"]))
+        encoder.held = None
+        await asyncio.sleep(0)
+        encoder.release.set()
+        await forgetting
+        assert await model.tokens(["secret"], 0) == [None]
+        encoder.failing = True
+        model.encode_later(["broken"])
+        await model.settle()
+        assert await model.tokens(["broken"], 0) == [None]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "overwritten"])
 async def test_a_damaged_cache_is_set_aside(tmp_path: Path, damage: str) -> None:
     """Whether it shows at once or at the first read: the file is put aside, a new one begun, the answer right."""
