@@ -34,6 +34,7 @@ PAGES = (
     "docs/forgetting.md",
     "docs/evaluation.md",
     "docs/jobs.md",
+    "docs/models.md",
     "integrations/README.md",
 )
 SHOWN = re.compile(
