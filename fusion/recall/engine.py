@@ -18,6 +18,7 @@ from fusion.contract import EVERYTHING, Asker, BlockFormat, Hit, Passage, Query,
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.budget import estimate_tokens
+from fusion.lib.pasted import prompt_parts
 from fusion.lib.words import spoken
 from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
@@ -411,8 +412,9 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
         raise BadInput("query is empty: say what to recall")
     if len(text) > QUERY_LIMIT:
         raise TooLarge(f"query has {len(text)} characters; at most {QUERY_LIMIT} are taken")
-    truncated = len(text) > QUERY_CHARS
-    if truncated:
+    text = prompt_parts(text).cut(QUERY_CHARS)
+    truncated = len(request.query) > QUERY_CHARS
+    if len(text) > QUERY_CHARS:
         text = text[: QUERY_CHARS // 2] + "\n" + text[-QUERY_CHARS // 2 :]
     deadline_s = (request.timeout_ms or recipe.gather.timeout_ms) / 1000
     now = request.now or now
@@ -431,8 +433,10 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
 
 
 def _dates(query: Query, recipe: Recipe) -> Dates:
-    """The times that a query names, if the recipe asks for what happened then."""
-    return dates(query.text, query.now, query.zone) if recipe.rerank.episode_boost else Dates()
+    """The times that a query names, if the recipe asks for what happened then; those of a pasted log are not."""
+    if not recipe.rerank.episode_boost:
+        return Dates()
+    return dates(prompt_parts(query.text).typed, query.now, query.zone)
 
 
 def _packing(request: FuseRequest, recipe: Recipe, named: Dates) -> PackSettings:

@@ -31,6 +31,7 @@ from fusion.contract import (
 from fusion.errors import FusionError
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
+from fusion.lib.pasted import prompt_parts
 from fusion.recall.filter import JOURNAL, Record
 from fusion.recall.gather import Answer, GuardedBackend, gather, unable
 from fusion.recall.maxsim import best_matches, match_unknown_words
@@ -278,14 +279,19 @@ class Live:
 
     @staticmethod
     async def _cosines(embedder: Embedder, query: str, texts: Sequence[str]) -> Mapping[str, float]:
-        """The cosine of the query with each text that has a vector already."""
-        dense = await embedder.embed([query], keep=False)
+        """The cosine of the query with each text that has a vector already.
+
+        Of what was typed and what was pasted, the nearer counts.
+        """
+        parts = [part for part in prompt_parts(query) if part] or [query]
+        questions = [(await embedder.embed([part], keep=False))[0] for part in parts]
         known = await embedder.known(texts) if isinstance(embedder, KnowsVectors) else {}
         if not known:
             return {}
         import numpy as np
 
-        found = np.concatenate(list(known.values())).reshape(len(known), -1) @ dense[0]
+        rows = np.concatenate(list(known.values())).reshape(len(known), -1)
+        found = np.max([rows @ question for question in questions], axis=0)
         return dict(zip(known, found.tolist(), strict=True))
 
     def _encode_later(self, texts: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from fusion.contract import Query
 from fusion.lib.bm25 import terms
+from fusion.lib.pasted import prompt_parts
 from fusion.lib.words import STOP_WORDS, word_list
 from fusion.recall.signals import Likeness
 
@@ -81,16 +82,23 @@ def _named(pieces: Sequence[str]) -> tuple[str, ...]:
 def split_query(query: Query, likeness: Likeness, most: int) -> list[tuple[Query, Likeness]]:
     """Each sub-question as a query, with the likeness of its own tokens; a token of none counts for all of them.
 
-    The cosine stays that of the whole query, which was encoded once.
+    What was pasted into a prompt is a query of its own, to which the brackets of code belong. The cosine stays that of
+    the whole query, which was encoded once.
     """
-    texts = sub_questions(query.text, most)
+    typed, pasted = prompt_parts(query.text)
+    texts = (*sub_questions(typed, most), *filter(None, [pasted])) if most > 1 else (query.text,)
     if len(texts) == 1:
         return [(query, likeness)]
     said = [frozenset(word_list(text)) for text in texts]
     every = frozenset().union(*said)
     found = []
     for text, own in zip(texts, said, strict=True):
-        at = [i for i, word in enumerate(likeness.words) if word in own or word not in every]
+        others = text.casefold() if pasted else None
+        at = [
+            i
+            for i, word in enumerate(likeness.words)
+            if word in own or (word not in every and (others is None or word in others))
+        ]
         seen = {key: best[at] for key, best in likeness.matches.items()} if at else {}
         words = tuple(likeness.words[i] for i in at)
         found.append((replace(query, text=text), replace(likeness, words=words, matches=seen)))

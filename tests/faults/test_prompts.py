@@ -81,6 +81,20 @@ async def test_prompt_that_asks_for_nothing_stored_gets_nothing(client: httpx.As
     assert found == dict.fromkeys(found, "")
 
 
+@pytest.mark.feature("a question in a huge prompt, or beside code, is answered", part="faults/clients")
+async def test_question_beside_what_was_pasted_is_answered(client: httpx.AsyncClient) -> None:
+    """A log, a traceback or code before or after the question does not hide what is asked."""
+    found = await best_of(
+        client,
+        {
+            "log": "INFO worker 17 done in 3 ms\n" * 1_000 + QUESTION,
+            "traceback": f"{QUESTION}\n\n" + CODE * 250,
+            "code": f"```python\n{CODE * 20}```\n{QUESTION}",
+        },
+    )
+    assert found == dict.fromkeys(found, KEY)
+
+
 @pytest.mark.feature("a question in a script that the model does not know is answered by its words")
 async def test_question_in_an_unknown_script_is_answered_by_its_words(client: httpx.AsyncClient) -> None:
     """Every memory is found, so none was merged into another; and the right one leads."""
