@@ -167,6 +167,28 @@ class TestRecall:
         assert notice == ""
         assert memory.requests == []
 
+    @pytest.mark.parametrize(
+        "prompt",
+        [
+            pytest.param(
+                "```python\n" + "rows = [int(x) for x in line]\n" * 4_000 + "```\nwhat are chains?", id="code"
+            ),
+            pytest.param("ዳቦ ቤቱ መቼ ዝግ ነው", id="unknown script"),
+            pytest.param("🙂🦄" * 9_000, id="emoji"),
+            pytest.param("why \ud800\x00 \u202e?", id="broken characters"),
+            pytest.param("x" * 2_000_000, id="one word"),
+        ],
+    )
+    @pytest.mark.feature("the prompt hook answers prompts that are huge, code or in an unknown script")
+    async def test_prompt_hook_sends_the_ends_of_any_prompt(self, memory: FakeFusion, home: Path, prompt: str) -> None:
+        """What the server takes of it, begun and ended as it was typed, and the block is printed as always."""
+        printed, notice = await asyncio.to_thread(hook, "user-prompt-submit", {"prompt": prompt}, "--home", home)
+        assert (context("user-prompt-submit", printed)[:8], notice) == ("<memory>", "")
+        [asked] = memory.requests
+        typed = prompt.encode(errors="replace").decode()
+        assert len(asked.query) <= min(len(prompt), MAX_PROMPT_CHARS)
+        assert (asked.query[:3], asked.query[-1]) == (typed[:3], typed[-1])
+
     async def test_prompt_hook_ignores_subagents(self, memory: FakeFusion, home: Path) -> None:
         """The agent that wrote it has recalled already."""
         payload = {"prompt": "where do chains come from?", "agent_id": "a1", "agent_type": "Explore"}
