@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypedDict, get_args, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -972,6 +972,44 @@ class EncodesLater(Protocol):
     async def settle(self) -> None:
         """Return once no text waits any more; some may have failed."""
         ...
+
+
+class CosineScale(NamedTuple):
+    """Maps a model's cosines to those of the default model, for which our thresholds were chosen.
+
+    Texts that have nothing in common have a cosine of about .1 by one model, and of .8 by another.
+    """
+
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def of(self, cosine: float) -> float:
+        return cosine if self == NO_SCALE else min(1.0, cosine * self.slope + self.intercept)
+
+    def of_all(self, cosines: Floats) -> Floats:
+        return cosines if self == NO_SCALE else (cosines * self.slope + self.intercept).clip(max=1.0)
+
+
+NO_SCALE = CosineScale()
+"""of the default model, and of models whose scale is not known"""
+
+
+@runtime_checkable
+class ScalesCosines(Protocol):
+    """An embedder that knows the scale of its cosines: those of two texts, and those of two tokens."""
+
+    text_scale: CosineScale
+    token_scale: CosineScale
+
+
+def text_scale(embedder: Embedder) -> CosineScale:
+    """The scale of the cosines of this embedder's texts."""
+    return embedder.text_scale if isinstance(embedder, ScalesCosines) else NO_SCALE
+
+
+def token_scale(embedder: Embedder) -> CosineScale:
+    """The scale of the cosines of this embedder's tokens."""
+    return embedder.token_scale if isinstance(embedder, ScalesCosines) else NO_SCALE
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fusion.contract import TokenVectors
+from fusion.contract import CosineScale, TokenVectors
 from fusion.errors import ModelMissing
 from fusion.lib.words import content_hash
 
@@ -129,6 +129,24 @@ class FakeEmbedder:
         for i, piece in enumerate(pieces):
             vectors[i] = word_vector(piece, self.dimensions)
         return TokenVectors(np.rint(vectors * 127).astype(np.int8), 1 / 127, pieces, tuple(_WORD.findall(text.lower())))
+
+
+CROWDED = CosineScale(5.0, -4.0)
+"""maps .8 to 0 and 1 to 1"""
+
+
+class CrowdedEmbedder(FakeEmbedder):
+    """Its cosines lie between .8 and 1, as those of some models do: .8 for texts with no word in common."""
+
+    def __init__(self, scale: CosineScale = CROWDED) -> None:
+        super().__init__(dimensions=2048, identity="crowded@1")
+        self.text_scale = self.token_scale = scale
+
+    def _dense(self, text: str) -> NDArray[np.float32]:
+        crowded = super()._dense(text) * np.float32(0.2**0.5)
+        # One dimension that all texts share; what it replaces is a two-thousandth of a vector.
+        crowded[0] = 0.8**0.5
+        return np.asarray(crowded / np.linalg.norm(crowded), np.float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ class LocalEmbedder:
 
     def __init__(self, encoder: TextEncoder, store: VectorStore, options: Options, model: LocalModel = MINILM) -> None:
         self.model, self.identity, self.dimensions = model, model.identity, model.dimensions
+        self.text_scale, self.token_scale = model.text_scale, model.token_scale
         # One vector serves a text as question and as memory, unless the model reads the two differently.
         self._one_vector = model.query_prefix == model.passage_prefix
         self._encoder = encoder

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from fusion.contract import Embedder
+from fusion.contract import Embedder, text_scale
 from fusion.errors import FusionError
 from fusion.journal.sessions import SessionKey
 from fusion.lib.same_question import asks_the_same
@@ -155,4 +155,4 @@ async def alike(one: str, other: str, embedder: Embedder | None) -> bool:
     except (FusionError, OSError, RuntimeError) as error:
         log.warning("two questions could not be compared: %s", type(error).__name__)
         return False
-    return float(vectors[0] @ vectors[1]) >= MIN_COSINE
+    return text_scale(embedder).of(float(vectors[0] @ vectors[1])) >= MIN_COSINE

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from fusion.contract import Embedder, Extraction
+from fusion.contract import Embedder, Extraction, text_scale
 from fusion.errors import FusionError, InvalidAnswer
 from fusion.lib.conflict import Member, best
 from fusion.lib.jaccard import guard_words, jaccard
@@ -160,7 +160,8 @@ class MergeFinder(Generic[M]):
         except FusionError as error:
             self._embedder, self._fault = None, str(error)
             return {}
-        return {one.id: float(vector @ vectors[0]) for one, vector in zip(others, vectors[1:], strict=True)}
+        scale = text_scale(self._embedder)
+        return {one.id: scale.of(float(vector @ vectors[0])) for one, vector in zip(others, vectors[1:], strict=True)}
 
     def _may_be_one(self, a: M, b: M) -> bool:
         """Whether two memories may be merged; checked on the memories themselves, as buckets may collide."""

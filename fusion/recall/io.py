@@ -27,6 +27,8 @@ from fusion.contract import (
     TimeRange,
     Verdict,
     Where,
+    text_scale,
+    token_scale,
 )
 from fusion.errors import FusionError
 from fusion.lib.bm25 import Frequencies
@@ -259,6 +261,7 @@ class Live:
         every = list(seen.values())
         few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
         matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
+        matches = token_scale(self.embedder).of_all(matches)
         if match_unknown_words(asked, list(seen), matches):
             # The model's vector of such a question says nothing.
             dense = dict(zip(seen, matches.mean(axis=1).tolist(), strict=True))
@@ -275,11 +278,11 @@ class Live:
             return ()
         self._encode_later([text for text, one in zip(texts, tokens, strict=True) if one is None])
         knows = self.embedder.knows if isinstance(self.embedder, HasVocabulary) else None
-        return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows)
+        return reworded(pairs, dict(zip(texts, tokens, strict=True)), knows, token_scale(self.embedder))
 
     @staticmethod
     async def _cosines(embedder: Embedder, query: str, texts: Sequence[str]) -> Mapping[str, float]:
-        """The cosine of the query with each text that has a vector already.
+        """The cosine of the query with each text that has a vector already, on the scale of the default model.
 
         Of what was typed and what was pasted, the nearer counts.
         """
@@ -291,7 +294,7 @@ class Live:
         import numpy as np
 
         rows = np.concatenate(list(known.values())).reshape(len(known), -1)
-        found = np.max([rows @ question for question in questions], axis=0)
+        found = text_scale(embedder).of_all(np.max([rows @ question for question in questions], axis=0))
         return dict(zip(known, found.tolist(), strict=True))
 
     def _encode_later(self, texts: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fusion.contract import TokenVectors
+from fusion.contract import NO_SCALE, CosineScale, TokenVectors
 from fusion.lib.paraphrase import difference
 from fusion.lib.word_forms import misspelt, names, opposed, parts
 from fusion.recall.maxsim import best_matches
@@ -22,9 +22,10 @@ def reworded(
     pairs: Sequence[tuple[str, str]],
     tokens: Mapping[str, TokenVectors | None],
     knows: Callable[[str], bool] | None = None,
+    scale: CosineScale = NO_SCALE,
 ) -> set[tuple[str, str]]:
-    """The pairs that say the same in other words, as far as their ``tokens`` are there."""
-    return {(one, other) for one, other in pairs if _same(one, other, tokens.get(one), tokens.get(other), knows)}
+    """The pairs that say the same in other words, as far as their ``tokens`` are there, on the ``scale`` of these."""
+    return {(one, other) for one, other in pairs if _same(one, other, tokens.get(one), tokens.get(other), knows, scale)}
 
 
 def _same(
@@ -33,6 +34,7 @@ def _same(
     ones: TokenVectors | None,
     others: TokenVectors | None,
     knows: Callable[[str], bool] | None,
+    scale: CosineScale,
 ) -> bool:
     differs = difference(one, other)
     named = names(one) | names(other)
@@ -45,7 +47,8 @@ def _same(
         return True
     if ones is None or others is None or not len(ones.vectors) or not len(others.vectors):
         return False
-    return bool(min(best_matches(ones, [others]).min(), best_matches(others, [ones]).min()) >= MIN_TOKEN_COSINE)
+    worst = min(best_matches(ones, [others]).min(), best_matches(others, [ones]).min())
+    return bool(scale.of(worst) >= MIN_TOKEN_COSINE)
 
 
 def _slip(one: str, other: str, knows: Callable[[str], bool]) -> bool:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fusion.contract import Embedder, Event, Extraction, LanguageModel, Scope
+from fusion.contract import Embedder, Event, Extraction, LanguageModel, Scope, text_scale
 from fusion.errors import BackendUnreachable
 from fusion.journal import Journal, distil_queue, state, statements
 from fusion.journal.statements import Queued, Settled
@@ -162,15 +162,16 @@ class Consolidator(QueueWorker):
         vectors = await self._embedder.embed([known.statement.spoken for _, known in wanted])
         index = await self._vectors_of(wanted[0][1].event.scope)
         stored = await asyncio.to_thread(index.nearest, vectors)
-        ids = [known.id for _, known in wanted]
+        ids, scale = [known.id for _, known in wanted], text_scale(self._embedder)
         due: list[Settled] = []
         decided = 0
         for n, (one, known) in enumerate(wanted):
             settled = Settled(one.seq, True, compared=one.decides or one.event.supersedes is not None)
             if one.decides:
                 least = REINFORCES if known.is_turn else ABOUT
-                cosines = [(id_, cosine) for id_, cosine in stored[n] if id_ != known.id]
-                cosines += [(id_, float(vectors[n] @ vectors[i])) for i, id_ in enumerate(ids[:n])]
+                found = [(id_, cosine) for id_, cosine in stored[n] if id_ != known.id]
+                found += [(id_, float(vectors[n] @ vectors[i])) for i, id_ in enumerate(ids[:n])]
+                cosines = [(id_, scale.of(cosine)) for id_, cosine in found]
                 settled = await self._decision(one, known, [pair for pair in cosines if pair[1] >= least])
             due.append(settled)
             if settled.changes:

@@ -18,7 +18,7 @@ from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.journal import state, statements
 from fusion.store.sqlite import Connection
-from tests.fakes import FakeEmbedder
+from tests.fakes import CrowdedEmbedder, FakeEmbedder
 from tests.gateway.helpers import NADIA, remember
 from tests.patience import load
 
@@ -67,10 +67,18 @@ class Embedders:
         return cls.opened[-1]
 
 
+class CrowdedEmbedders:
+    """Opens embedders whose cosines lie between .8 and 1, and who say so."""
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, Any]) -> FakeEmbedder:
+        return CrowdedEmbedder()
+
+
 @asynccontextmanager
-async def opened(home: Path) -> AsyncIterator[Gateway]:
+async def opened(home: Path, embedders: type[Embedders | CrowdedEmbedders] = Embedders) -> AsyncIterator[Gateway]:
     """The four default memories."""
-    settings = load(home=home, embedder={"adapter": "tests.gateway.test_consolidation:Embedders"})
+    settings = load(home=home, embedder={"adapter": f"tests.gateway.test_consolidation:{embedders.__name__}"})
     async with Gateway.open(settings) as gateway:
         assert {"markdown", "cortex", "mem0", "triples"} <= gateway.guarded.keys()
         yield gateway
@@ -92,6 +100,20 @@ async def states(gateway: Gateway, *refs: str) -> list[State]:
 
 async def recalled_by_cortex(gateway: Gateway, asked: str) -> list[str]:
     return [hit.text for hit in (await gateway.search("cortex", asked, NADIA)).hits]
+
+
+ASIDE = "Nadia prefers dark mode, and she does so in each and every single editor of hers"
+
+
+@pytest.mark.feature("thresholds of cosines hold for every local model: its cosines are put on one scale")
+@pytest.mark.parametrize("embedders", [Embedders, CrowdedEmbedders])
+async def test_statements_merge_alike_by_models_of_another_scale(
+    embedders: type[Embedders | CrowdedEmbedders], home: Path
+) -> None:
+    """A cosine of .95 that means .73 reinforces nothing; the rewording does, by both models."""
+    async with opened(home, embedders) as gateway:
+        first, aside, again = [(await facts(gateway, text))[0] for text in (DARK, ASIDE, AGAIN[0])]
+        assert [one.merged_into is None for one in await states(gateway, first, aside, again)] == [True, True, False]
 
 
 async def facts(gateway: Gateway, *texts: str, **fields: Any) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fusion.contract import Asker, Scope, TokenVectors
+from fusion.contract import Asker, CosineScale, Scope, TokenVectors
 from fusion.errors import BackendUnreachable
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.prepared_answers import KEPT_S, Basis, alike
@@ -61,6 +61,12 @@ class FixedVectors:
     async def forget(self, texts: Sequence[str]) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class Crowded(FixedVectors):
+    """Its cosines lie between .8 and 1."""
+
+    text_scale = token_scale = CosineScale(5.0, -4.0)
 
 
 async def ask(gateway: Gateway, question: str = LIKE, asker: Asker = ASKER, **fields: Any) -> Fused:
@@ -206,3 +212,11 @@ async def test_questions_are_alike_by_words_or_vectors() -> None:
     assert not await alike("the end of the lease, when is it?", moved, model)  # the model fails
     model.vectors[moved] = (0.0, 1.0)
     assert not await alike(one, moved, model)
+
+
+async def test_questions_are_alike_on_the_scale_of_the_model() -> None:
+    """A model by which all texts have a cosine of .8 must not take two questions for one because of it."""
+    one, moved = "When does the lease end?", "when is the end of the lease?"
+    for cosine, expected in ((0.9, False), (0.98, True)):
+        model = Crowded({one: (1.0, 0.0), moved: (cosine, (1 - cosine**2) ** 0.5)})
+        assert await alike(one, moved, model) is expected

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+from fusion.contract import NO_SCALE
 from fusion.errors import SettingsError
 from fusion.local_models.registry import DEFAULT, MODELS, Calibration, LocalModel, named, of_identity
 
@@ -45,3 +47,15 @@ def test_a_calibration_turns_a_cosine_into_a_probability() -> None:
     curve = Calibration(slope=10, intercept=-5, fitted_on="labels")
     assert curve.probability(0.5) == pytest.approx(0.5)
     assert curve.probability(0.9) > 0.9 > 0.1 > curve.probability(0.1)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
+def test_scales_keep_the_order_of_cosines(model: LocalModel) -> None:
+    """They end at 1, and are nothing for the default model, which they are made for."""
+    for scale in (model.text_scale, model.token_scale):
+        assert scale.of(0.5) < scale.of(0.9) <= scale.of(1.0) <= 1.0
+        assert scale.of(1.0) > 0.9
+        assert scale.of(2.0) <= 1.0 or scale == NO_SCALE
+        cosines = np.array([0.5, 0.9, 1.0], np.float32)
+        assert scale.of_all(cosines) == pytest.approx([scale.of(float(one)) for one in cosines], abs=1e-6)
+    assert (MODELS[DEFAULT].text_scale, MODELS[DEFAULT].token_scale) == (NO_SCALE, NO_SCALE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusion.contract import TokenVectors
+from fusion.contract import CosineScale, TokenVectors
 from fusion.recall.synonyms import reworded
 
 FRAME = "the {} has the keys of the old mill"
@@ -53,3 +53,11 @@ def test_reworded_misspelling_needs_a_word_outside_the_vocabulary() -> None:
     assert judge("database", "databse", {}, knows=vocabulary)
     assert not judge("hostel", "hotel", {}, knows=vocabulary)
     assert not judge("database", "databse", {})
+
+
+def test_reworded_compares_on_the_scale_of_the_model() -> None:
+    """A model by which any two words have a cosine of .6 finds no synonyms at .9."""
+    near = {"lawyer": tokens([1, 0], [0, 1]), "attorney": tokens([0.9, 0.436], [0, 1])}
+    assert judge("lawyer", "attorney", near)
+    assert not judge("lawyer", "attorney", near, scale=CosineScale(2.5, -1.5))
+    assert judge("lawyer", "attorney", NEAR, scale=CosineScale(2.5, -1.5))

@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from fusion.contract import Extraction, Place, Scope, State, StateChange
+from fusion.contract import NO_SCALE, Extraction, Place, Scope, State, StateChange
 from fusion.errors import BackendUnreachable, BadInput
 from fusion.journal import Journal, state, use
 from fusion.journal.lifecycle import Memory
@@ -25,7 +25,7 @@ from fusion.lib.conflict import best
 from fusion.lib.merge_finder import MergeFinder
 from fusion.upkeep.lifecycle import LifecycleRequest, Report, Rules, ending, settled
 from tests.backend_contract import NOW, event_id, make_event
-from tests.fakes import FakeEmbedder
+from tests.fakes import CrowdedEmbedder, FakeEmbedder
 from tests.upkeep.lifecycle_helpers import (
     ADA,
     BEN,
@@ -617,6 +617,35 @@ async def test_run_reads_500_memories_at_a_time(journal: Journal) -> None:
     done: list[tuple[int, int | None]] = []
     await over(journal).run(LifecycleRequest(EVERYBODY), NOW, lambda scanned, total: done.append((scanned, total)))
     assert done == [(500, 1200), (1000, 1200), (1200, 1200)]
+
+
+class Two:
+    """Two memories of the same words and some more."""
+
+    every: ClassVar[list[Memory]] = [
+        Memory(Record(f"m{i}", make_event(i, text, kind="fact")))
+        for i, text in enumerate(
+            (
+                "The ferry to the island leaves the old harbour at noon on every working day",
+                "And so the ferry to the island leaves from the old harbour at noon on every working day of ours",
+            ),
+            start=1,
+        )
+    ]
+
+    async def get(self, ids: Sequence[str]) -> Mapping[str, Memory]:
+        return {one.id: one for one in self.every if one.id in ids}
+
+
+@pytest.mark.parametrize(
+    ("embedder", "pairs"),
+    [(FakeEmbedder(dimensions=2048), 0), (CrowdedEmbedder(), 0), (CrowdedEmbedder(NO_SCALE), 1)],
+)
+async def test_near_duplicates_are_compared_on_the_scale_of_the_model(embedder: FakeEmbedder, pairs: int) -> None:
+    """A cosine of .97 that means .86 is no duplicate from .92 on."""
+    two = Two()
+    finder = MergeFinder(two.get, lambda one: (one.event.scope,), lambda one: Extraction(), embedder, 0.92)
+    assert len(await finder.pairs(two.every)) == pairs
 
 
 class Many:

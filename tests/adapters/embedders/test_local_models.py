@@ -17,7 +17,7 @@ import pytest
 from adapters.embedders.encoder import Encoder
 from adapters.embedders.minilm import LocalEmbedder
 from adapters.embedders.providers import Providers
-from fusion.contract import TokenVectors
+from fusion.contract import NO_SCALE, CosineScale, TokenVectors, text_scale, token_scale
 from fusion.errors import ModelMissing, SettingsError
 from fusion.local_models import files
 from fusion.local_models.registry import MODELS, LocalModel
@@ -229,3 +229,15 @@ async def test_any_prompt_gets_finite_vectors(case: str, name: str, tmp_path: Pa
         assert np.isfinite(restored(tokens)).all()
         async with asyncio.timeout(60):
             assert (await model.embed(["Ann: I moved to Oslo."]))[0] == pytest.approx(other, abs=1e-6)
+
+
+async def test_an_embedder_has_the_scales_of_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those of the default model change no number at all."""
+    crowded = small_model(CONTENT, "crowded", text_scale=CosineScale(4.61, -3.51))
+    written(files.own_path(crowded), CONTENT)
+    monkeypatch.setitem(MODELS, "crowded", crowded)  # type: ignore[misc]
+    async with embedder(tmp_path, "crowded") as model, embedder(tmp_path, "small") as plain:
+        assert text_scale(model) == CosineScale(4.61, -3.51)
+        assert text_scale(plain) == token_scale(plain) == token_scale(model) == NO_SCALE
+    cosines = np.array([0.1, 1.0000001], np.float32)
+    assert NO_SCALE.of_all(cosines) is cosines
