@@ -64,6 +64,7 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
         if weight
     }
     without["graph boost"] = replace(rerank, graph_boost=0.0)
+    without["second hop"] = replace(rerank, named_boost=0.0)
     without["sub-questions"] = replace(rerank, sub_questions=1)
     without["floor"] = replace(rerank, floor=0.0)
     without["abstain"] = replace(rerank, abstain=0.0)

@@ -76,7 +76,7 @@ def _request(recipe: Recipe, draw: Random, note: Callable[[str, float], None]) -
     matches = timed("likeness", lambda: best_matches(_tokens(draw, len(words), words), vectors))
     seen = Likeness(words, dict(zip(said, matches, strict=True)), {text: draw.random() for text in said})
     signals = timed("signals", lambda: local_signals(query, pool, best, frequencies, seen))
-    order = timed("rerank", lambda: by_local_score(pool, signals, recipe.rerank))
+    order = timed("rerank", lambda: by_local_score(pool, signals, recipe.rerank, query.text))
     timed("pack", lambda: pack(order, recipe.pack, recipe.rerank, "0123456789abcdef"))
 
 

@@ -32,7 +32,15 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "cut_probability": 0.03,
         "cut_share": 0.6,
     },
-    "rerank": {"project_boost": 0.0, "episode_boost": 0.0, "penalties": {}, "judge_timeout_ms": 0, "passages": 0},
+    "rerank": {
+        "project_boost": 0.0,
+        "episode_boost": 0.0,
+        "named_boost": 0.0,
+        "speaker_of_several": 0.0,
+        "penalties": {},
+        "judge_timeout_ms": 0,
+        "passages": 0,
+    },
     "gate": {"wants_memory": 0.0, "private": 0.0},
 }
 """numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes; a part that
@@ -144,6 +152,10 @@ class RerankSettings(_Part):
     """the same for a memory of the project that the question names"""
     episode_boost: float = 0.0
     """the same for an episode in a time that the question names; with 0 the journal is not asked for such episodes"""
+    named_boost: float = 0.0
+    """the same for a memory whose title one of the best memories names (`fusion.recall.second_hop`)"""
+    speaker_of_several: float = 0.0
+    """added to the weight of ``speaker`` if a question that names a speaker asks for several things"""
     passages: int = 0
     """passages of long memories that are compared token by token; 0 ranks and shows long memories as a whole"""
     penalties: Mapping[str, float] = field(default_factory=dict)

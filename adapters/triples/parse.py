@@ -29,7 +29,7 @@ from adapters.triples.names import aliases
 from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Fact
 from fusion.lib.front_matter import read
-from fusion.lib.words import STOP_WORDS
+from fusion.lib.titles import bare, lead
 
 LINKS_TO = "links_to"
 """the relation that a wiki link asserts"""
@@ -46,12 +46,6 @@ MOST = 200
 LONGEST_PART = 120
 """maximum characters of a subject, relation or object; around longer ones the arrow is part of a sentence"""
 
-BEGINNING = 160
-"""leading characters of a text that are searched for a title"""
-
-_LEAD = re.compile(r"(?:#{1,6} )?([^\n.:!?]{1,80}(?:\.[^\n.:!?\s]{1,20})*)(?:[.:](?=\s)|(?=\n)|\Z)")
-_BARE = re.compile(r"(.+?)(?:(?<!\s)\s*+\([^()]*\)|,\s(?s:.*))")
-_SMALL = STOP_WORDS | {"de", "del", "der", "du", "la", "le", "van", "von", "und", "et"}
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _CODE = re.compile(r"(`{1,8})[^`]*+\1")
@@ -105,28 +99,6 @@ def about(beginning: str, document: str | None) -> frozenset[str]:
     front, _ = read(beginning) if beginning.startswith("---") else ([], [])
     subject = _title(_fields(front)) or _stem(document) or lead(beginning)
     return frozenset(filter(None, (key(subject), key(bare(subject) or "")))) if subject else frozenset()
-
-
-def lead(text: str) -> str | None:
-    """The title that a text opens with, as an entry of an encyclopedia does: "Title. …", "Title: …", "# Title".
-
-    Two words or more, each with a capital or a digit but for the small ones; or one, if the text has it again. What
-    else comes first is a greeting or a sentence.
-    """
-    match = _LEAD.match(text[:BEGINNING])
-    title = match[1].strip() if match else ""
-    named, is_qualified, _ = title.partition(" (")
-    words = [word for part in named.split() if (word := part.strip("()\"'“”‘’,–—-"))]
-    significant = [word for word in words if word.lower() not in _SMALL]
-    if not significant or len(words) > 12 or not all(word[0].isupper() or word[0].isdigit() for word in significant):
-        return None
-    return title if len(significant) > 1 or is_qualified or text.count(significant[0], 0, BEGINNING) > 1 else None
-
-
-def bare(title: str) -> str | None:
-    """A title without its qualifier: "Green (album)", "Paris, Texas"."""
-    match = _BARE.fullmatch(title)
-    return match[1].strip() if match else None
 
 
 def _title(fields: Sequence[tuple[str, str]]) -> str | None:

@@ -22,10 +22,11 @@ from adapters.options import FULL_FEATURES, read, verified
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
-from adapters.triples.parse import BEGINNING, about, parse
+from adapters.triples.parse import about, parse
 from adapters.triples.relations import ALSO_CALLED, asked_relations, relation, types
 from fusion.contract import Description, Entity, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
+from fusion.lib.titles import BEGINNING
 from fusion.lib.words import stems
 from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
 from fusion.store.sqlite import VALUES, Connection, Database, tuples

@@ -24,10 +24,10 @@ async def memories_to_forget(
     """The memories that a query asks to forget, the most relevant first, with all their copies in the backends.
 
     Stricter than recall: a candidate must share a word with the query (a similar meaning is not enough to delete it), a
-    neighbour of a hit is left out, and neither a graph nor a named time raises scores. The judge is not asked, so that
-    a memory that is to be forgotten is not sent anywhere.
+    neighbour of a hit is left out, and neither a graph nor a named time or title raises scores. The judge is not asked,
+    so that a memory that is to be forgotten is not sent anywhere.
     """
-    rerank = replace(recipe.rerank, graph_boost=0.0, episode_boost=0.0)
+    rerank = replace(recipe.rerank, graph_boost=0.0, episode_boost=0.0, named_boost=0.0)
     io, without_boost = replace(live, judge=None), replace(recipe, rerank=rerank)
     outcome = await fuse(FuseRequest(query, scope), without_boost, io)
     rows = [

@@ -269,7 +269,10 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     orders = [
         by_local_score(
-            pool, local_signals(part, pool, best, frequencies, seen, standings, recipe.rerank.weighed), recipe.rerank
+            pool,
+            local_signals(part, pool, best, frequencies, seen, standings, recipe.rerank.weighed),
+            recipe.rerank,
+            part.text,
         )
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fusion.contract import Hit, Passage, Verdict, document_of
 from fusion.lib.budget import clip
@@ -18,8 +18,14 @@ from fusion.recall.expand import Pooled
 from fusion.recall.mask import shown
 from fusion.recall.query_dates import Dates
 from fusion.recall.rank_features import in_context
+from fusion.recall.second_hop import named_by_best
+from fusion.recall.several import asks_for_several
 from fusion.recall.signals import Signals, SignalTable, boosted, complete, penalised, scores
 from fusion.recipe import RerankSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NEIGHBOUR_CHARS = 300
 """characters of each neighbour in a passage for the judge: enough for context, too few to crowd out the memory"""
@@ -58,13 +64,17 @@ class Scored(NamedTuple):
         return self.table.row(self.row)
 
 
-def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSettings) -> tuple[Scored, ...]:
+def by_local_score(
+    pool: Sequence[Pooled], table: SignalTable, numbers: RerankSettings, question: str = ""
+) -> tuple[Scored, ...]:
     """The pool by local score, best first; ties go to the higher RRF score, then to the smaller ref."""
     wanted = frozenset(name for name, weight in numbers.signals.items() if weight)
     if numbers.model is None:
-        means = boosted(scores(table, numbers.signals), table, "graph", numbers.graph_boost)
+        means = boosted(scores(table, _weights(table, numbers, question)), table, "graph", numbers.graph_boost)
         means = boosted(means, table, "project", numbers.project_boost)
         means = boosted(means, table, "episode", numbers.episode_boost)
+        if numbers.named_boost and pool:
+            table, means = _with_second_hop(question, pool, table, means, numbers.named_boost)
         local = penalised(means, table, numbers.penalties).tolist()
     else:
         table = in_context(pool, table, numbers.signals)
@@ -72,6 +82,28 @@ def by_local_score(pool: Sequence[Pooled], table: SignalTable, numbers: RerankSe
         local = trees.shares(table.rows()) if trees is not None else table.column("mean").tolist()
     every = zip(pool, count(), local, complete(table, wanted).tolist(), strict=False)
     return tuple(sorted((Scored(p, table, i, mean, None, there) for p, i, mean, there in every), key=_rank_key))
+
+
+def _with_second_hop(
+    question: str, pool: Sequence[Pooled], table: SignalTable, means: NDArray[np.float64], boost: float
+) -> tuple[SignalTable, NDArray[np.float64]]:
+    """The table with the signal ``named``, and the means with its boost: each memory stays below what names it."""
+    import numpy as np
+
+    named = named_by_best(question, pool, means)
+    if not named.strengths.any():
+        return table, means
+    table = SignalTable(table.size, {**table.columns, "named": named.strengths})
+    ceiling = np.nextafter(named.by, 0.0)
+    return table, np.maximum(means, np.minimum(boosted(means, table, "named", boost), ceiling))
+
+
+def _weights(table: SignalTable, numbers: RerankSettings, question: str) -> Mapping[str, float]:
+    """The weights of the signals; the speaker's is higher if the question asks for several things of one."""
+    more = numbers.speaker_of_several
+    if not more or not (table.column("speaker") == 1).any() or not asks_for_several(question):
+        return numbers.signals
+    return {**numbers.signals, "speaker": numbers.signals.get("speaker", 0.0) + more}
 
 
 def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSettings) -> tuple[Scored, ...]:

@@ -22,6 +22,8 @@
 | project    | 1 for a memory of the project that the question names, else 0; absent if it names none |
 | episode    | 1 for an episode and a daily note of a time that the query names, and for every memory of that time |
 |            | if the query names nothing else; absent for all others |
+| named      | how strongly the three best memories name the memory's title (`fusion.recall.second_hop`); set after   |
+|            | these were scored, if they name any                                                              |
 | reach      | ``graph``, but 0 where it is absent: seed 000's graph proximity; computed if a recipe weighs it |
 | cosine     | ``dense``, but ``fusion`` where it is absent: seed 000's similarity; computed if a recipe weighs it |
 | by_words   | 1 for a memory that has no token vectors yet: its words stand in for them; absent for all others. |
@@ -30,7 +32,7 @@
 `fusion.recall.standing` has further signals, of what a memory is regardless of the question's words.
 
 A signal that is not available (no model, no time to encode) is absent, and the others carry the weight. ``graph``,
-``project`` and ``episode`` have no weight: what they lead to need not resemble the query, so they raise the
+``project``, ``episode`` and ``named`` have no weight: what they lead to need not resemble the query, so they raise the
 mean instead.
 """
 

@@ -16,7 +16,6 @@ from adapters.markdown import mentions, own_notes
 from adapters.qdrant import sparse
 from adapters.qmd import Options, request_of
 from adapters.triples import names, relations
-from adapters.triples.parse import bare, lead
 from adapters.triples.parse import parse as parse_triples
 from fusion.contract import Event, Scope
 from fusion.doors import terminal
@@ -39,11 +38,12 @@ from fusion.lib import (
     statements,
     summarise,
     times,
+    titles,
     translated_times,
     word_forms,
     words,
 )
-from fusion.recall import candidate_pairs, fence, query_dates, query_structure, split_query
+from fusion.recall import candidate_pairs, fence, query_dates, query_structure, several, split_query
 from fusion.upkeep import contradict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -119,8 +119,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "summarise": lambda text: [summarise.summary(section) for section in summarise.sections(text)],
     "triples.parse": lambda text: parse_triples(text, "a/b.md"),
     "triples.parse (front matter)": lambda text: parse_triples(f"---\n{text}\n---\nHello.", "a/b.md"),
-    "triples.lead": lead,
-    "triples.bare": bare,
+    "titles.lead": titles.lead,
+    "titles.bare": titles.bare,
+    "several.asks_for_several": several.asks_for_several,
     "triples.aliases": lambda text: list(names.aliases(text)),
     "triples.loose": names.loose,
     "triples.relation": relations.relation,

@@ -42,6 +42,24 @@ def test_the_local_order_is_by_score_then_agreement_then_ref() -> None:
     assert [j.ref for j in order] == ["c", "a", "b"]
 
 
+@pytest.mark.feature("a question for several things of one speaker counts the speaker for more (`speaker_of_several`)")
+@pytest.mark.parametrize(
+    ("question", "speaker", "first"),
+    [
+        ("Which books has Ada read?", 1.0, "ada"),  # .1 + 3 · 1 over .9 + 3 · .5
+        ("Where does Ada live?", 1.0, "bo"),  # .1 + 1 under .9 + .5
+        ("Which books are there?", 0.5, "bo"),  # nobody is named
+    ],
+)
+def test_speaker_counts_for_more_if_several_things_are_asked_for(question: str, speaker: float, first: str) -> None:
+    pool = [pooled("bo", turn(1, "x", "Bo")), pooled("ada", turn(9, "y", "Ada"))]
+    table = SignalTable.of([{"bm25": 0.9, "speaker": 0.5}, {"bm25": 0.1, "speaker": speaker}])
+    numbers = RerankSettings(signals={"bm25": 1.0, "speaker": 1.0}, speaker_of_several=2.0)
+    assert by_local_score(pool, table, numbers, question)[0].ref == first
+    alone = by_local_score(pool, table, replace(numbers, speaker_of_several=0.0), question)
+    assert alone[0].ref == "bo"
+
+
 @pytest.mark.row(
     "A023",
     "the judge is asked only if the top four are close; for the fused answer, not for the cortex's "

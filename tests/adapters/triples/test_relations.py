@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.triples.names import aliases, loose
-from adapters.triples.parse import about, bare, lead
+from adapters.triples.parse import about
 from adapters.triples.relations import Relation, asked_relations, relation, strength, types
 from fusion.contract import Fact
 
@@ -83,31 +83,12 @@ def test_other_names_that_a_text_gives(text: str, names: list[tuple[str, str]]) 
     assert [(fact.subject, fact.object) for fact in aliases(text)] == names
 
 
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("Green (album). It was recorded in 1977.", "Green (album)"),
-        ("History of the Kiln: it burnt twice.", "History of the Kiln"),
-        ("# Bug Gateway\nwhat we know", "Bug Gateway"),
-        ("Seattle. In Seattle it snows.", "Seattle"),
-        ("Wow. That is nice.", None),
-        ("We met Marta. She left.", None),
-        ("the heron stood in the reeds", None),
-        ("", None),
-    ],
-)
-def test_the_title_that_a_text_opens_with(text: str, title: str | None) -> None:
-    """Two words with capitals, or one that comes again; greetings and sentences are none."""
-    assert lead(text) == title
-
-
 def test_what_a_text_is_about() -> None:
     """Its title, and the title without what tells it from others; a file's name; front matter before both."""
     assert about("Green (album). It was recorded.", None) == {"green album", "green"}
     assert about("---\ntitle: Kiln\n---\nIt burnt.", "notes/fire.md") == {"kiln"}
     assert about("it burnt", "notes/fire.md") == {"fire"}
     assert about("it burnt", "session 3") == frozenset()
-    assert bare("Paris, Texas") == "Paris"
 
 
 def test_loose_ignores_articles_and_blanks() -> None:
@@ -119,7 +100,6 @@ def test_loose_ignores_articles_and_blanks() -> None:
 def test_any_text_has_names(text: str) -> None:
     """For any text there is no error, and names are never empty."""
     assert all(fact.subject and fact.object for fact in aliases(text))
-    assert lead(text) != ""
     assert all(about(text, None))
 
 
@@ -128,4 +108,3 @@ def test_hostile_texts_take_linear_time() -> None:
     for piece in ("A ", "A (B) ", "(A", " also known as", " also", "A known as ", "A. ", "Aa-"):
         text = piece * (300_000 // len(piece))
         assert all(fact.subject and fact.object for fact in aliases(text))
-        assert text.startswith(lead(text) or "")
