@@ -12,6 +12,8 @@ from fusion.contract import DIMENSIONS, KINDS, Hit, Moment, PartialHits, Place, 
 from fusion.errors import InvalidAnswer
 
 T = TypeVar("T")
+DEEPEST = 1000
+"""the largest limit that a server is asked for if some of its items are left out"""
 _PRECISIONS = frozenset(get_args(Precision))
 _UNITS = frozenset(get_args(Unit))
 
@@ -30,6 +32,11 @@ def read_each(items: Sequence[Any], read: Callable[[Any], T], fault: str) -> tup
     if items and not found:
         raise InvalidAnswer(fault.format(len(items)))
     return found, len(items) - len(found)
+
+
+def deeper(limit: int, found: int, answered: int, asked: int) -> int:
+    """The next limit to request if hidden items used up the last one; 0 if all or enough were returned."""
+    return 0 if found >= limit or answered < asked or asked >= DEEPEST else min(asked * 4, DEEPEST)
 
 
 def admitted(hits: Iterable[Hit], scope: Scope, dropped: int) -> Sequence[Hit]:

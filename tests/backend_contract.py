@@ -49,6 +49,7 @@ from fusion.contract import (
     Settles,
     TimeRange,
     TracksUse,
+    Where,
 )
 from fusion.errors import BackendUnreachable, InvalidAnswer
 
@@ -145,6 +146,9 @@ class BackendContract(ABC):
 
     expires: ClassVar[bool] = True
     """the end of a memory's validity is stored"""
+
+    filters: ClassVar[bool] = False
+    """a query's ``where`` is applied by time, folder and speaker before the limit"""
 
     @abstractmethod
     async def open_backend(self, folder: Path) -> Backend:
@@ -366,6 +370,44 @@ class BackendContract(ABC):
         lasting = make_event(1, f"{text} Also pears, plums and quinces.", scope, kind=kind)
         await self.fill(backend, [make_extracted(event, fact) for event in (*ended, lasting)])
         assert [hit.event_id for hit in await self.ask(backend, text, 2)] == [event_id(1)]
+
+    @pytest.mark.feature("a question of a part of the memories: a store that knows it leaves the rest out by itself")
+    async def test_what_does_not_fit_the_filter_does_not_use_up_the_limit(self, backend: Backend) -> None:
+        """A limit of 2 applies to memories of that time, folder or speaker."""
+        if not self.filters:
+            pytest.skip("it does not filter: the gateway filters its hits")
+        (text, fact), scope, kind = SAMPLES[2], self.scope(backend), self.kind(backend)
+        others = [
+            make_event(
+                n,
+                text,
+                scope,
+                kind=kind,
+                at=Moment(NOW - timedelta(days=20)),
+                place=Place("letters/all.md", n, n, "line"),
+                speaker="Ben",
+            )
+            for n in range(10, 40)
+        ]
+        own = make_event(
+            1,
+            f"{text} Also pears, plums and quinces.",
+            scope,
+            kind=kind,
+            at=Moment(NOW - timedelta(days=1)),
+            place=Place("customers/harbour.md", 1, 1, "line"),
+            speaker="Ada Ito",
+        )
+        await self.fill(backend, [make_extracted(event, fact) for event in (*others, own)])
+        for where in (
+            Where(after=NOW - timedelta(days=2)),
+            Where(folder=("Customers",)),
+            Where(speaker=("ada",)),
+            Where(after=NOW - timedelta(days=2), before=NOW, folder=("customers",), speaker=("Ada Ito",)),
+        ):
+            found = await self.found(backend, replace(make_query(text, scope, 2), where=where))
+            assert [hit.event_id for hit in found if hit.event_id] == [event_id(1)], where
+        assert not await self.found(backend, replace(make_query(text, scope), where=Where(folder=("elsewhere",))))
 
     async def test_tenants_are_apart(self, backend: Backend) -> None:
         """No tenant finds another's memories."""

@@ -175,7 +175,7 @@ class BoltGraph:
         return await asyncio.gather(self.get(ids), self.cosines(vector, bare))
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
-        return await self._read(lambda run: BoltWalk(run, view, self._walking).links(text, similar, limit))
+        return await self._read(lambda run: BoltWalk(run, view.unfiltered, self._walking).links(text, similar, limit))
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Memory]]:
         async def look(run: Run) -> list[list[Memory]]:

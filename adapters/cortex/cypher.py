@@ -109,7 +109,7 @@ def visible(view: View, *carried: str) -> tuple[str, dict[str, object]]:
     """The clauses after a MATCH or WITH of ``m`` that keep the memories that ``view`` sees and the variables
     ``carried``. Uses an OPTIONAL MATCH that must find nothing, as EXISTS differs between databases."""
     admits, owner_values = admitted(view.scope)
-    terms, newer, values = conditions(view, "$")
+    terms, newer, values = conditions(view, "$", "toLower({}) CONTAINS {}")
     seen, values = " AND ".join((admits, *terms)), owner_values | values
     kept = ", ".join(("m", *carried))
     if view.history:

@@ -11,11 +11,12 @@ its words at once, and by its vector as soon as the store has filled that in (``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
 from fusion.contract import (
+    EVERYTHING,
     LIFETIMES,
     UNSTATED_CONFIDENCE,
     ConflictStatus,
@@ -28,6 +29,7 @@ from fusion.contract import (
     Lifetime,
     Query,
     Scope,
+    Where,
 )
 from fusion.contract import (
     State as JournalState,
@@ -143,7 +145,8 @@ class View:
 
     Without ``as_of`` those current at ``now``: valid, not ended, not merged and not superseded, except both sides of an
     active conflict. With ``as_of`` those current then; with ``known_at`` only what was recorded by then. With
-    ``history`` also superseded and ended ones.
+    ``history`` also superseded and ended ones. ``where`` is the query's filter as far as a store knows it
+    (`fusion.store.rows.fits`).
     """
 
     scope: Scope
@@ -151,10 +154,16 @@ class View:
     as_of: datetime | None = None
     known_at: datetime | None = None
     history: bool = False
+    where: Where = EVERYTHING
 
     @classmethod
     def of(cls, query: Query, *, history: bool = False) -> View:
-        return cls(query.scope, query.now, query.as_of, query.known_at, history)
+        return cls(query.scope, query.now, query.as_of, query.known_at, history, query.where)
+
+    @property
+    def unfiltered(self) -> View:
+        """The view without the filter: what fits may be linked by what does not."""
+        return replace(self, where=EVERYTHING) if self.where else self
 
 
 @dataclass(frozen=True, slots=True)

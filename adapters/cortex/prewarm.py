@@ -98,9 +98,17 @@ class PrewarmCache:
 
 
 def key_of(query: Query, history: bool) -> bytes | None:
-    """The cache key: a hash of scope, times and terms. ``None`` without a session or without terms."""
+    """The cache key: a hash of scope, times, filter and terms. ``None`` without a session or without terms."""
     asked = terms(query.text)
     if query.scope.session_id is None or not asked:
         return None
-    parts = query.scope, history, query.as_of, query.known_at, asked, sorted(guard_words(words(query.text)))
+    parts = (
+        query.scope,
+        history,
+        query.as_of,
+        query.known_at,
+        query.where,
+        asked,
+        sorted(guard_words(words(query.text))),
+    )
     return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adapters.cortex.options import Options
 from adapters.cortex.port import Graph, Link, Matches, Memory, View
 from adapters.cortex.rank import Candidate, Ranked, fused, merged, rank
-from fusion.contract import Query
+from fusion.contract import Hit, Query, Where
 from fusion.lib.rank_fusion import highest
 
 if TYPE_CHECKING:
@@ -77,13 +77,18 @@ def ranked(pool: Pool, memories: Mapping[str, Memory], query: Query, options: Op
     candidates = []
     for id_, score in pool.scores.items():
         memory = memories.get(id_)  # None: forgotten just now
-        if memory is not None and query.scope.admits(memory.event.scope):
+        if memory is not None and query.scope.admits(memory.event.scope) and _fits(memory, query.where):
             cosine, by_words = pool.cosines.get(id_), words.get(id_, 0.0) / most
             link = by_id.get(id_, _UNLINKED)
             candidates.append(
                 Candidate(memory, cosine, score / best, by_words, link.hops or None, link.share, link.path)
             )
     return rank(candidates, query.text, query.scope.project, query.now, options.weights, options.by_words)
+
+
+def _fits(memory: Memory, where: Where) -> bool:
+    """Whether a memory fits a filter as far as the cortex knows: the gateway knows the tags and properties of notes."""
+    return not where or replace(where, tag=(), property=()).admits(Hit.of(memory.event))
 
 
 _UNLINKED = Link("", 0, 0)

@@ -26,7 +26,7 @@ from adapters.graph.traversal import Condition, by_strength, mention_pairs, path
 from adapters.index import Index
 from adapters.index.merge import Scored
 from fusion.contract import Embedder, Event, Extracted, Extraction, Hit, Kind, Opening, Scope
-from fusion.store.rows import EVENT_NAMES, admission, event_in, microseconds, scope_of, storable
+from fusion.store.rows import CONTAINS, EVENT_NAMES, admission, event_in, microseconds, scope_of, storable
 from fusion.store.sqlite import VALUES, Connection, Database, tuples
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class SqliteGraph(GraphStore):
 
     async def link(self, text: str, view: View, similar: Sequence[str], limit: int) -> Sequence[Link]:
         def look(db: Connection) -> list[Link]:
-            known = visible(view)
+            known = visible(view.unfiltered)
             named = query_entities(db, text, view.scope)
             rows = dict(
                 tuples(
@@ -314,7 +314,7 @@ def _keep_concepts(db: Connection) -> int:
 def visible(view: View) -> Condition:
     """The condition on a row ``m`` of ``memory`` under which ``view`` sees it, and its parameters."""
     admits, owner_values = _of(view.scope)
-    terms, newer, values = conditions(view, ":")
+    terms, newer, values = conditions(view, ":", CONTAINS)
     if not view.history:
         supersedes = "s.supersedes = m.event_id and s.tenant = m.tenant and s.user_id is m.user_id"
         terms.append(f"not exists (select 1 from memory s where {' and '.join((supersedes, *newer))})")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from adapters.cortex.port import View
-from fusion.store.rows import microseconds
+from fusion.store.rows import fits, microseconds
 
 
-def conditions(view: View, mark: str) -> tuple[list[str], list[str], dict[str, object]]:
+def conditions(view: View, mark: str, contains: str) -> tuple[list[str], list[str], dict[str, object]]:
     """The conditions on a memory ``m``, those on a memory ``s`` that supersedes it, and their parameters.
 
-    ``mark`` begins the name of a parameter. Both sides of a conflict are visible: they do not supersede each other.
+    ``mark`` begins the name of a parameter; ``contains`` is that of `fits`. Both sides of a conflict are visible: they
+    do not supersede each other.
     """
-    terms = ["m.trust <> 'quarantined'", "m.merged_into IS NULL"]
+    fitting, wanted = fits(view.where, mark, contains)
+    terms = ["m.trust <> 'quarantined'", "m.merged_into IS NULL", *fitting]
     newer = [
         "s.merged_into IS NULL",
         "NOT (s.conflict_status IS NOT NULL AND coalesce(s.conflict_group, '') = coalesce(m.conflict_group, '-'))",
     ]
-    values: dict[str, object] = {"moment": microseconds(view.as_of or view.now)}
+    values: dict[str, object] = {"moment": microseconds(view.as_of or view.now), **wanted}
     if view.as_of is None:
         terms.append("coalesce(m.conflict_status, '') <> 'resolved'")
     else:

@@ -114,6 +114,17 @@ def visible_memories(db: Connection, view: Condition, event_ids: Sequence[str]) 
     return [memory for (memory,) in rows]
 
 
+def visible_rows(db: Connection, view: Condition, memories: Sequence[int]) -> frozenset[int]:
+    """Those of these row ids that are visible."""
+    visible, values = view
+    rows = tuples(
+        db,
+        f"select m.id from json_each(:ids) j join memory m on m.id = j.value where {visible}",
+        {**values, "ids": dumps(memories)},
+    )
+    return frozenset(memory for (memory,) in rows)
+
+
 def walk(db: Connection, view: Condition, seeds: Sequence[int], options: WalkOptions) -> dict[int, ReachedEntity]:
     """The entities within ``options.hops`` - 1 edges of ``seeds``, each by its shortest path, preferring relations to
     common mentions. A walk may start at a hub (more than ``fan_out`` mentions), but not pass it or end there."""

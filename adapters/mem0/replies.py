@@ -15,7 +15,6 @@ from adapters.qdrant.payload import hit_of
 from fusion.contract import Hit, Query, Scope
 from fusion.errors import InvalidAnswer
 
-DEEPEST = 1000
 OWN = ("user_id", "agent_id", "run_id")
 """the dimensions by which mem0 itself separates memories"""
 
@@ -71,11 +70,6 @@ def hit_of_item(item: Any, asked: Scope, tenant: str) -> Hit:
     elif payload.get("inferred"):
         hit.event_id, hit.derived_from = None, (payload["event_id"],)
     return hit
-
-
-def deeper(limit: int, found: int, answered: int, asked: int) -> int:
-    """The next limit to request if hidden items used up the last one; 0 if all or enough were returned."""
-    return 0 if found >= limit or answered < asked or asked >= DEEPEST else min(asked * 4, DEEPEST)
 
 
 def changes_of(reply: Any) -> list[Change]:

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
+from adapters.hits import deeper
 from adapters.http import Http, checked, with_fix
 from adapters.mem0.options import ServerOptions
-from adapters.mem0.replies import OWN, Change, changes_of, deeper, hit_of_item, hits_of, items_of
+from adapters.mem0.replies import OWN, Change, changes_of, hit_of_item, hits_of, items_of
 from adapters.options import read, verified
 from adapters.qdrant.payload import NOBODY, conditions, payload_of
 from fusion.contract import (

@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adapters.hits import deeper
 from adapters.mem0.embedded import collection_of, local_client
 from adapters.mem0.library import Frugal, config, library
 from adapters.mem0.options import Options
-from adapters.mem0.replies import OWN, Change, changes_of, changes_said, deeper, hits_of, items_of
+from adapters.mem0.replies import OWN, Change, changes_of, changes_said, hits_of, items_of
 from adapters.qdrant.client import NEWER
 from adapters.qdrant.collection_schema import Shape
 from adapters.qdrant.payload import NOBODY, conditions, hit_of, is_id, payload_of

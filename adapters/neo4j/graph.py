@@ -23,7 +23,7 @@ from adapters.neo4j.options import Options, server_of
 from adapters.neo4j.rows import Node, Rows
 from adapters.neo4j.traversal import Walk
 from adapters.options import read, verified
-from fusion.contract import NAME_PLACEHOLDER, Description, Embedder, Hit, Opening, PartialHits, Query
+from fusion.contract import NAME_PLACEHOLDER, Description, Embedder, Hit, Opening, PartialHits, Query, Where
 from fusion.errors import FusionError, InvalidAnswer
 from fusion.lib.rank_fusion import rank_fusion, ranked
 
@@ -74,7 +74,7 @@ class Neo4j:
 
     async def search(self, query: Query) -> Sequence[Hit]:
         limit = min(query.limit, self._options.limit)
-        if limit < 1 or not query.text.strip():
+        if limit < 1 or not query.text.strip() or _fits_nothing(query.where):
             return []
         loop = asyncio.get_running_loop()
         until = loop.time() + query.deadline_s
@@ -189,6 +189,12 @@ class Neo4j:
                 f"first {self._options.degree} are followed. Fix: a greater degree, where that leaves out too much"
             )
         return found
+
+
+def _fits_nothing(where: Where) -> bool:
+    """Whether no hit of a graph fits a filter: they are notes and facts without place, speaker and properties."""
+    kinds = frozenset(where.kind)
+    return bool(where.folder or where.speaker or where.property or (kinds and kinds.isdisjoint(("note", "fact"))))
 
 
 class _Search:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from adapters.hits import read_each
+from adapters.hits import deeper, read_each
 from adapters.index.backfill import Backfill
 from adapters.index.encode import BestEffortEmbedding, memory_vectors
 from adapters.options import FULL_FEATURES, read, verified
@@ -39,6 +39,7 @@ from fusion.contract import (
     PartialHits,
     Query,
     Scope,
+    Where,
 )
 from fusion.errors import BackendError, HttpStatus
 from fusion.lib.words import content_hash, spoken
@@ -93,22 +94,32 @@ class Qdrant:
         by_words = (WORDS, words) if words["indices"] else None
         vector = await self._embedding.query_vector(self._embedder, query.text)
         by_vector = None if vector is None else (DENSE, vector.tolist())
-        body = question(by_vector, by_words, where(query), query.limit, self._options.merge)
-        if body is None:
-            return []
+        until = asyncio.get_running_loop().time() + query.deadline_s
+        asked = query.limit
+        while True:  # Qdrant does not know all of a filter: others may take the places
+            body = question(by_vector, by_words, where(query), asked, self._options.merge)
+            if body is None:
+                return []
+            points = await self._found(body, max(until - asyncio.get_running_loop().time(), 0.001))
+            hits, dropped = hits_of_points(points)
+            seen = [hit for hit in hits if query.admits(hit)][: query.limit]
+            more = deeper(query.limit, len(seen), len(points), asked) if query.where else 0
+            if not more:
+                return PartialHits(seen, dropped) if dropped else seen
+            asked = more
+
+    async def _found(self, body: Mapping[str, Any], deadline_s: float) -> Sequence[Any]:
+        """The points of a search; none before anything was remembered."""
         try:
-            points = await self._client.query(self._name, body, query.deadline_s)
+            return await self._client.query(self._name, body, deadline_s)
         except HttpStatus as error:
             if error.status != 404:
                 raise
-            if await self._client.info(self._name, query.deadline_s) is not None:
+            if await self._client.info(self._name, deadline_s) is not None:
                 raise HttpStatus(f"{error}. {NEWER}", 404) from None
             if not self._ready:
                 return []  # nothing was ever remembered
             raise self._gone() from None
-        hits, dropped = hits_of_points(points)
-        seen = [hit for hit in hits if query.admits(hit)][: query.limit]
-        return PartialHits(seen, dropped) if dropped else seen
 
     def accepts(self, event: Event) -> bool:
         """Blank memories are refused: nothing finds them."""
@@ -341,7 +352,7 @@ def vectors_in(text: str, vector: list[float] | None) -> dict[str, Any]:
 
 
 def where(query: Query) -> list[Mapping[str, Any]]:
-    """The scope and the times of a query as Qdrant's conditions."""
+    """The scope, the filter and the times of a query as Qdrant's conditions."""
     scope = query.scope
     asked = dict(zip(KEYWORDS, conditions(scope), strict=False))
     found = [matching(key, asked[key]) for key in KEYWORDS if key == "tenant" or getattr(scope, key) is not None]
@@ -351,8 +362,30 @@ def where(query: Query) -> list[Mapping[str, Any]]:
         found.append({"key": "created_at", "range": {"lte": query.known_at.isoformat()}})
     if query.as_of is not None:
         found.append({"key": "began", "range": {"lte": query.as_of.isoformat()}})
+    found += _fitting(query.where)
     ended = {"key": "valid_to", "range": {"lte": (query.as_of or query.now).isoformat()}}
     found.append({"must_not": [ended]})
+    return found
+
+
+def _fitting(asked: Where) -> list[Mapping[str, Any]]:
+    """Conditions that a point meets if it fits a filter by kind and time; what has no place or speaker is left out.
+
+    They are not sufficient, because Qdrant compares texts by case: `Where.admits` decides.
+    """
+    found: list[Mapping[str, Any]] = []
+    if asked.kind:
+        there = {"key": "kind", "match": {"any": list(asked.kind)}}
+        found.append({"should": [there, {"is_empty": {"key": "kind"}}]} if "note" in asked.kind else there)
+    times = {name: at.isoformat() for name, at in (("gte", asked.after), ("lt", asked.before)) if at is not None}
+    if times:
+        recorded = [{"is_empty": {"key": "at"}}, {"key": "created_at", "range": times}]
+        found.append({"should": [{"key": "at", "range": times}, {"must": recorded}]})
+    found += [
+        {"must_not": [{"is_empty": {"key": key}}]}
+        for key, among in (("document", asked.folder), ("actor_id", asked.speaker))
+        if among
+    ]
     return found
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from adapters.graph.names import key
 from adapters.graph.store import SCHEMA, GraphStore, held_in, neighbours
-from adapters.graph.traversal import Condition, merge, paths, rarity, visible_memories
+from adapters.graph.traversal import Condition, merge, paths, rarity, visible_memories, visible_rows
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
 from adapters.options import FULL_FEATURES, read, verified
@@ -24,7 +24,7 @@ from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
 from adapters.triples.parse import about, parse
 from adapters.triples.relations import ALSO_CALLED, asked_relations, relation, types
-from fusion.contract import Description, Entity, Event, Extracted, Forgotten, Hit, Opening, Query
+from fusion.contract import EVERYTHING, Description, Entity, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.titles import BEGINNING
 from fusion.lib.words import stems
@@ -193,7 +193,12 @@ class Triples(GraphStore):
         for edge, *_ in facts[:MATCHED]:
             named.setdefault(edge.subject_id, (edge.subject, rarity(edge.subject_mentions)))
             named.setdefault(edge.object_id, (edge.object, rarity(edge.object_mentions)))
-        linked, reached = spread(db, seen, named, similar, self.options)
+        if query.where:  # what fits may be linked by what does not
+            linked, reached = spread(db, visible(replace(query, where=EVERYTHING)), named, similar, self.options)
+            fitting = visible_rows(db, seen, [found.memory for found in linked])
+            linked = [found for found in linked if found.memory in fitting]
+        else:
+            linked, reached = spread(db, seen, named, similar, self.options)
         strengths = {found.memory: found.strength for found in linked}
         passages = merge(similar, linked, self.options)[: query.limit]
         chosen = {memory for memory, _ in passages}

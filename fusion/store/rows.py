@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter
 from sqlite3 import Connection, Row
 from typing import Any, NamedTuple
 
-from fusion.contract import NO_USER, Event, Hit, Moment, Place, Query, Scope
+from fusion.contract import NO_USER, Event, Hit, Moment, Place, Query, Scope, Where
 
 Fields = Row | Mapping[str, Any]
 """a row, by column name"""
@@ -229,6 +229,38 @@ def admission(scope: Scope, mark: str = ":") -> tuple[list[str], dict[str, objec
     return terms, {name: storable(value) for name, value in named.items() if value != NO_USER}
 
 
+CONTAINS = "instr(lower({}), {})"
+"""SQL for a text that contains another in small letters; the case of letters beyond ASCII is not compared"""
+
+
+def fits(where: Where, mark: str = ":", contains: str = CONTAINS) -> tuple[list[str], dict[str, object]]:
+    """Conditions that a memory ``m`` meets if it fits a filter by kind, time, folder and speaker; their values.
+
+    Valid in SQL, and in Cypher with its own ``contains``. They are not sufficient: `Where.admits` decides. A row has no
+    properties, and of tags only those in its text, so neither is compared.
+    """
+    terms: list[str] = []
+    values: dict[str, object] = {}
+
+    def one_of(name: str, condition: str, among: Sequence[object]) -> None:
+        values.update({f"{name}{n}": value for n, value in enumerate(among)})
+        if among:
+            terms.append(f"({' OR '.join(condition.format(f'{mark}{name}{n}') for n in range(len(among)))})")
+
+    def within(name: str, column: str, among: Sequence[str]) -> None:
+        if among:
+            terms.append(f"m.{column} IS NOT NULL")
+        if all(text.isascii() for text in among):
+            one_of(name, contains.format(f"m.{column}", "{}"), [text.lower() for text in among])
+
+    one_of("kind", "m.kind = {}", where.kind)
+    one_of("after", "coalesce(m.at, m.recorded_at) >= {}", [] if where.after is None else [microseconds(where.after)])
+    one_of("before", "coalesce(m.at, m.recorded_at) < {}", [] if where.before is None else [microseconds(where.before)])
+    within("folder", "document", [f"{name.strip('/')}/" for name in where.folder])
+    within("speaker", "speaker", where.speaker)
+    return terms, values
+
+
 def scope_terms(scope: Scope) -> tuple[list[str], list[object]]:
     """The conditions of a query's tenant and named dimensions on a row of events, and their values."""
     terms, values = ["tenant = ?"], list[object]([scope.tenant])
@@ -244,13 +276,15 @@ def scope_terms(scope: Scope) -> tuple[list[str], list[object]]:
 def visible(query: Query) -> tuple[str, dict[str, object]]:
     """The SQL condition on a row ``m`` of ``memory`` under which ``query`` may see it, and its parameters.
 
-    It checks scope, trust (never quarantined) and time. Without ``as_of`` a memory must be valid now and not
-    superseded. With it, it must have begun (valid_from, else when it happened, else when it was recorded), not ended,
-    and not yet been superseded then. With ``known_at`` only what was recorded by then counts. A memory is superseded
-    only by one of the same owner.
+    It checks scope, trust (never quarantined), the filter (`fits`) and time. Without ``as_of`` a memory must be valid
+    now and not superseded. With it, it must have begun (valid_from, else when it happened, else when it was recorded),
+    not ended, and not yet been superseded then. With ``known_at`` only what was recorded by then counts. A memory is
+    superseded only by one of the same owner.
     """
     terms, values = admission(query.scope)
-    terms.append("m.trust <> 'quarantined'")
+    fitting, wanted = fits(query.where)
+    terms += ["m.trust <> 'quarantined'", *fitting]
+    values |= wanted
     newer = ["s.supersedes = m.event_id", "s.tenant = m.tenant", "s.user_id is m.user_id"]
     if query.as_of is None:
         values["now"] = microseconds(query.now)

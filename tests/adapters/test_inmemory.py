@@ -23,6 +23,8 @@ from tests.backend_contract import (
 
 
 class TestInMemory(BackendContract):
+    filters = True
+
     durable = False  # it is a dict
 
     async def open_backend(self, folder: Path) -> Backend:

@@ -25,11 +25,15 @@ from tests.patience import load
 
 
 class TestVectorSqlite(BackendContract):
+    filters = True
+
     async def open_backend(self, folder: Path) -> Backend:
         return await VectorSqlite.open(opening(folder))
 
 
 class TestWithoutAModel(BackendContract):
+    filters = True
+
     async def open_backend(self, folder: Path) -> Backend:
         return await VectorSqlite.open(Opening("vector_sqlite", folder))
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
@@ -19,9 +20,22 @@ from adapters.markdown import Markdown
 from adapters.mem0 import Mem0
 from adapters.triples import Triples
 from adapters.vector_sqlite import VectorSqlite
-from fusion.contract import KINDS, Event, Extracted, Hit, ListsEvents, Moment, Opening, Origin, Place, Scope, Trust
+from fusion.contract import (
+    KINDS,
+    Event,
+    Extracted,
+    Hit,
+    ListsEvents,
+    Moment,
+    Opening,
+    Origin,
+    Place,
+    Scope,
+    Trust,
+    Where,
+)
 from fusion.journal import Journal
-from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, hit_of, microseconds, time_of
+from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, fits, hit_of, microseconds, time_of
 from fusion.store.sqlite import Database
 from tests.backend_contract import event_id
 
@@ -140,6 +154,47 @@ async def test_an_older_file_gets_missing_event_columns(tmp_path: Path) -> None:
         assert [event_of(row) for row in rows] == [Event("a", "Tea.", moment), newer]
     finally:
         await database.close()
+
+
+WHERES = [
+    Where(kind=("decision",)),
+    Where(kind=("decision", "fact")),
+    Where(after=datetime(2026, 2, 1, tzinfo=UTC)),
+    Where(before=datetime(2026, 2, 1, tzinfo=UTC)),
+    Where(folder=("Customers/",)),
+    Where(folder=("customers/north", "élan")),
+    Where(speaker=("ADA",)),
+    Where(speaker=("Élodie",)),
+    Where(tag=("reefer",)),
+    Where(property=(("type", "customer"),)),
+    Where(kind=("note",), folder=("customers",), speaker=("ada ito",), after=datetime(2026, 1, 1, tzinfo=UTC)),
+]
+
+
+@pytest.mark.parametrize("where", WHERES, ids=str)
+def test_rows_that_fit_a_filter_meet_its_conditions(where: Where) -> None:
+    """The conditions may let through what does not fit; of kinds and times they are exact."""
+    begun = Event("", "The pump leaks #reefer", datetime(2026, 2, 10, tzinfo=UTC))
+    batch = [
+        replace(begun, event_id=f"{n}", kind=kind, speaker=speaker, at=at, place=place)
+        for n, (kind, speaker, at, place) in enumerate(
+            product(
+                ("note", "decision"),
+                (None, "Ada Ito", "Élodie"),
+                (None, Moment(datetime(2026, 1, 5, tzinfo=UTC), "day")),
+                (None, Place("a/customers/North/x.md", 1, 2, "line"), Place("Élan/x.md", 1, 2, "line")),
+            )
+        )
+    ]
+    terms, values = fits(where)
+    db = sqlite3.connect(":memory:")
+    db.execute(f"create table memory (id integer primary key, {EVENT_COLUMNS})")
+    db.executemany(INSERT_EVENT, map(event_row, batch))
+    found = {row[0] for row in db.execute(f"select event_id from memory m where {' and '.join(terms) or 1}", values)}
+    fitting = {event.event_id for event in batch if replace(where, property=()).admits(Hit.of(event))}
+    assert fitting <= found
+    if not (where.folder or where.speaker or where.tag or where.property):
+        assert fitting == found
 
 
 def test_lone_surrogates_do_not_block_a_store() -> None:

@@ -219,6 +219,8 @@ class TestMemgraph(BoltContract):
 class TestCortexOnArcadeDB(BackendContract):
     """What every backend promises, with the cortex in a database."""
 
+    filters = True
+
     @pytest.fixture(autouse=True)
     async def _emptied(self, arcade: str, tmp_path: Path) -> AsyncIterator[None]:
         self.server = arcade_at(arcade, tmp_path)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 
 class TestCortex(BackendContract):
+    filters = True
+
     async def open_backend(self, folder: Path) -> Backend:
         return await Cortex.open(opening(folder))
 

@@ -114,6 +114,8 @@ def vault(tmp_path: Path) -> Path:
 
 
 class TestMarkdown(BackendContract):
+    filters = True
+
     async def open_backend(self, folder: Path) -> Backend:
         return await Markdown.open(opening(folder, remember_turns=True, scan_interval_s=0, watch=False))
 

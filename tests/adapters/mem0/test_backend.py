@@ -73,6 +73,8 @@ def run(program: str, home: Path) -> subprocess.CompletedProcess[str]:
 
 
 class TestMem0(BackendContract):
+    filters = True
+
     async def open_backend(self, folder: Path) -> Backend:
         return await Mem0.open(opening(folder))
 
@@ -84,6 +86,8 @@ class TestMem0(BackendContract):
 
 class TestMem0ByWords(BackendContract):
     """Without an embedding model the whole suite holds all the same."""
+
+    filters = True
 
     async def open_backend(self, folder: Path) -> Backend:
         return await opened(folder, None)

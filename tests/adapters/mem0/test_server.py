@@ -84,6 +84,8 @@ def made(server: Qdrant, size: int = 32, distance: str = "Cosine") -> None:
 class TestOnQdrant(RemoteBackendContract):
     """The library in process, on a Qdrant server."""
 
+    filters = True
+
     @pytest.fixture(autouse=True)
     async def served(self, qdrant: Qdrant) -> None:
         self.url = qdrant.url
@@ -183,6 +185,8 @@ ROUTES: dict[tuple[str, str], Callable[[Mem0Behind, Call], Any]] = {
 @pytest.mark.row("A113", "Mem0: its own server 2.x is asked with `filters`, `top_k`, `threshold`")
 class TestMem0Server(RemoteBackendContract):
     """A server of 2.x."""
+
+    filters = True
 
     version: ClassVar[str] = "2"
     bound: ClassVar[dict[str, str]] = {}

@@ -21,7 +21,7 @@ from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
 from adapters.neo4j.graph import fused
 from adapters.options import build
-from fusion.contract import Backend, Extracted, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import Backend, Extracted, Hit, Opening, PartialHits, Query, Scope, Where
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -622,6 +622,20 @@ async def test_memgraph_is_asked_in_its_own_words(opened: Opener) -> None:
     assert stub.asked[8].values["from0"] == 7
     assert all("secretword" not in statement and "ada" not in statement for _, statement in shown)
     assert stub.asked[2].values["words"] == "julien secretword"
+
+
+async def test_database_is_not_asked_for_what_no_hit_of_a_graph_fits(opened: Opener) -> None:
+    """Hits of a graph are notes and facts without a place, a speaker and properties."""
+    async with Stub() as stub:
+        backend = await opened(Neo4j, scripted(stub))
+        for where in (
+            Where(folder=("customers",)),
+            Where(speaker=("Ada",)),
+            Where(property=(("type", "customer"),)),
+            Where(kind=("decision", "turn")),
+        ):
+            assert await backend.search(replace(make_query("Julien"), where=where)) == []
+    assert not stub.asked
 
 
 @pytest.mark.feature(

@@ -102,6 +102,8 @@ async def theirs(url: str, embedder: Embedder | None = None, **options: object) 
 class TestQdrant(RemoteBackendContract):
     """The gateway's own memories, by vectors and words."""
 
+    filters = True
+
     @pytest.fixture(autouse=True)
     async def served(self, server: Server) -> None:
         self.url = server.url

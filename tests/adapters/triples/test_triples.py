@@ -23,12 +23,16 @@ BUG = Fact("Julien", "corrected_by", "bug gateway")
 class TestTriples(BackendContract):
     """Passages; facts, which the suite's samples hold too, have their own tests below."""
 
+    filters = True
+
     async def open_backend(self, folder: Path) -> Backend:
         return await Triples.open(opening(folder, facts=0))
 
 
 class TestTriplesWithFacts(BackendContract):
     """…and the suite again with facts among the hits, wherever it does not count hits by their event."""
+
+    filters = True
 
     async def open_backend(self, folder: Path) -> Backend:
         return await Triples.open(opening(folder))
