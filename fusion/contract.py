@@ -1083,6 +1083,13 @@ class Judge(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class MayBeDisabled(Protocol):
+    """A judge that may be unable to judge. ``disabled`` says why, and how to fix it; None while it judges."""
+
+    disabled: str | None
+
+
 class LanguageModel(Protocol):
     """A text model with one call, for capture and upkeep. ``name`` is the model's name on its server.
 

@@ -22,7 +22,18 @@ from typing import Any, BinaryIO, TypeVar, cast
 from fusion import wire
 from fusion.compare.arms import ArmReader
 from fusion.compare.pair import compare
-from fusion.contract import EVERYTHING, Asker, Backend, EncodesLater, Query, Scope, Settles, SyncsWithSessions, Where
+from fusion.contract import (
+    EVERYTHING,
+    Asker,
+    Backend,
+    EncodesLater,
+    MayBeDisabled,
+    Query,
+    Scope,
+    Settles,
+    SyncsWithSessions,
+    Where,
+)
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
@@ -759,6 +770,9 @@ class Gateway(TenantParts):
         waiting, failed = await self.journal.upkeep()
         fault = self.consolidator.fault if self.consolidator is not None else ""
         late = [f"statements wait to be compared, the embedder fails: {fault}"] if fault else []
+        judge = self.live.judge
+        if isinstance(judge, MayBeDisabled) and judge.disabled:
+            late.append(f"the judge {judge.name} is disabled, and the local order is used: {judge.disabled}")
         return {
             "version": VERSION,
             "uptime_s": self.health.uptime_s,
@@ -773,7 +787,7 @@ class Gateway(TenantParts):
             "memories": counts,
             "receipts": {"kept": kept, "keep_days": self.settings.receipts.keep_days},
             "embedder": self.embedding_model,
-            "judge": None if self.live.judge is None else self.live.judge.name,
+            "judge": None if judge is None else judge.name,
             "judged": dict(self.health.judged),
             "silent": dict(self.health.silent),
             "bytes": parts,

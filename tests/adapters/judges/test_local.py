@@ -369,7 +369,8 @@ async def test_local_judge_ranks_an_answer_and_outlives_its_file(tmp_path: Path)
         # white, florist, the and the end are equal, and in one case roses.
         expected = [10 * probability(logit) for logit in (2.5, 1.5, 1.5)]
         assert scores == [pytest.approx(one) for one in expected]
-        assert (await gateway.status())["judge"] == "small"
+        status = await gateway.status()
+        assert (status["judge"], [note for note in status["notes"] if "judge" in note]) == ("small", [])
         remove(tmp_path)
         assert (await asked(gateway))[1] == scores
     async with Gateway.open(home_with(home, options)) as gateway:
@@ -378,3 +379,5 @@ async def test_local_judge_ranks_an_answer_and_outlives_its_file(tmp_path: Path)
         rerank, scores, without = await asked(gateway)
         assert (rerank["status"], scores, without) == ("disabled", [None] * 3, shown)
         assert "or name its place in [judge] file" in str(rerank["fault"])
+        [note] = [note for note in (await gateway.status())["notes"] if "judge" in note]
+        assert note == f"the judge small is disabled, and the local order is used: {rerank['fault']}"
