@@ -44,8 +44,9 @@ _OVERHEAD_BYTES = 200
 _NAME_BYTES = 30
 # Of a query's names of tokens and words, a character of it: a short string takes 50 bytes, and there are two a token.
 _PORTION_TEXTS = 32
-_PORTION_CHARACTERS = 4_000
-# About a thousand tokens, 150 ms: how long a portion keeps a thread, and how much is lost when the process dies.
+_PORTION_CHARACTERS = 8_000
+# About two thousand tokens, 250 ms: how long a portion keeps a thread, and how much is lost when the process dies.
+# Texts of one length are encoded together, so a larger portion has less padding.
 _URGENT_TEXTS = 8
 # A portion while a request waits: 40 ms, so that a deadline is met.
 _LATER_TEXTS = 1_000
