@@ -164,7 +164,7 @@ class Where:
     before: datetime | None = None
 
     def __bool__(self) -> bool:
-        return self != EVERYTHING
+        return self is not EVERYTHING and self != EVERYTHING  # the comparison alone costs a question half a millisecond
 
     def admits(self, hit: Hit, tags: Iterable[str] = ()) -> bool:
         """Whether a hit is like that; ``tags`` are those of its state."""

@@ -57,8 +57,8 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
     at = {ref: i for i, ref in enumerate(best)}
     placed: dict[str, Scored] = {}
     for scored in order:
-        if scored is best[scored.ref]:
-            refs = [scored.ref, *sorted(rivals.get(scored.ref, ()), key=at.__getitem__)]
+        if scored.ref in rivals and scored is best[scored.ref]:
+            refs = [scored.ref, *sorted(rivals[scored.ref], key=at.__getitem__)]
             for ref in sorted(refs, key=lambda ref: _credibility_key(best[ref].pooled.candidate.hit)):
                 placed.setdefault(best[ref].pooled.key, best[ref])
         placed.setdefault(scored.pooled.key, scored)

@@ -277,9 +277,11 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
-    began_s = time.thread_time()
-    gated = gate(order, query.text, frequencies, named, gates) if order and gates.wants_memory else None
-    gate_ms = (time.thread_time() - began_s) * 1000
+    gated, gate_ms = None, 0.0
+    if order and gates.wants_memory:
+        began_s = time.thread_time()
+        gated = gate(order, query.text, frequencies, named, gates)
+        gate_ms = (time.thread_time() - began_s) * 1000
     silent = gated.silent if gated is not None else silent
     if not silent:
         order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
@@ -490,7 +492,8 @@ async def _admitted_neighbours(
     found = await io.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
     ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
     records = await io.records(ids) if ids else {}
-    seen: set[tuple[str, str | None]] = set()
+    # What was found itself joins as no neighbour, so it need not be admitted again.
+    seen: set[tuple[str, str | None]] = {("", hit.event_id) for _, _, hit in finds if hit.event_id in records}
     admitted: dict[str, list[Admitted]] = {}
     for ref, backend, _ in finds:
         for hit in found.get(ref, ()):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fusion.contract import Hit, Query
 from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
-from fusion.lib.passages import Span, passages
+from fusion.lib.passages import Span, is_long, passages
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Record
@@ -32,10 +32,10 @@ def parts_of(pool: Sequence[Pooled], records: Mapping[str, Record]) -> list[Part
     """The passages of the long memories of ``pool``, of at most `MAX_COMPARED`. ``records`` are by event id."""
     found: list[Part] = []
     for i, entry in enumerate(pool):
+        speaker = entry.candidate.hit.speaker
         text = _whole_text(entry.candidate.hit, records)
-        spans = passages(text, entry.candidate.hit.speaker)
+        spans = passages(text, speaker) if is_long(text, speaker) else ()
         if len(spans) > 1 and len(found) + len(spans) <= MAX_COMPARED:
-            speaker = entry.candidate.hit.speaker
             found += [Part(i, span, spoken(text[span.start : span.end], speaker)) for span in spans]
     return found
 

@@ -154,13 +154,13 @@ def local_signals(
     columns = {
         "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
-        "speaker": _speakers(query.text, hits, in_talk),
+        "speaker": _speakers(query.text, _captured_speakers(hits, in_talk)),
         "date": _closeness(named, hits),
         "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / FULL_LENGTH_CHARS),
         "graph": np.where(in_talk, nan, [_graph(entry) for entry in pool]),
         "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
-    if not np.isnan(roles := _roles(hits, said_in_talk)).all():
+    if not np.isnan(roles := _roles(_captured_speakers(hits, said_in_talk))).all():
         columns["role"] = roles
     if likeness.words and (likeness.matches or likeness.pending):
         columns |= _late_interaction(said, texts, adjacent, turns, frequencies, likeness)
@@ -319,14 +319,13 @@ def adjacent_positions(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
 _WORD = re.compile(r"\w+")
 
 
-def _speakers(text: str, hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Column:
+def _speakers(text: str, known: Sequence[str | None]) -> Column:
     """The speaker signal. Only turns of a captured conversation count, since any other sender could claim a name."""
     import numpy as np
 
-    known = _captured_speakers(hits, turns)
     names = _names(text, {speaker for speaker in known if speaker})
     if not names:
-        return np.full(len(hits), 0.5)
+        return np.full(len(known), 0.5)
     return np.array([0.5 if speaker is None else 1.0 if speaker in names else 0.0 for speaker in known])
 
 
@@ -338,10 +337,11 @@ def _captured_speakers(hits: Sequence[Hit], turns: NDArray[np.bool_]) -> list[st
     ]
 
 
-def _roles(hits: Sequence[Hit], turns: NDArray[np.bool_]) -> Column:
+def _roles(known: Sequence[str | None]) -> Column:
     import numpy as np
 
-    return np.array([ROLES.get((speaker or "").casefold(), nan) for speaker in _captured_speakers(hits, turns)])
+    roles = {speaker: ROLES.get((speaker or "").casefold(), nan) for speaker in {*known}}
+    return np.array([roles[speaker] for speaker in known])
 
 
 def _names(text: str, speakers: Collection[str]) -> frozenset[str]:

@@ -118,7 +118,8 @@ def standing_signals(
     query: Query, pool: Sequence[Pooled], standings: Mapping[str, Standing], wanted: Collection[str]
 ) -> dict[str, NDArray[np.float64]]:
     """The wanted signals of each memory of ``pool``, in its order."""
-    if not wanted:
+    names = [name for name in STANDING_SIGNALS if name in wanted]
+    if not names:
         return {}
     import numpy as np
 
@@ -130,7 +131,7 @@ def standing_signals(
     def column(name: str) -> list[float]:
         return [_value(name, one, hit, asked, project, now, replaced) for one, hit in zip(known, hits, strict=True)]
 
-    return {name: np.array(column(name)) for name in STANDING_SIGNALS if name in wanted}
+    return {name: np.array(column(name)) for name in names}
 
 
 def _value(
