@@ -29,7 +29,7 @@ from adapters.embedders.options import Options
 from adapters.embedders.provider_spec import ProviderSpec
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
-from fusion.contract import Embedder, Media, TokenVectors, VerifiesOptions
+from fusion.contract import Embedder, EncodesLater, Media, TokenVectors, VerifiesOptions
 from fusion.errors import ModelMissing, SettingsError, Unauthorized
 
 if TYPE_CHECKING:
@@ -87,7 +87,12 @@ class Composed:
         self._dense = dense
 
     async def embed(self, texts: Sequence[str], *, keep: bool = True) -> NDArray[np.float32]:
-        return await self._dense.embed(texts, keep=keep)
+        """See the port. Texts that are stored get their token vectors in the background."""
+        vectors = await self._dense.embed(texts, keep=keep)
+        if keep and isinstance(self.local, EncodesLater):
+            tokens = await self.local.tokens(texts, 0)
+            self.local.encode_later([text for text, found in zip(texts, tokens, strict=True) if found is None])
+        return vectors
 
     async def embed_media(self, media: Sequence[Media]) -> NDArray[np.float32]:
         return await self._dense.embed_media(media)

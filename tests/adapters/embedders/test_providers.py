@@ -786,6 +786,18 @@ async def test_token_vectors_stay_the_local_models(tmp_path: Path) -> None:
         assert local.closed
 
 
+async def test_what_the_provider_stores_gets_token_vectors_in_the_background(tmp_path: Path) -> None:
+    """No question makes them; a question itself is not stored."""
+    local = FakeEmbedder()
+    async with Chaos(behaviour=embedding) as server, hosted(tmp_path, server) as dense:
+        both = Composed(dense, local)
+        await both.embed(["a", "b"])
+        await both.embed(["asked"], keep=False)
+        await both.embed(["a", "b", "c"])
+        assert local.encoded == {"a": 1, "b": 1, "c": 1}
+        assert None not in await both.tokens(["a", "b", "c"], 0)
+
+
 async def test_without_the_local_model_there_are_no_token_vectors(tmp_path: Path) -> None:
     """The provider's dense vectors are there all the same."""
     async with Chaos(behaviour=embedding) as server, hosted(tmp_path, server) as dense:
