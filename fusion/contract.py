@@ -970,7 +970,7 @@ class EncodesLater(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Return once no text waits any more; some may have failed."""
+        """Return once the texts that wait now are encoded, or have failed; later ones are not waited for."""
         ...
 
 

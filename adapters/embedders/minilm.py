@@ -185,7 +185,7 @@ class LocalEmbedder:
 
     async def settle(self) -> None:
         """See `EncodesLater`."""
-        while self._later:
+        if self._later:
             await asyncio.wait([flight.landed for flight in self._later.values()])
 
     def _encoded(self, text: str, landed: asyncio.Future[Encoded]) -> None:
