@@ -20,10 +20,11 @@ _ROWS = 97
 """different vectors of tokens: a token's is that of its id modulo this prime"""
 
 
-def encoder_onnx(dimensions: int = 384, seed: int = 1) -> bytes:
+def encoder_onnx(dimensions: int = 384, seed: int = 1, *, crowded: bool = False) -> bytes:
     """A model whose state of a token is its own random vector plus half of the mean vector of the text.
 
-    So every state, the first one's too, knows the text, and padding changes nothing.
+    So every state, the first one's too, knows the text, and padding changes nothing. ``crowded``: the mean is that of
+    all texts of a run, so that they change each other's vectors.
     """
     table = np.random.default_rng(seed).standard_normal((_ROWS, dimensions)).astype(np.float32)
     nodes = [
@@ -42,7 +43,7 @@ def encoder_onnx(dimensions: int = 384, seed: int = 1) -> bytes:
         tensor("table", table),
         tensor("rows", np.array(_ROWS, np.int64)),
         tensor("last", np.array([2], np.int64)),
-        tensor("middle", np.array([1], np.int64)),
+        tensor("middle", np.array([0, 1] if crowded else [1], np.int64)),
         tensor("half", np.array(0.5, np.float32)),
     ]
     ids = [value(name, INT64, ["batch", "tokens"]) for name in INPUTS]

@@ -102,7 +102,7 @@ class Encoder:
         windows = [window for i, found in enumerate(pieces) for window in self._windows(i, found, prefix)]
         dense = np.zeros((len(texts), self.model.dimensions), np.float32)
         tokens: list[list[tuple[int, NDArray[np.float32]]]] = [[] for _ in texts]
-        for batch in _batches(windows):
+        for batch in _batches(windows, 1 if self.model.encodes_alone else _MAX_ROWS):
             states, lengths = self._run([windows[i].ids for i in batch])
             for state, length, i in zip(states, lengths, batch, strict=True):
                 window = windows[i]
@@ -158,11 +158,11 @@ def _check_vocabulary(vocabulary: Path) -> None:
         raise ModelMissing(f"{vocabulary} is not the file that this program was built for (another sha256): {fix}")
 
 
-def _batches(windows: Sequence[_Window]) -> Iterator[list[int]]:
+def _batches(windows: Sequence[_Window], most: int) -> Iterator[list[int]]:
     """Indices of windows of about the same length, so that little of a run is padding."""
     batch: list[int] = []
     for i in sorted(range(len(windows)), key=lambda i: len(windows[i].ids)):
-        if batch and (len(batch) == _MAX_ROWS or (len(batch) + 1) * len(windows[i].ids) > _MAX_CELLS):
+        if batch and (len(batch) == most or (len(batch) + 1) * len(windows[i].ids) > _MAX_CELLS):
             yield batch
             batch = []
         batch.append(i)

@@ -60,12 +60,13 @@ class Sources:
 class LocalModel:
     """One model: an embedder makes a vector of a text, and a judge one number of a question and a memory together.
 
-    ``query_prefix`` and ``passage_prefix`` are put before a question and before a memory. ``pooling`` makes one vector
-    of the vectors of all tokens: their mean, or that of the first, special token. ``window`` is how many tokens are
-    read at once, without the special ones. ``calibration`` is None until it is fitted: an embedder's cosines are then
-    used as they are, and a judge only orders. ``text_scale`` and ``token_scale`` map an embedder's cosines to those of
-    the default one. They were fitted to quantiles of the cosines of sentences of the sample workspace, of paraphrases,
-    and of their tokens.
+    ``query_prefix`` and ``passage_prefix`` are put before a question and before a memory. ``pooling`` makes one
+    vector of the vectors of all tokens: their mean, or that of the first, special token. ``window`` is how many
+    tokens are read at once, without the special ones. A model that ``encodes_alone`` rounds its numbers by the range
+    of all texts of a run, so that each text needs a run of its own to have the same vector in any company.
+    ``calibration`` is None until it is fitted: an embedder's cosines are then used as they are, and a judge only
+    orders. ``text_scale`` and ``token_scale`` map an embedder's cosines to those of the default one. They were fitted
+    to quantiles of the cosines of sentences of the sample workspace, of paraphrases, and of their tokens.
     """
 
     name: str
@@ -82,6 +83,7 @@ class LocalModel:
     query_prefix: str = ""
     passage_prefix: str = ""
     window: int = 254
+    encodes_alone: bool = False
     calibration: Calibration | None = None
     text_scale: CosineScale = NO_SCALE
     token_scale: CosineScale = NO_SCALE
@@ -128,6 +130,7 @@ MODELS: Mapping[str, LocalModel] = {
             ),
             query_prefix="query: ",
             passage_prefix="passage: ",
+            encodes_alone=True,
             text_scale=CosineScale(4.61, -3.51),
             token_scale=CosineScale(2.27, -1.29),
         ),
@@ -147,6 +150,7 @@ MODELS: Mapping[str, LocalModel] = {
             ),
             pooling="cls",
             query_prefix="Represent this sentence for searching relevant passages: ",
+            encodes_alone=True,
             text_scale=CosineScale(2.07, -1.00),
             token_scale=CosineScale(1.37, -0.35),
         ),

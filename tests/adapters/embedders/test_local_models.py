@@ -86,6 +86,21 @@ def test_tokens_are_those_of_the_text_alone(model: LocalModel, words: int) -> No
         assert np.linalg.norm(restored(one.tokens), axis=1) == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.feature(
+    "a text has the same vectors whatever it is encoded with, also by models that round over a whole run"
+)
+def test_a_model_that_encodes_alone_gives_the_same_vectors_in_any_company(tmp_path: Path) -> None:
+    """Texts of a run change each other's vectors by such a model, so each gets a run of its own."""
+    content = encoder_onnx(crowded=True)
+    path = written(tmp_path / "crowded.onnx", content)
+    texts = [QUESTION, "Ann: I moved to Oslo.", "word " * 600]
+    for alone in (True, False):
+        encoder = Encoder(small_model(content, "crowded", encodes_alone=alone), path)
+        together, first = encoder.encode(texts), encoder.encode(texts[:1])[0]
+        assert np.allclose(together[0].dense, first.dense, atol=1e-6) is alone
+        assert np.array_equal(together[0].tokens.vectors, first.tokens.vectors) is alone
+
+
 async def test_a_text_is_encoded_apart_as_question_and_as_memory(tmp_path: Path) -> None:
     """With e5 the two differ, in memory and on disk, whichever came first."""
     for first in (True, False):
