@@ -118,6 +118,8 @@ class DiaryHome:
     clock: datetime
     tuned: bool
     questions: Sequence[DateQuestion] = field(default_factory=tuple)
+    events: Mapping[int, str] = field(default_factory=dict)
+    """what happened once, as a line of the note of so many days ago"""
 
 
 def _month(first: int, clock: datetime) -> list[int]:
@@ -161,7 +163,12 @@ HOMES = (
             DateQuestion("What did I do with {what} in October?", _month(40, NIGHT), "what"),
             DateQuestion("everything about {who} since 20 November", _since(5), "who"),
             DateQuestion("What did I do between 10 and 12 November?", [15, 14, 13]),
+            DateQuestion("What happened after we moved?", range(6)),
+            DateQuestion("everything about {who} since we moved", range(7), "who"),
+            DateQuestion("Whom did I meet before the cellar flooded?", range(71, NOTES), "meet"),
+            DateQuestion("What about {what} since we moved?", range(7), "what"),
         ),
+        {6: "We moved to the house by the river.", 70: "The cellar flooded, everything is wet."},
     ),
     DiaryHome(
         "german, 2026/06/16.md",
@@ -242,6 +249,8 @@ def diary(home: DiaryHome) -> list[Day]:
         for heading in home.language.headings:
             lines = [_line(home.language, line, draw, drawn) for line in draw.sample(home.language.lines, 2)]
             parts.append(f"## {heading}\n\n" + "\n".join(f"- {line}" for line in lines))
+        if n in home.events:
+            parts.append(f"## Night\n\n- {home.events[n]}")
         found.append(Day(home.clock.date() - timedelta(days=n), "\n\n".join(parts) + "\n", drawn))
     return found
 

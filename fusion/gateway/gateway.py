@@ -80,7 +80,8 @@ from fusion.lib.ids import external_ref
 from fusion.lib.moment import local_zone
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
-from fusion.recall.engine import Fused, FuseRequest, Outcome, explain, fuse, list_all, whole_query
+from fusion.recall.engine import Fused, FuseRequest, Outcome, dated_event, explain, fuse, list_all, whole_query
+from fusion.recall.event_dates import EventTime
 from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, GuardedBackend
 from fusion.recall.io import Live
@@ -103,7 +104,7 @@ RETRY_S = 1.0
 RETRY_DISABLED_S = 60.0
 """the same in seconds if all backends asked are disabled: the configuration has to be fixed first"""
 LOOK_UP_SHARE = 0.2
-"""share of a request's time for looking up whether its words name a part of the memories"""
+"""share of a request's time for looking up whether its words name a part of the memories, or an event"""
 NO_MEMORIES = "no memory is here yet"
 """why an answer is empty if nothing was ever stored: the home is new, or the wrong one"""
 NOTES_WAIT_S = 1.0
@@ -272,7 +273,12 @@ class Gateway(TenantParts):
             asked, listed = await self._as_said(self._in_zone(asked), recipe)
             if listed is not None:
                 return await list_all(asked, recipe, listed, io)
-            return await fuse(asked, recipe, io, shown)
+            return await fuse(asked, recipe, io, shown, await self._event(asked, recipe, io))
+
+    async def _event(self, asked: FuseRequest, recipe: Recipe, io: Live) -> EventTime | None:
+        """The time that a question gives by an event, as "before we moved" does."""
+        most_s = (asked.timeout_ms or recipe.gather.timeout_ms) / 1000 * LOOK_UP_SHARE
+        return await dated_event(asked, recipe, io, most_s)
 
     async def _prepared_outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session]) -> Outcome | None:
         """The answer that was prepared for a question like this one, under a receipt of its own."""

@@ -24,6 +24,7 @@ from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
+from fusion.recall.event_dates import SEARCHED, EventTime, dated_by, event_in
 from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
@@ -222,15 +223,24 @@ class Outcome:
         }
 
 
-async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[str] = frozenset()) -> Outcome:
+async def fuse(
+    request: FuseRequest,
+    recipe: Recipe,
+    io: RecallIO,
+    shown: Set[str] = frozenset(),
+    event: EventTime | None = None,
+) -> Outcome:
     """Searches the backends, merges, expands, ranks and packs the hits.
 
-    ``shown`` has the keys of memories that the asker has already; the block leaves them out.
+    ``shown`` has the keys of memories that the asker has already; the block leaves them out. ``event`` is the time
+    that the question gives by an event.
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
     started = time.perf_counter()
     query, truncated = _query(request, recipe, io.now())
-    named = _dates(query, recipe)
+    named = _dates(query, recipe, event)
+    if event is not None:  # its words would find the event, not what is asked for
+        query = replace(query, text=event.left_out(query.text), times=named.times)
 
     def left_s() -> float:
         return query.deadline_s - (time.perf_counter() - started)
@@ -270,7 +280,9 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
     orders = [
         by_local_score(
             pool,
-            local_signals(part, pool, best, frequencies, seen, standings, recipe.rerank.weighed),
+            local_signals(
+                part, pool, best, frequencies, seen, standings, recipe.rerank.weighed, named if event else None
+            ),
             recipe.rerank,
             part.text,
         )
@@ -318,6 +330,7 @@ async def fuse(request: FuseRequest, recipe: Recipe, io: RecallIO, shown: Set[st
         abstained=None if block.text else silent or _abstained(block, pool, query, was_asked),
         neighbour_hits=neighbour_hits,
         gate_report=gate_report,
+        event=event,
     )
 
 
@@ -375,6 +388,7 @@ def _outcome(
     without_model: bool = False,
     neighbour_hits: Sequence[BackendHits] = (),
     gate_report: Mapping[str, Any] | None = None,
+    event: EventTime | None = None,
 ) -> Outcome:
     """The answer with its receipt."""
     answers, block, recipe = packed.answers, packed.block, packed.recipe
@@ -382,6 +396,8 @@ def _outcome(
     receipt = _receipt(receipt_id, packed, took_ms)
     if gate_report is not None:
         receipt = replace(receipt, summary={**receipt.summary, "gate": gate_report})
+    if event is not None:
+        receipt = replace(receipt, summary={**receipt.summary, "event": event.report()})
     fused = Fused(
         block=block.text,
         memories=block.memories,
@@ -437,10 +453,26 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
     return replace(query, times=_dates(query, recipe).times), truncated
 
 
-def _dates(query: Query, recipe: Recipe) -> Dates:
+async def dated_event(request: FuseRequest, recipe: Recipe, io: RecallIO, deadline_s: float) -> EventTime | None:
+    """The time that a question gives by an event, if it names one and the memories of it are clear."""
+    if not recipe.rerank.episode_boost or not request.query.strip() or len(request.query) > QUERY_CHARS:
+        return None
+    query, _ = _query(request, recipe, io.now())
+    event = event_in(query)
+    if event is None:
+        return None
+    search = replace(query, text=event.words, limit=SEARCHED, deadline_s=deadline_s)
+    answers = await io.answers(search, request.backends, deadline_s)
+    admitted, _, _ = await _admitted(answers, search, io)
+    return dated_by(event, [item for items in admitted.values() for item in items], query)
+
+
+def _dates(query: Query, recipe: Recipe, event: EventTime | None = None) -> Dates:
     """The times that a query names, if the recipe asks for what happened then; those of a pasted log are not."""
     if not recipe.rerank.episode_boost:
         return Dates()
+    if event is not None:
+        return dates(event.in_place(query.text), query.now, query.zone)
     return dates(prompt_parts(query.text).typed, query.now, query.zone)
 
 

@@ -127,8 +127,11 @@ def local_signals(
     likeness: Likeness,
     standings: Mapping[str, Standing] | None = None,
     wanted: Collection[str] = (),
+    named: Dates | None = None,
 ) -> SignalTable:
     """The signals of each memory of ``pool``, in its order. ``likeness`` is by the memory's text with its speaker.
+
+    ``named`` are the dates of the query, if its words alone do not say them.
 
     ``wanted`` are the signals of `fusion.recall.standing` that the recipe weighs, and ``standings`` are by ref.
 
@@ -148,7 +151,7 @@ def local_signals(
     turns = among & said_in_talk
     in_talk = turns | (said_in_talk & np.array([entry.passage is not None for entry in pool]))
     asked = terms(query.text)
-    named = dates(query.text, query.now, query.zone)
+    named = dates(query.text, query.now, query.zone) if named is None else named
     if frequencies.documents < len(pool):
         frequencies = pool_frequencies(texts, asked)
     columns = {

@@ -10,11 +10,11 @@ import pytest
 from benchmarks.dates import HOMES, NOTES, DateQuestion, asked, diary, figures, run, show
 
 
-@pytest.mark.feature("figures: sixty questions that name a date, over daily notes: `python -m benchmarks dates`")
-def test_sixty_questions_over_three_homes_that_are_the_same_each_time() -> None:
+@pytest.mark.feature("figures: questions that name a date or an event, over daily notes: `python -m benchmarks dates`")
+def test_questions_over_three_homes_that_are_the_same_each_time() -> None:
     """Two homes to tune on, one to report; each question has a right day, and not all days are right."""
     assert [home.tuned for home in HOMES] == [True, True, False]
-    assert sum(len(home.questions) for home in HOMES) == 60
+    assert sum(len(home.questions) for home in HOMES) == 64
     for home in HOMES:
         days = diary(home)
         assert days == diary(home)

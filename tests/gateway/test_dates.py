@@ -159,3 +159,30 @@ async def test_hook_shows_the_log_of_a_day_that_is_asked_for_and_not_of_one_that
             assert (fused.block, fused.abstained) == ("", "silent: the prompt names no subject"), prompt
         for prompt in ("what did I do on Monday?", "show me last Monday"):
             assert documents(await asked(gateway, prompt, recipe="hook")) == ["diary/2026-11-23.md"], prompt
+
+
+@pytest.mark.feature("before we moved: an event gives a question its time if the memories of it agree on the day")
+async def test_question_that_gives_its_time_by_an_event(tmp_path: Path) -> None:
+    """The receipt names the memory; an event of which the memories disagree gives no time."""
+    notes = {**{f"2026-11-{day}.md": text for day, text in DAYS.items()}}
+    notes["2026-11-23.md"] += "\nWe moved to the mill.\n"
+    write(tmp_path / "diary", notes)
+    settings = load(home=tmp_path / "home", embedder={"adapter": ""}, notes={"paths": [str(tmp_path / "diary")]})
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        for question, right in (
+            ("Whom did I paint the boat with after we moved?", {24, 25}),
+            ("Whom did I paint the boat with since we moved?", {23, 24, 25}),
+            ("Whom did I paint the boat with before we moved?", {21, 22}),
+        ):
+            fused = await asked(gateway, question, explain=True)
+            shown = [int((name or "")[-5:-3]) for name in documents(fused)]
+            assert set(shown[: len(right)]) == right, question
+            assert fused.explain is not None
+            assert fused.explain["event"]["ref"], question
+        log = await asked(gateway, "What happened after we moved?")
+        assert set(documents(log)) == {"diary/2026-11-24.md", "diary/2026-11-25.md"}, "nothing else"
+        assert 0 < log.block.find("Dmitri") < log.block.find("Esther"), "the days in their order"
+        unclear = await asked(gateway, "What did I read before I painted the boat?", explain=True)
+        assert unclear.explain is not None
+        assert "event" not in unclear.explain
