@@ -430,6 +430,7 @@ DOORS: tuple[Door, ...] = (
     Door("restore", ["restore", "@repo@/backup", "--force"]),
     Door("token", ["token"]),
     Door("verbs", ["mem0", "history", "m1"]),
+    Door("models", ["models"], shows=True),
     Door("help", ["--help"], shows=True),
     Door("allow", ["allow"], shows=True),
     Door("allow --dry-run", ["allow", "--dry-run"], shows=True),
