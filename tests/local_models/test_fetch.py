@@ -24,7 +24,8 @@ MODEL = small_model(CONTENT)
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine that has no Maven; the folder of its programs."""
+    """A machine that has neither Maven nor the hub's library; the folder of its programs."""
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -155,7 +156,7 @@ def test_add_asks_the_hub(content: bytes, tmp_path: Path, monkeypatch: pytest.Mo
     """Without a token: the models are public. Its errors are those of its libraries."""
     written(tmp_path / "site" / "huggingface_hub.py", f"MODEL = {content!r}\n{HUB}".encode())
     monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.delitem(sys.modules, "huggingface_hub", raising=False)
+    monkeypatch.delitem(sys.modules, "huggingface_hub")
     try:
         if content:
             assert (add(MODEL).source, files.verify(MODEL).read_bytes()) == ("hub", CONTENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small model in the registry, on a machine that can download nothing."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.setitem(MODELS, "small", MODEL)  # type: ignore[misc]
 
 
