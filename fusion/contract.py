@@ -142,7 +142,8 @@ Property = tuple[str, str]
 """a property of a note and a value of it: ("type", "customer")"""
 TAG = "tag"
 """the property of a hit for each tag of its note"""
-_INLINE_TAG = re.compile(r"(?<![\w/#&])#([^\W\d_][\w/-]*)")
+_INLINE_TAG = re.compile(r"#(?<![\w/#&]#)([^\W\d_][\w/-]*)")
+# The "#" first: it is searched for as a literal, where a look-behind first is tried at every character of long texts.
 
 
 @dataclass(frozen=True, slots=True)
