@@ -1013,6 +1013,13 @@ def token_scale(embedder: Embedder) -> CosineScale:
     return embedder.token_scale if isinstance(embedder, ScalesCosines) else NO_SCALE
 
 
+class ReadsInContext(Embedder, KnowsVectors, EncodesLater, Protocol):
+    """A second encoder, which compares questions with what was found; it also takes texts of `fusion.lib.in_context`.
+
+    Forgetting a text also forgets each text in context of which it is a part.
+    """
+
+
 @runtime_checkable
 class HasLocalModel(Protocol):
     """An embedder whose dense vectors come from a remote provider.

@@ -40,6 +40,7 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "penalties": {},
         "judge_timeout_ms": 0,
         "passages": 0,
+        "second_encoder": False,
     },
     "gate": {"wants_memory": 0.0, "private": 0.0},
 }
@@ -158,6 +159,8 @@ class RerankSettings(_Part):
     """added to the weight of ``speaker`` if a question that names a speaker asks for several things"""
     passages: int = 0
     """passages of long memories that are compared token by token; 0 ranks and shows long memories as a whole"""
+    second_encoder: bool = False
+    """compare the question with the pool by the second encoder of the settings, which reads turns in their context"""
     penalties: Mapping[str, float] = field(default_factory=dict)
     """by signal name, the factor on the score of a memory that has it in full"""
     judge: Literal["never", "gate", "always"] = "gate"
@@ -232,7 +235,7 @@ class PackSettings(_Part):
 
 @dataclass(frozen=True)
 class Recipe(_Part):
-    """A profile: `hook`, `default`, `deep`, one of the seeds', or a user's own."""
+    """A profile: `hook`, `default`, `deep`, `local-plus`, one of the seeds', or a user's own."""
 
     name: str = "default"
     gather: GatherSettings = field(default_factory=GatherSettings)

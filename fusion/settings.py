@@ -120,12 +120,13 @@ class EmbedderSettings(NextEmbedderSettings):
     token_store_mb: int = Field(default=1024, ge=1)
     dense_cache_mb: int = Field(default=16, ge=1)
     dense_store_mb: int = Field(default=1024, ge=1)
+    second: str = ""
     next: NextEmbedderSettings = NextEmbedderSettings()
 
     @property
     def options(self) -> dict[str, object]:
         """The options of the adapter."""
-        return self.model_dump(exclude={"adapter", "next"})
+        return self.model_dump(exclude={"adapter", "next", "second"})
 
     @property
     def none(self) -> bool:

@@ -55,13 +55,14 @@ def variants() -> Iterator[Any]:
 
 
 class TestShipped:
-    def test_nine_of_them_with_signals_that_exist(self, home: Path) -> None:
-        """`hook`, `default`, `deep` and one for each seed load in any home."""
+    def test_ten_of_them_with_signals_that_exist(self, home: Path) -> None:
+        """`hook`, `default`, `deep`, `local-plus` and one for each seed load in any home."""
         found = recipes(load(home=home))
-        assert set(found) == {"hook", "default", "deep", "seed000-hook", *(f"seed00{n}" for n in range(5))}
+        seeds = {"seed000-hook", *(f"seed00{n}" for n in range(5))}
+        assert set(found) == {"hook", "default", "deep", "local-plus", *seeds}
         assert checked(found) == found
         assert all(found[name].name == name for name in found)
-        assert len({recipe.hash for recipe in found.values()}) == 9
+        assert len({recipe.hash for recipe in found.values()}) == 10
 
     @pytest.mark.row(
         "A007", "A024", "`seed000` ranks by the seed's nine weights and two penalties; its hook waits 100 ms"
@@ -104,7 +105,7 @@ class TestShipped:
         assert SHIPPED[name].fuse.k == 60
         assert SHIPPED[name].dedup.jaccard == 0.6
 
-    @pytest.mark.parametrize("name", ["deep", "default", "hook", "seed003"])
+    @pytest.mark.parametrize("name", ["deep", "default", "hook", "local-plus", "seed003"])
     def test_the_block_has_8_results_in_6000_characters(self, name: str) -> None:
         """The numbers of seed 003, without a limit in tokens."""
         pack = SHIPPED[name].pack
@@ -165,7 +166,7 @@ class TestOnesOwn:
 
     def test_an_unknown_one_lists_what_there_is(self, home: Path) -> None:
         """`recipe = "fast"`."""
-        with pytest.raises(SettingsError, match="'fast': there are deep, default, hook, seed000"):
+        with pytest.raises(SettingsError, match="'fast': there are deep, default, hook, local-plus, seed000"):
             recipes(load(home=home, recipe="fast"))
 
     @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from fusion.contract import TokenVectors
+from fusion.lib.in_context import parts_of
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import VALUES, WAL_BYTES, listed, transaction
 
@@ -39,7 +40,13 @@ create table if not exists text(
 create index if not exists text_by_use on text(used, id, bytes) where bytes > 0;
 create table if not exists tokens(id integer primary key, scale real not null, vectors blob not null);
 """
+_PARTS_SCHEMA = """
+create table if not exists part(id integer not null, hash text not null, primary key(id, hash)) without rowid;
+create index if not exists part_by_hash on part(hash);
+create trigger if not exists text_gone after delete on text begin delete from part where id = old.id; end;
+"""
 # Token vectors are a hundred times larger than the rest, so they have their own table, and lookups read small rows.
+# A text in its context also has the hashes of its parts, so that it goes when one of these is forgotten.
 _VERSION = 1
 _MOST_NOTED = 100_000
 # Reads remembered until the next write; then they become the order of eviction.
@@ -72,6 +79,9 @@ class ByteLru(Generic[Value]):
         while self.bytes > self.max_bytes:
             _, (_, freed) = self._held.popitem(last=False)
             self.bytes -= freed
+
+    def keys(self) -> list[str]:
+        return list(self._held)
 
     def drop(self, key: str) -> None:
         if (held := self._held.pop(key, None)) is not None:
@@ -155,6 +165,8 @@ class VectorStore:
                     database.execute(
                         "insert or replace into tokens values (?, ?, ?)", (number, one.tokens.scale, vectors.tobytes())
                     )
+                    hashes = {content_hash(part) for part in parts_of(text) or () if part}
+                    database.executemany("insert or ignore into part values (?, ?)", [(number, h) for h in hashes])
                 self._evict(database)
 
         self._attempt("write", write)
@@ -262,7 +274,7 @@ class VectorStore:
             (version,) = database.execute("pragma user_version").fetchone()
             if version not in {0, _VERSION}:
                 raise sqlite3.DatabaseError(f"it has schema {version}, not {_VERSION}")
-            database.executescript(_SCHEMA)
+            database.executescript(_SCHEMA + _PARTS_SCHEMA)
             database.execute(f"pragma user_version = {_VERSION}")
         except BaseException:
             database.close()
@@ -278,8 +290,12 @@ class VectorStore:
 def _forget(database: sqlite3.Connection, hashes: Sequence[str]) -> None:
     some = listed(hashes)
     with transaction(database):
-        database.execute(f"delete from tokens where id in (select id from text where hash in {VALUES})", some)
-        database.execute(f"delete from text where hash in {VALUES}", some)
+        for selected in (
+            f"select id from part where hash in {VALUES}",
+            f"select id from text where hash in {VALUES}",
+        ):
+            database.execute(f"delete from tokens where id in ({selected})", some)
+            database.execute(f"delete from text where id in ({selected})", some)
     database.execute("pragma wal_checkpoint(truncate)")
 
 
@@ -287,6 +303,7 @@ def _forget_in_other_model(path: Path, hashes: Sequence[str]) -> None:
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=5.0)) as database:
             database.execute("pragma secure_delete = on")
+            database.executescript(_PARTS_SCHEMA)
             _forget(database, hashes)
     except sqlite3.Error as error:
         _log.warning("the embedding cache %s could not forget: %s", path, error)

@@ -20,6 +20,7 @@ from adapters.embedders.wordpiece import Piece, WordPiece
 from adapters.onnx_session import open_session
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing
+from fusion.lib.in_context import parts_of
 from fusion.local_models.files import verify
 from fusion.local_models.registry import DEFAULT, MODELS, LocalModel
 
@@ -69,11 +70,20 @@ class _Window:
 class Encoder:
     """Opens model and vocabulary, checking both hashes. Raises ``ModelMissing``, which says how to fix it.
 
-    ``path`` is the model's file if it is not where it was installed.
+    ``path`` is the model's file if it is not where it was installed. With ``in_context``, a text may be one of
+    `fusion.lib.in_context`: the model reads all of it, and its vectors are those of the text in the middle.
     """
 
-    def __init__(self, model: LocalModel = MINILM, path: Path | None = None, *, vocabulary: Path = VOCABULARY) -> None:
+    def __init__(
+        self,
+        model: LocalModel = MINILM,
+        path: Path | None = None,
+        *,
+        vocabulary: Path = VOCABULARY,
+        in_context: bool = False,
+    ) -> None:
         self.model = model
+        self._in_context = in_context
         path = verify(model, path)
         _check_vocabulary(vocabulary)
         self._wordpiece = WordPiece(vocabulary.read_text("utf-8").splitlines())
@@ -97,17 +107,23 @@ class Encoder:
         A question's token vectors have their ``tokens`` and ``words``. What the model wants before a text has no token
         vectors.
         """
-        pieces = [self.pieces(text) for text in texts]
+        parts = [parts_of(text) if self._in_context else None for text in texts]
+        pieces = [self.pieces(text if part is None else part[1]) for text, part in zip(texts, parts, strict=True)]
         prefix = self._prefixes[question]
-        windows = [window for i, found in enumerate(pieces) for window in self._windows(i, found, prefix)]
+        windows = [
+            window
+            for i, (found, part) in enumerate(zip(pieces, parts, strict=True))
+            for window in self._windows(i, found, prefix, ("", "") if part is None else (part[0], part[2]))
+        ]
         dense = np.zeros((len(texts), self.model.dimensions), np.float32)
         tokens: list[list[tuple[int, NDArray[np.float32]]]] = [[] for _ in texts]
         for batch in _batches(windows, 1 if self.model.encodes_alone else _MAX_ROWS):
             states, lengths = self._run([windows[i].ids for i in batch])
             for state, length, i in zip(states, lengths, batch, strict=True):
                 window = windows[i]
-                dense[window.text] += _unit(state[0] if self.model.pooling == "cls" else state[:length].mean(axis=0))
-                tokens[window.text].append((i, state[1 + len(prefix) : length - 1][window.keep]))
+                own = state[1 + len(prefix) : length - 1][window.keep]
+                dense[window.text] += _unit(self._pooled(state[:length], own, alone=parts[window.text] is None))
+                tokens[window.text].append((i, own))
         return [
             Encoded(_unit(dense[i]), _quantised([rows for _, rows in sorted(tokens[i], key=_position)], named))
             for i, named in enumerate(pieces if question else [()] * len(texts))
@@ -125,8 +141,23 @@ class Encoder:
                 f"{self.model.dimensions} numbers a token: it is another model"
             )
 
-    def _windows(self, text: int, pieces: Sequence[Piece], prefix: Sequence[int]) -> Iterator[_Window]:
+    def _pooled(self, state: NDArray[np.float32], own: NDArray[np.float32], *, alone: bool) -> NDArray[np.float32]:
+        if not alone and len(own):
+            return np.asarray(own.mean(axis=0))
+        return np.asarray(state[0] if self.model.pooling == "cls" else state.mean(axis=0))
+
+    def _windows(
+        self, text: int, pieces: Sequence[Piece], prefix: Sequence[int], context: tuple[str, str]
+    ) -> Iterator[_Window]:
+        """The windows of a text; a text that fits one has as much of its context there as fits, half on each side."""
         ids, size = [piece.id for piece in pieces], self.model.window - len(prefix)
+        if any(context) and len(ids) < size:
+            half = (size - len(ids)) // 2
+            before, after = ([piece.id for piece in self.pieces(part)] for part in context)
+            before, after = before[max(0, len(before) - half) :], after[:half]
+            window = [self._wordpiece.first, *prefix, *before, *ids, *after, self._wordpiece.last]
+            yield _Window(text, window, slice(len(before), len(before) + len(ids)))
+            return
         last = max(0, len(ids) - size)
         starts = [*range(0, last, size - OVERLAP), last]
         kept = 0

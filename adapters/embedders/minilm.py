@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -49,8 +49,6 @@ _PORTION_CHARACTERS = 8_000
 # Texts of one length are encoded together, so a larger portion has less padding.
 _URGENT_TEXTS = 8
 # A portion while a request waits: 40 ms, so that a deadline is met.
-_LATER_TEXTS = 1_000
-"""texts that wait to be encoded after a question; a question may find some two hundred"""
 _NICENESS = 10
 Result = TypeVar("Result")
 
@@ -78,6 +76,9 @@ class TextEncoder(Protocol):
 
 class LocalEmbedder:
     """The `Embedder` port. Belongs to one event loop. ``open`` raises ``ModelMissing``, which says how to fix it."""
+
+    later_texts: ClassVar[int] = 1_000
+    """texts that wait to be encoded after a question; a question may find some two hundred"""
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:
@@ -176,7 +177,7 @@ class LocalEmbedder:
     def encode_later(self, texts: Sequence[str]) -> None:
         """See the port; they share the threads and the low priority of texts that are being stored."""
         self._check_open()
-        room = _LATER_TEXTS - len(self._later)
+        room = self.later_texts - len(self._later)
         fresh = [text for text in dict.fromkeys(texts) if text not in self._later][:room]
         self.put_off += len(fresh)
         for text, flight in self._flights.board(fresh, self._fly).items():
@@ -197,8 +198,7 @@ class LocalEmbedder:
         return self._encoder.knows(word)
 
     async def forget(self, texts: Sequence[str]) -> None:
-        every = (self._flights, self._query_flights, self._urgent_flights)
-        await let_go([flight for flights in every for flight in flights.of(texts)])
+        await let_go([flight for flights in self._every_flights() for flight in flights.of(texts)])
         await self._in_thread(self._store.forget, texts)
         for text in texts:
             self._dense.drop(text)
@@ -209,7 +209,7 @@ class LocalEmbedder:
         if self._closed:
             return
         self._closed = True
-        for flights in (self._flights, self._query_flights, self._urgent_flights):
+        for flights in self._every_flights():
             await flights.close()
 
         def end() -> None:
@@ -218,6 +218,9 @@ class LocalEmbedder:
             self._store.close()
 
         await asyncio.to_thread(end)
+
+    def _every_flights(self) -> tuple[Flights[Encoded], ...]:
+        return self._flights, self._query_flights, self._urgent_flights
 
     async def _asked(self, texts: Sequence[str]) -> dict[str, Encoded]:
         """Encode queries at once; cached in memory only."""

@@ -51,6 +51,10 @@ class Flights(Generic[Value]):
         """Those of these texts that are being embedded."""
         return [flight for text in texts if (flight := self._flying.get(text)) is not None]
 
+    def texts(self) -> list[str]:
+        """All that are being embedded."""
+        return list(self._flying)
+
     async def close(self) -> None:
         """Cancel the embeddings in progress; waiting callers get ModelMissing."""
         for task in self._tasks:

@@ -26,6 +26,7 @@ from fusion.ingest.distil import Distiller
 from fusion.ingest.extract import classify
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
+from fusion.ingest.read_in_context import read_in_context
 from fusion.journal import sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.journal.sessions import AskingSessions
@@ -162,6 +163,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             judge_timeout_s=settings.judge.timeout_ms / 1000,
             lexical=settings.embedder.none or (embedder is not None and local_model(embedder) is None),
             clock=shared.clock,
+            second=embedders.second,
         )
         external_refs = ExternalRefs(lambda items: journal.write(store_items, items, shared.clock()))
         stack.push_async_callback(external_refs.close)
@@ -173,7 +175,8 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         use_log = UseLog(lambda uses: journal.write(use.add, uses))
         stack.push_async_callback(use_log.close)
         forgetter = Forgetter(journal, deliverer, forget_texts)
-        intake = Intake(journal, deliverer, shared.clock, distiller, ids)
+        read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)
+        intake = Intake(journal, deliverer, shared.clock, distiller, ids, read)
         yield kind(
             tenant=tenant,
             settings=settings,

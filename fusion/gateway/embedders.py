@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fusion.contract import Embedder
+from fusion.contract import Embedder, ReadsInContext
 from fusion.errors import BadInput, SettingsError
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,8 @@ class Embedders:
     """All embedders of a home; each is opened once.
 
     ``configured`` is the embedder of `[embedder]` and ``options`` its options; ``next_options`` are those of
-    `[embedder.next]`. ``open`` opens an embedder with other options.
+    `[embedder.next]`. ``open`` opens an embedder with other options. ``second`` compares questions with what was found,
+    for recipes that ask for it; no backend uses it.
     """
 
     def __init__(
@@ -40,8 +41,9 @@ class Embedders:
         options: Mapping[str, object],
         open: Callable[[Mapping[str, object]], Awaitable[Embedder]],
         next_options: Mapping[str, object] | None = None,
+        second: ReadsInContext | None = None,
     ) -> None:
-        self.configured = configured
+        self.configured, self.second = configured, second
         self._options, self._opener = options, open
         self._tables: dict[str, Mapping[str, object]] = {OURS: options}
         if next_options is not None:
@@ -155,4 +157,5 @@ class Embedders:
         return None if self.configured is None else self.configured.identity
 
     def _all(self) -> list[Embedder]:
-        return [*([] if self.configured is None else [self.configured]), *self._others.values()]
+        shared = [one for one in (self.configured, self.second) if one is not None]
+        return [*shared, *self._others.values()]

@@ -893,8 +893,9 @@ class Gateway(TenantParts):
         for name, end in zip(waiting, ends, strict=True):
             if isinstance(end, Exception):
                 log.warning("backend %s could not finish its background work: %s", name, type(end).__name__)
-        if isinstance(self.live.embedder, EncodesLater):
-            await self.live.embedder.settle()
+        for encoder in (self.live.embedder, self.live.second):
+            if isinstance(encoder, EncodesLater):
+                await encoder.settle()
 
     @in_tenant
     async def ready(self, tenant: str = DEFAULT) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from fusion.contract import Embedder, HasLocalModel, Judge, JudgesWithModel, LanguageModel
+from fusion.contract import Embedder, HasLocalModel, Judge, JudgesWithModel, LanguageModel, ReadsInContext
 from fusion.errors import ModelMissing, SettingsError
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.import_class import resolve
@@ -15,6 +15,8 @@ from fusion.gateway.llm_budget import BudgetedModel
 from fusion.settings import EmbedderSettings, Settings
 
 log = logging.getLogger(__name__)
+SECOND = "adapters.embedders.second:SecondEncoder"
+"""what opens the second encoder"""
 
 
 async def open_embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]]:
@@ -34,7 +36,23 @@ async def open_embedders(settings: Settings) -> tuple[Embedders, tuple[str, ...]
         return opened
 
     next_options = settings.embedder.next.model_dump() if settings.embedder.next.provider else None
-    return Embedders(embedder, settings.embedder.options, open_other, next_options), notes
+    second, missing = await _second_encoder(settings)
+    return Embedders(embedder, settings.embedder.options, open_other, next_options, second), (*notes, *missing)
+
+
+async def _second_encoder(settings: Settings) -> tuple[ReadsInContext | None, tuple[str, ...]]:
+    """The local model that `[embedder] second` names; None without one, with a note if it is not installed."""
+    name = settings.embedder.second
+    if not name:
+        return None, ()
+    try:
+        options = {**settings.embedder.options, "model": name}
+        opened: ReadsInContext = await resolve(SECOND, "embedder.second").open(settings.home / "embeddings", options)
+    except ModelMissing as error:
+        note = f"without the second encoder, recipes that ask for it rank by [embedder] alone: {error}"
+        log.error("%s", note)
+        return None, (note,)
+    return opened, ()
 
 
 async def _embedder(settings: Settings) -> tuple[Embedder | None, tuple[str, ...]]:

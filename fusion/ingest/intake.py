@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -130,8 +130,10 @@ class Intake:
         clock: Clock = utc_now,
         distiller: Distiller | None = None,
         ids: UuidSource = uuid7,
+        on_stored: Callable[[Sequence[Event]], Awaitable[None]] | None = None,
     ) -> None:
         self._ids = ids
+        self._on_stored = on_stored
         self._journal = journal
         self._deliverer = deliverer
         self._distiller = distiller
@@ -180,6 +182,8 @@ class Intake:
         self._deliverer.wake()
         if self._distiller is not None:
             self._distiller.wake()
+        if self._on_stored is not None and events:
+            await self._on_stored(events)
         if isinstance(outcome, str):
             return Replayed(Acknowledged(**one) for one in orjson.loads(outcome))
         return _acknowledge(prepared, outcome)

@@ -45,7 +45,7 @@ from fusion.recall.rerank import (
 )
 from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.shown_before import shown_keys
-from fusion.recall.signals import Likeness, local_signals
+from fusion.recall.signals import Likeness, contexts_of, local_signals
 from fusion.recall.split_query import split_query
 from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
 from fusion.recall.wants_memory import GateResult, arranges, gate, needs_no_search
@@ -171,10 +171,13 @@ class RecallIO(Protocol):
         """The cosine of the query with each text that has a vector already; empty when the model fails."""
         ...
 
-    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
+    async def likeness(
+        self, query: str, texts: Sequence[str], contexts: Mapping[str, str] | None = None
+    ) -> Likeness | None:
         """The model's scores of the texts that have vectors, the others as pending; None when no model is configured.
 
-        It encodes the query and nothing else.
+        It encodes the query and nothing else. With ``contexts``, they are the second encoder's if there is one; a text
+        that is among them is read in its context (`fusion.lib.in_context`).
         """
         ...
 
@@ -275,7 +278,8 @@ async def fuse(
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
     pool = await _in_passages(query, pool, known, frequencies, recipe, io)
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
-    likeness = await io.likeness(query.text, texts) if pool else None
+    contexts = contexts_of(pool) if recipe.rerank.second_encoder else None
+    likeness = await io.likeness(query.text, texts, contexts) if pool else None
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     orders = [
         by_local_score(
@@ -306,6 +310,8 @@ async def fuse(
         rerank["sub_questions"] = len(orders)
     if likeness is not None and (pending := likeness.pending.intersection(texts)):
         rerank["without_vectors"] = sum(text in pending for text in texts)
+    if recipe.rerank.second_encoder and likeness is not None and not likeness.by_second:
+        rerank["second_encoder"] = "missing"
     model = recipe.rerank.model
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}

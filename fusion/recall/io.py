@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from operator import is_
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fusion.contract import (
     Embedder,
@@ -23,8 +23,10 @@ from fusion.contract import (
     LooksUp,
     Passage,
     Query,
+    ReadsInContext,
     Scope,
     TimeRange,
+    TokenVectors,
     Verdict,
     Where,
     text_scale,
@@ -43,6 +45,10 @@ from fusion.recall.sanitise import sanitised
 from fusion.recall.signals import Likeness
 from fusion.recall.standing import Use
 from fusion.recall.synonyms import reworded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +121,8 @@ class Live:
     lexical: bool = False
     """whether the configuration has no model, which is then no degradation"""
     clock: Clock = utc_now
+    second: ReadsInContext | None = None
+    """the second encoder, for recipes that ask for it"""
 
     @cached_property
     def expanders(self) -> Mapping[str, FindsNeighbours]:
@@ -244,7 +252,14 @@ class Live:
             log.warning("the embedding model failed; passages are chosen by words: %s", type(error).__name__)
             return {}
 
-    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
+    async def likeness(
+        self, query: str, texts: Sequence[str], contexts: Mapping[str, str] | None = None
+    ) -> Likeness | None:
+        if contexts is not None and self.second is not None:
+            try:
+                return await self._second_likeness(self.second, query, texts, contexts)
+            except (FusionError, OSError, RuntimeError) as error:
+                log.warning("the second encoder failed; the first one ranks: %s", type(error).__name__)
         if self.embedder is None:
             return None if self.lexical else Likeness()
         try:
@@ -258,14 +273,32 @@ class Live:
             return Likeness()
         pending = frozenset(texts) - seen.keys()
         self._encode_later([text for text in texts if text in pending])
-        every = list(seen.values())
-        few = len(asked.vectors) * sum(len(one.vectors) for one in every) <= INLINE_TOKEN_PAIRS
-        matches = best_matches(asked, every) if few else await asyncio.to_thread(best_matches, asked, every)
-        matches = token_scale(self.embedder).of_all(matches)
+        matches = token_scale(self.embedder).of_all(await _matches(asked, list(seen.values())))
         if match_unknown_words(asked, list(seen), matches):
             # The model's vector of such a question says nothing.
             dense = dict(zip(seen, matches.mean(axis=1).tolist(), strict=True))
         return Likeness(asked.words, dict(zip(seen, matches, strict=True)), dense, pending)
+
+    async def _second_likeness(
+        self, second: ReadsInContext, query: str, texts: Sequence[str], contexts: Mapping[str, str]
+    ) -> Likeness:
+        """As `likeness`, on the scale of the first encoder; a turn that was not read in its context is taken alone."""
+        asked = await second.query_tokens(query)
+        read = {text: contexts.get(text, text) for text in texts}
+        seen = await _tokens(second, list(read.values()))
+        alone = [text for text, key in read.items() if key not in seen]
+        seen |= await _tokens(second, alone)
+        used = {text: key for text, key in read.items() if key in seen} | {t: t for t in alone if t in seen}
+        cosines = await self._cosines(second, query, list(used.values()))
+        absent = [key for text in alone for key in (text, read[text]) if key not in seen]
+        if absent:
+            second.encode_later(absent)
+        matches = token_scale(second).of_all(await _matches(asked, [seen[key] for key in used.values()])).clip(0.0)
+        dense = {text: cosines[key] for text, key in used.items() if key in cosines}
+        if match_unknown_words(asked, list(used), matches):
+            dense = dict(zip(used, matches.mean(axis=1).tolist(), strict=True))
+        matched = dict(zip(used, matches, strict=True))
+        return Likeness(asked.words, matched, dense, frozenset(texts) - used.keys(), by_second=True)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         if self.embedder is None:
@@ -310,3 +343,15 @@ class Live:
         if self.judge is None:
             return Verdict("disabled", fault="no judge is configured")
         return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
+
+
+async def _matches(asked: TokenVectors, texts: Sequence[TokenVectors]) -> NDArray[np.float32]:
+    """`best_matches`, in a thread if there are many."""
+    few = len(asked.vectors) * sum(len(one.vectors) for one in texts) <= INLINE_TOKEN_PAIRS
+    return best_matches(asked, texts) if few else await asyncio.to_thread(best_matches, asked, texts)
+
+
+async def _tokens(encoder: Embedder, texts: Sequence[str]) -> dict[str, TokenVectors]:
+    """The token vectors of the texts that have some."""
+    found = await encoder.tokens(texts, 0.0)
+    return {text: one for text, one in zip(texts, found, strict=True) if one is not None}

@@ -57,6 +57,7 @@ class Recording:
     unseen: set[str] = field(default_factory=set)
     """texts that were not encoded in time, or all of them without a model"""
     lexical: bool = False
+    by_second: bool = False
     has_judge: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
     verdict: Verdict | None = None
@@ -130,18 +131,20 @@ class Recorder:
         self.recording.dense.update(found)
         return found
 
-    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
+    async def likeness(
+        self, query: str, texts: Sequence[str], contexts: Mapping[str, str] | None = None
+    ) -> Likeness | None:
         hits = [h for a in self.recording.answers.values() for h in a.hits]
         hits += [h for neighbours in self.recording.neighbours.values() for h in neighbours]
         hits += self.recording.happened
         events = [record.event for record in self.recording.records.values()]
         parts = [part for event in events for part in spoken_passages(event.text, event.speaker)]
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits), *parts]))
-        seen = await self.io.likeness(query, every)
+        seen = await self.io.likeness(query, every, contexts)
         if seen is None:
             self.recording.lexical = True
             return None
-        self.recording.words = seen.words
+        self.recording.words, self.recording.by_second = seen.words, seen.by_second
         self.recording.matches.update(seen.matches)
         self.recording.dense.update(seen.dense)
         self.recording.unseen.update(text for text in every if text not in seen.matches)
@@ -215,15 +218,18 @@ class Replay:
         del query
         return {text: self.recording.dense[text] for text in texts if text in self.recording.dense}
 
-    async def likeness(self, query: str, texts: Sequence[str]) -> Likeness | None:
-        del query
+    async def likeness(
+        self, query: str, texts: Sequence[str], contexts: Mapping[str, str] | None = None
+    ) -> Likeness | None:
+        del query, contexts
         if self.recording.lexical:
             return None
         for text in texts:
             if text not in self.recording.matches and text not in self.recording.unseen:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
         pending = frozenset(self.recording.unseen)
-        return _of(Likeness(self.recording.words, self.recording.matches, self.recording.dense, pending), texts)
+        one = self.recording
+        return _of(Likeness(one.words, one.matches, one.dense, pending, one.by_second), texts)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         return {
@@ -256,6 +262,7 @@ def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
         {text: likeness.matches[text] for text in texts if text in likeness.matches},
         {text: likeness.dense[text] for text in texts if text in likeness.dense},
         likeness.pending.intersection(texts),
+        likeness.by_second,
     )
 
 

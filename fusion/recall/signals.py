@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query, document_of
 from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
+from fusion.lib.in_context import in_context
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import matches_by_words, token_weights
@@ -87,6 +88,8 @@ class Likeness:
     matches: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     dense: Mapping[str, float] = field(default_factory=dict)
     pending: frozenset[str] = frozenset()
+    by_second: bool = False
+    """whether the second encoder says it"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -316,6 +319,22 @@ def adjacent_positions(pool: Sequence[Pooled]) -> dict[int, list[int | None]]:
         for offset, others in found.items():
             for here, i in places:
                 others[i] = at_place.get(here + offset)
+    return found
+
+
+def contexts_of(pool: Sequence[Pooled]) -> dict[str, str]:
+    """By text with its speaker, each turn of a conversation together with the turns right before and after it.
+
+    A turn that came as a neighbour alone has a context only if both are in the pool: others are not known to be none.
+    """
+    said = [spoken(entry.candidate.hit.text, entry.candidate.hit.speaker) for entry in pool]
+    adjacent = adjacent_positions(pool)
+    found: dict[str, str] = {}
+    for entry, text, before, after in zip(pool, said, adjacent[-1], adjacent[1], strict=True):
+        known = entry.neighbour_of is None and entry.rrf > 0
+        if _is_turn(entry.candidate.hit) and (None not in (before, after) or (known and before != after)):
+            around = ("" if i is None else said[i] for i in (before, after))
+            found.setdefault(text, in_context(text, *around))
     return found
 
 

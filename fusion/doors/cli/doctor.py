@@ -38,7 +38,7 @@ from fusion.gateway.bootstrap import checked
 from fusion.gateway.embedders import RECORD
 from fusion.gateway.import_class import resolve
 from fusion.gateway.open_backends import NOT_OPENED
-from fusion.gateway.open_models import require_model
+from fusion.gateway.open_models import SECOND, require_model
 from fusion.home import explain_lock, owner, read_record
 from fusion.local_server import running_server
 from fusion.recipe_files import recipes
@@ -274,6 +274,8 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
             detail,
             "[embedder] adapter and provider in fusion.toml; without them the default is used",
         )
+    if second := settings.embedder.second:
+        wanted["embedder.second"] = (SECOND, {**settings.embedder.options, "model": second})
     if settings.judge.judged_by:
         wanted["judge"] = (settings.judge.judged_by, settings.judge.options)
     if settings.model.adapter:
