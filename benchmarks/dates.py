@@ -18,6 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from benchmarks.figures import commit
+from benchmarks.fill_stores import BACKENDS
 from fusion.contract import Scope
 from fusion.gateway.gateway import Gateway
 from fusion.recall.engine import FuseRequest
@@ -338,7 +339,8 @@ async def _ask(home: DiaryHome) -> list[dict[str, Any]]:
         vault = Path(folder) / "diary"
         vault.mkdir()
         write_diary(home, days, vault)
-        settings = load(home=Path(folder) / "home", notes={"paths": [str(vault)]})
+        backends = {name: {"deadline_ms": TIMEOUT_MS} for name in BACKENDS}
+        settings = load(home=Path(folder) / "home", notes={"paths": [str(vault)]}, backends=backends)
         async with Gateway.open(settings) as gateway:
             await gateway.settle()
             return [await _row(gateway, home, question, days) for question in home.questions]

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS
 from fusion.gateway.gateway import Gateway
 from fusion.settings import load
 from fusion.sources.files import Skip
@@ -67,7 +68,9 @@ def prompts(home: Home) -> list[Prompt]:
 async def opened(home: Home, folder: Path) -> AsyncIterator[Gateway]:
     """A gateway over a new home in ``folder`` that has read everything, as `fusion ingest` reads it."""
     paths = write(home, folder)
-    async with Gateway.open(load(home=folder / "home")) as gateway:
+    # On a busy machine a backend may take seconds; what it finds is measured here, not how fast.
+    backends = {name: {"deadline_ms": TIMEOUT_MS} for name in BACKENDS}
+    async with Gateway.open(load(home=folder / "home", backends=backends)) as gateway:
         for path in paths:
             memories = [one for one in read([path]) if not isinstance(one, Skip)]
             await gateway.remember(memories)
