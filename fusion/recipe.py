@@ -29,8 +29,9 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "format": "fence",
         "repeat_after_turns": 0,
         "fill": True,
-        "cut_probability": 0.03,
-        "cut_share": 0.6,
+        "cut_probability": 0.06,
+        "cut_share": 0.5,
+        "cut_price": 0.0165,
     },
     "rerank": {
         "project_boost": 0.0,
@@ -41,6 +42,8 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "judge_timeout_ms": 0,
         "passages": 0,
         "second_encoder": False,
+        "floor_probability": 0.0,
+        "abstain_probability": 0.0,
     },
     "gate": {"wants_memory": 0.0, "private": 0.0},
 }
@@ -178,6 +181,10 @@ class RerankSettings(_Part):
     """lowest local score of a memory in the block"""
     abstain: float = 0.0
     """lowest local score of the best memory; below it the block stays empty"""
+    floor_probability: float = 0.0
+    """lowest probability that a memory in the block helps; holds besides ``floor`` where the scores are calibrated"""
+    abstain_probability: float = 0.0
+    """lowest probability that one of the best two memories helps; holds besides ``abstain`` likewise"""
     judge_floor: float = 2.0
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
@@ -223,10 +230,12 @@ class PackSettings(_Part):
     """what the block looks like: `fusion.recall.block_format`"""
     fill: bool = True
     """fill the block up to its limits; otherwise leave out what adds too little to the best (`fusion.recall.cut`)"""
-    cut_probability: float = 0.03
-    """without ``fill``, the lowest probability that a note helps of one that is shown"""
-    cut_share: float = 0.6
-    """without ``fill``, the lowest share of the best score of a turn that is shown where a turn is the best"""
+    cut_probability: float = 0.06
+    """without ``fill``, the lowest probability of a note that is shown"""
+    cut_share: float = 0.5
+    """without ``fill``, the lowest share of the best score of what is shown, where the scores are not calibrated"""
+    cut_price: float = 0.0165
+    """without ``fill``, the probability that a thousand characters of turns must bring"""
 
     @property
     def budget(self) -> Budget:

@@ -69,6 +69,8 @@ class Member(TypedDict):
     path: list[str]
     passages: list[list[int]]
     """of a long memory the parts in ``text``: begin and end, in characters of the whole text"""
+    probability: float | None
+    """that it helps to answer the question; None where the scores are not calibrated (``rerank.uncalibrated``)"""
 
 
 class Excerpt(TypedDict):
@@ -151,6 +153,7 @@ class ReceiptEntry(TypedDict):
     decision: str
     reason: str
     local: float | None
+    probability: float | None
     judge: float | None
     rrf: float | None
     neighbour_of: str | None

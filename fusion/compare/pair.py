@@ -231,5 +231,5 @@ def _refs(row: Mapping[str, Any]) -> list[str]:
     return [row["ref"], *(source_hit[1] for source_hit in row["source_hits"])]
 
 
-_ROW_FIELDS = ("ref", "decision", "reason", "local", "judge", "rrf", "neighbour_of", "signals")
+_ROW_FIELDS = ("ref", "decision", "reason", "local", "probability", "judge", "rrf", "neighbour_of", "signals")
 """the fields of a receipt's row that a comparison repeats"""

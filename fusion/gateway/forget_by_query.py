@@ -28,6 +28,7 @@ async def memories_to_forget(
     so that a memory that is to be forgotten is not sent anywhere.
     """
     rerank = replace(recipe.rerank, graph_boost=0.0, episode_boost=0.0, named_boost=0.0)
+    rerank = replace(rerank, floor_probability=0.0, abstain_probability=0.0)
     io, without_boost = replace(live, judge=None), replace(recipe, rerank=rerank)
     outcome = await fuse(FuseRequest(query, scope), without_boost, io)
     rows = [

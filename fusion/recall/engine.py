@@ -20,6 +20,8 @@ from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.pasted import prompt_parts
 from fusion.lib.words import spoken
+from fusion.recall.asked_section import AskedSections
+from fusion.recall.calibration import calibration_of, missing, with_probabilities
 from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
@@ -49,7 +51,7 @@ from fusion.recall.signals import Likeness, contexts_of, local_signals
 from fusion.recall.split_query import split_query
 from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
 from fusion.recall.wants_memory import GateResult, arranges, gate, needs_no_search
-from fusion.recipe import GateSettings, PackSettings, Recipe
+from fusion.recipe import GateSettings, PackSettings, Recipe, RerankSettings
 
 QUERY_CHARS = 4000
 """characters of a query that are searched: of a longer one, half of them from its beginning and half from its end"""
@@ -293,6 +295,7 @@ async def fuse(
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
+    order, calibrated = _with_probabilities(order, likeness, recipe.rerank)
     gated, gate_ms = None, 0.0
     if order and gates.wants_memory:
         began_s = time.thread_time()
@@ -303,9 +306,10 @@ async def fuse(
         order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
     else:
         rerank = {"status": "not_needed" if io.has_judge else "off"}
-    order = next_to_rivals(order)
+    order = next_to_rivals(AskedSections(query.text).first(order))
     if named.nothing_else:
         order = of_that_time(order, named)
+    rerank |= calibrated
     if len(orders) > 1:
         rerank["sub_questions"] = len(orders)
     if likeness is not None and (pending := likeness.pending.intersection(texts)):
@@ -319,9 +323,7 @@ async def fuse(
     left_out = _left_out(order, gated)
     if model is None or model.trees is None:  # the scores of trees have another scale
         visible = [scored for scored in order if scored.pooled.key not in left_out]
-        left_out |= dict.fromkeys(
-            cut(visible, query.text, named, packing, recipe.rerank.floor), Decision.ADDS_TOO_LITTLE
-        )
+        left_out |= dict.fromkeys(cut(visible, query.text, named, packing, recipe.rerank), Decision.ADDS_TOO_LITTLE)
     block = pack(order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else)
 
     gate_report: Mapping[str, Any] | None = None
@@ -572,6 +574,19 @@ async def _in_passages(
     return in_parts(pool, best_parts(query, parts, cosines, frequencies, recipe.rerank.passages))
 
 
+def _with_probabilities(
+    order: Sequence[Scored], likeness: Likeness | None, numbers: RerankSettings
+) -> tuple[Sequence[Scored], dict[str, str]]:
+    """The order with the probability of each memory, and why there is none where the scores are not calibrated."""
+    if not order:
+        return order, {}
+    model = likeness.model if likeness is not None else ""
+    calibration = calibration_of(model, numbers)
+    if calibration is None:
+        return order, {"uncalibrated": missing(model, numbers)}
+    return with_probabilities(order, calibration), {}
+
+
 async def _ask_judge(
     order: Sequence[Scored], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
 ) -> tuple[Sequence[Scored], dict[str, Any]]:
@@ -701,6 +716,7 @@ def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
         "ref": refs,
         "decision": [block.decisions[ref] for ref in refs],
         "local": [scored.local for scored in order],
+        "probability": [scored.probability for scored in order],
         "judge": [scored.judge for scored in order],
         "rrf": [pooled.rrf for pooled in found],
         "neighbour_of": [pooled.neighbour_of for pooled in found],
@@ -722,6 +738,7 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
             "decision": decision_of(row["decision"]),
             "reason": sentence(row["decision"]),
             "local": round(row["local"], 4),
+            "probability": None if row.get("probability") is None else round(row["probability"], 4),
             "rrf": round(row["rrf"], 5),
             "signals": {name: round(value, 3) for name, value in row["signals"].items()},
             "source_hits": [dict(zip(_SOURCE_HIT_FIELDS, s, strict=True)) for s in row["source_hits"]],

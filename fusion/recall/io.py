@@ -277,7 +277,8 @@ class Live:
         if match_unknown_words(asked, list(seen), matches):
             # The model's vector of such a question says nothing.
             dense = dict(zip(seen, matches.mean(axis=1).tolist(), strict=True))
-        return Likeness(asked.words, dict(zip(seen, matches, strict=True)), dense, pending)
+        matched = dict(zip(seen, matches, strict=True))
+        return Likeness(asked.words, matched, dense, pending, model=self.embedder.identity)
 
     async def _second_likeness(
         self, second: ReadsInContext, query: str, texts: Sequence[str], contexts: Mapping[str, str]
@@ -298,7 +299,8 @@ class Live:
         if match_unknown_words(asked, list(used), matches):
             dense = dict(zip(used, matches.mean(axis=1).tolist(), strict=True))
         matched = dict(zip(used, matches, strict=True))
-        return Likeness(asked.words, matched, dense, frozenset(texts) - used.keys(), by_second=True)
+        pending = frozenset(texts) - used.keys()
+        return Likeness(asked.words, matched, dense, pending, by_second=True, model="the second encoder")
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         if self.embedder is None:

@@ -24,7 +24,7 @@ from fusion.recall.decision import BY_LIMIT, Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
 from fusion.recall.mask import shown as without_secrets
 from fusion.recall.reading_order import current_first
-from fusion.recall.rerank import Scored
+from fusion.recall.rerank import Scored, nothing_fits
 from fusion.recall.shown_before import was_shown
 from fusion.recipe import PackSettings, RerankSettings
 
@@ -52,6 +52,8 @@ class Member:
     path: tuple[str, ...] = ()
     passages: tuple[Span, ...] = ()
     """of a long memory the shown parts, in characters of its text; ``text`` has only these"""
+    probability: float | None = None
+    """that it helps to answer the question; None where no calibration fits the model and the recipe"""
 
 
 @dataclass(slots=True)
@@ -173,8 +175,7 @@ def pack(
     end, so that nothing weaker takes their place: they are still in the reader's context. With ``chronological`` the
     excerpts are read in the order of their dates.
     """
-    best = max((scored.local for scored in order), default=0.0)
-    if best < floors.abstain and all(scored.complete and not scored.asked_for for scored in order):
+    if nothing_fits(order, floors):
         return Block("", (), dict.fromkeys((scored.ref for scored in order), Decision.BEST_BELOW_FLOOR))
     layout = FORMATS[numbers.format]
     begins, ends = layout.opening(nonce), layout.closing(nonce)
@@ -187,7 +188,7 @@ def pack(
     rivals = rivals_of(order)
     packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
-    sources = (_document_key(scored, numbers) for scored in order if scored.local >= floors.floor or scored.asked_for)
+    sources = (_document_key(scored, numbers) for scored in order if not scored.is_below(floors))
     first = next(sources, None)
     share = space.budget.share(numbers.source_share) if any(s != first for s in sources) else space.budget
     for scored in order:
@@ -306,13 +307,9 @@ def _excerpt_date(excerpt: _OpenExcerpt) -> datetime | None:
 
 
 def _too_weak(scored: Scored, floors: RerankSettings) -> Decision | None:
-    if scored.asked_for:
-        return None
-    if scored.decided_by_judge and (scored.judge or 0.0) < floors.judge_floor:
+    if not scored.asked_for and scored.decided_by_judge and (scored.judge or 0.0) < floors.judge_floor:
         return Decision.BELOW_JUDGE_FLOOR
-    if scored.complete and scored.local < floors.floor:
-        return Decision.BELOW_FLOOR
-    return None
+    return Decision.BELOW_FLOOR if scored.is_below(floors) else None
 
 
 def _document_key(scored: Scored, numbers: PackSettings) -> object:
@@ -383,4 +380,5 @@ def _member(line: _Line) -> Member:
         place=hit.place,
         path=hit.path,
         passages=tuple(part.pooled.passage for part in line.parts if part.pooled.passage is not None),
+        probability=None if scored.probability is None else round(scored.probability, 4),
     )

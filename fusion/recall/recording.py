@@ -56,6 +56,8 @@ class Recording:
     """pairs of texts that say the same in other words"""
     unseen: set[str] = field(default_factory=set)
     """texts that were not encoded in time, or all of them without a model"""
+    model: str = ""
+    """the identity of the model that compared them"""
     lexical: bool = False
     by_second: bool = False
     has_judge: bool = False
@@ -144,7 +146,8 @@ class Recorder:
         if seen is None:
             self.recording.lexical = True
             return None
-        self.recording.words, self.recording.by_second = seen.words, seen.by_second
+        self.recording.words, self.recording.model = seen.words, seen.model
+        self.recording.by_second = seen.by_second
         self.recording.matches.update(seen.matches)
         self.recording.dense.update(seen.dense)
         self.recording.unseen.update(text for text in every if text not in seen.matches)
@@ -227,9 +230,8 @@ class Replay:
         for text in texts:
             if text not in self.recording.matches and text not in self.recording.unseen:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
-        pending = frozenset(self.recording.unseen)
-        one = self.recording
-        return _of(Likeness(one.words, one.matches, one.dense, pending, one.by_second), texts)
+        one, pending = self.recording, frozenset(self.recording.unseen)
+        return _of(Likeness(one.words, one.matches, one.dense, pending, one.by_second, one.model), texts)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         return {
@@ -263,6 +265,7 @@ def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
         {text: likeness.dense[text] for text in texts if text in likeness.dense},
         likeness.pending.intersection(texts),
         likeness.by_second,
+        likeness.model,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from fusion.contract import Hit, Passage, Verdict, document_of
@@ -49,11 +50,20 @@ class Scored(NamedTuple):
     complete: bool = True
     asked_for: bool = False
     ordered_only: bool = False
+    probability: float | None = None
+    """that it helps (`fusion.recall.calibration`); None without a calibration"""
 
     @property
     def decided_by_judge(self) -> bool:
         """Whether the judge's score decides if the memory is shown."""
         return self.judge is not None and not self.ordered_only
+
+    def is_below(self, numbers: RerankSettings) -> bool:
+        """Whether the floors of the recipe leave it out."""
+        if self.asked_for:
+            return False
+        improbable = self.probability is not None and self.probability < numbers.floor_probability
+        return improbable or (self.complete and self.local < numbers.floor)
 
     @property
     def ref(self) -> str:
@@ -126,6 +136,23 @@ def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSe
             if key not in found or found[key].local < scaled.local:
                 found[key] = scaled
     return tuple(sorted(found.values(), key=_rank_key))
+
+
+def nothing_fits(order: Sequence[Scored], numbers: RerankSettings) -> bool:
+    """Whether the block stays empty: the best memory is below `abstain`, or probably neither of the best two helps.
+
+    A memory that was asked for by its time, or that a judge decided on, is reason enough for a block. A single memory
+    has no other to be compared with, so its probability does not decide.
+    """
+    if any(scored.asked_for for scored in order):
+        return False
+    best = max((scored.local for scored in order), default=0.0)
+    if best < numbers.abstain and all(scored.complete for scored in order):
+        return True
+    found = sorted((scored.probability for scored in order if scored.probability is not None), reverse=True)
+    if len(found) < max(2, len(order)) or any(scored.decided_by_judge for scored in order):
+        return False
+    return 1 - prod(1 - probability for probability in found[:2]) < numbers.abstain_probability
 
 
 def of_that_time(order: Sequence[Scored], named: Dates) -> Sequence[Scored]:

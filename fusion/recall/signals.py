@@ -90,6 +90,8 @@ class Likeness:
     pending: frozenset[str] = frozenset()
     by_second: bool = False
     """whether the second encoder says it"""
+    model: str = ""
+    """the identity of the model"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,8 @@ import pytest
 from fusion.contract import Hit, Place
 from fusion.lib.paraphrase import Kind
 from fusion.lib.passages import SAID_CHARS, Span
-from fusion.recall.cut import cut, probability_of
+from fusion.recall.calibration import CALIBRATIONS, with_probabilities
+from fusion.recall.cut import cut
 from fusion.recall.decision import Decision, sentence
 from fusion.recall.dedup import Rival
 from fusion.recall.pack import pack
@@ -19,19 +20,21 @@ from fusion.recall.signals import SignalTable
 from fusion.recipe import PackSettings, RerankSettings
 from tests.recall.helpers import NOW, at, pooled
 
-CUTS = PackSettings(fill=False)
+CUTS = PackSettings(fill=False, cut_price=0.03, cut_probability=0.05, cut_share=0.6)
+FLOORS = RerankSettings(floor=0.3)
 
 
-def notes(*scores: float, bm25: float = 0.1, unit: str = "line", text: str = "words") -> list[Scored]:
+def notes(*scores: float, unit: str = "line", text: str = "words", calibrated: bool = True) -> list[Scored]:
     """Memories with these scores, best first, each in a document of its own."""
-    table = SignalTable.of([{"bm25": bm25 if i else 0.4, "dense": 0.3} for i in range(len(scores))])
+    table = SignalTable.of([{"bm25": 0.3, "length": 0.2, "speaker": 0.5, "fusion": 0.3} for _ in scores])
     hits = [Hit(f"n{i}", text, place=Place(f"d{i}", 1, 1, unit)) for i in range(len(scores))]  # type: ignore[arg-type]
-    return [Scored(pooled(f"n{i}", hits[i]), table, i, score) for i, score in enumerate(scores)]
+    order = [Scored(pooled(f"n{i}", hits[i]), table, i, score) for i, score in enumerate(scores)]
+    return list(with_probabilities(order, CALIBRATIONS[0])) if calibrated else order
 
 
 def cut_of(order: list[Scored], question: str = "who has the key?", numbers: PackSettings = CUTS) -> frozenset[str]:
     """The refs that are cut; those below .3 are in no block."""
-    return cut(order, question, dates(question, NOW), numbers, 0.3)
+    return cut(order, question, dates(question, NOW), numbers, FLOORS)
 
 
 @pytest.mark.feature("a hook's block has what helps and no more; the receipt says what adds too little")
@@ -43,23 +46,34 @@ def test_notes_far_below_the_best_are_cut() -> None:
 
 
 def test_notes_as_good_as_the_best_stay() -> None:
-    assert not cut_of(notes(0.6, 0.58, 0.57, bm25=0.35))
+    assert not cut_of(notes(0.6, 0.58, 0.57))
 
 
 def test_recipe_that_fills_its_blocks_cuts_nothing() -> None:
     assert not cut_of(notes(0.75, 0.33), numbers=replace(CUTS, fill=True))
 
 
-def test_turns_are_cut_by_their_share_of_the_best() -> None:
+def test_turns_must_be_worth_their_characters() -> None:
     """Evidence that is scattered over a conversation stays longer than a note of the same score."""
-    assert cut_of(notes(0.6, 0.37, 0.35, unit="turn")) == {"n2"}
+    assert cut_of(notes(0.6, 0.4, 0.3, unit="turn", text="x" * 150)) == {"n2"}
+    assert cut_of(notes(0.6, 0.4, 0.3, unit="turn", text="x" * 580)) == {"n1", "n2"}
+    assert cut_of(notes(0.6, 0.4)) == {"n1"}
 
 
-def test_notes_are_cut_by_their_share_for_a_question_of_many_words() -> None:
+def test_price_holds_for_notes_if_the_question_asks_for_several() -> None:
     """The second note of two that a question needs is often unlike it."""
-    question = "When was the institute founded that owned the newspaper in the city where the pianist Ines was born?"
-    assert cut_of(notes(0.6, 0.37, 0.35), question) == {"n2"}
+    question = "When was the institute founded that owned the newspaper?"
+    order = notes(0.6, 0.4, 0.3, text="x" * 400)
+    assert cut_of(order, question) == {"n2"}
+    assert cut_of(order) == {"n1", "n2"}
     assert not cut_of(notes(0.75, 0.33), "what happened yesterday?")
+
+
+@pytest.mark.feature("a model without a calibration: the raw scores decide, and the answer says so")
+def test_share_of_the_best_score_decides_without_a_calibration() -> None:
+    for unit in ("line", "turn"):
+        assert cut_of(notes(0.6, 0.37, 0.35, unit=unit, calibrated=False)) == {"n2"}
+    assert not cut_of(notes(0.7, 0.31, unit="turn", text="x" * (SAID_CHARS + 1), calibrated=False))
 
 
 def test_turn_below_a_note_is_cut_as_a_note_is() -> None:
@@ -67,18 +81,13 @@ def test_turn_below_a_note_is_cut_as_a_note_is() -> None:
     assert cut_of([note, turn]) == {"n1"}
 
 
-def test_long_turn_stays() -> None:
-    """A block has room for few of an assistant's answers, and each says several things."""
-    assert not cut_of(notes(0.7, 0.31, unit="turn", text="x" * (SAID_CHARS + 1)))
-
-
-def test_passages_of_a_long_note_are_cut_one_by_one_and_those_of_a_turn_stay() -> None:
-    """The memory is in the block with its good passage; an assistant's answer says several things."""
-    for unit, expected in (("line", {"n0:9"}), ("turn", set[str]())):
-        first, second = notes(0.75, 0.33, unit=unit)
-        second = second._replace(pooled=first.pooled._replace(passage=Span(9, 12)))
+def test_passages_of_a_long_memory_are_cut_one_by_one() -> None:
+    """The memory is in the block with its good passage."""
+    for unit in ("line", "turn"):
+        first, second = notes(0.75, 0.31, unit=unit)
+        second = second._replace(pooled=first.pooled._replace(passage=Span(9, 12)), probability=0.0001)
         first = first._replace(pooled=first.pooled._replace(passage=Span(0, 3)))
-        assert cut_of([first, second]) == expected
+        assert cut_of([first, second]) == {"n0:9"}
 
 
 def test_memory_of_the_day_that_the_question_names_stays() -> None:
@@ -108,13 +117,8 @@ def test_best_memory_stays_and_what_is_below_the_floor_is_not_weighed() -> None:
 
 
 def test_block_leaves_out_what_was_cut_and_keeps_the_order() -> None:
-    order = notes(0.75, 0.6, 0.33, bm25=0.3)
+    order = notes(0.75, 0.6, 0.33)
     tail = dict.fromkeys(cut_of(order), Decision.ADDS_TOO_LITTLE)
     block = pack(order, CUTS, RerankSettings(floor=0.3), "0123", left_out=tail)
     assert list(block.decisions.values()) == [Decision.PACKED, Decision.PACKED, Decision.ADDS_TOO_LITTLE]
     assert [excerpt.ref for excerpt in block.memories] == ["n0", "n1"]
-
-
-def test_probability_rises_with_each_sign_and_holds_without_a_model() -> None:
-    assert probability_of(0.5, 0.1, 0.2) < probability_of(0.6, 0.1, 0.2) < probability_of(0.6, 0.2, 0.3)
-    assert 0 < probability_of(0.5, 0.1) < probability_of(1.0, 0.5) < 1

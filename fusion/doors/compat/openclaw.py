@@ -53,6 +53,7 @@ def _search_item(member: Member, signals: Mapping[str, float], cited: bool) -> d
         "startLine": start,
         "endLine": end,
         "score": member.score,
+        "probability": member.probability,
         "vectorScore": signals.get("dense"),
         "textScore": signals.get("bm25"),
         "snippet": clip(member.text, SNIPPET_CHARS),

@@ -29,12 +29,14 @@ class Citation(BaseModel):
     to: int | None = Field(default=None, description="its last line or turn there")
     at: str | None = Field(default=None, description="when it happened")
     score: float
+    probability: float | None = Field(default=None, description="that it helps to answer the question")
 
     @classmethod
     def of(cls, member: wire.Member, **more: Any) -> Self:
         place = member["place"]
         where = {"path": place["document"], "from": place["start"], "to": place["end"]} if place else {}
-        return cls(**{**where, **more}, ref=member["ref"], at=member["at"], score=member["score"])
+        numbers = {"score": member["score"], "probability": member["probability"]}
+        return cls(**{**where, **numbers, **more}, ref=member["ref"], at=member["at"])
 
 
 class RecallResult(Result):

@@ -73,29 +73,43 @@ def _memories_shown(answer: wire.FuseReply, *, left_out: bool) -> None:
     members = [member for excerpt in answer["memories"] for member in excerpt["members"]]
     if members:
         table(
-            ("memory", "score", "found by", "why"),
+            ("memory", "score", "helps", "found by", "why"),
             (
                 (
                     m["ref"],
                     f"{m['score']:.2f}",
+                    _percent(m["probability"]),
                     ", ".join(m["backends"]),
                     _why(reasons.get(m["ref"], {}), weights, m["path"]),
                 )
                 for m in members
             ),
-            right=(1,),
+            right=(1, 2),
         )
     if left_out:
         shown = {member["ref"] for member in members}
         table(
-            ("left out", "score", "decision", "signals"),
+            ("left out", "score", "helps", "decision", "signals"),
             (
-                (row["ref"], f"{row['local']:.2f}", row["reason"], _why(row, weights, ()))
+                (
+                    row["ref"],
+                    f"{row['local']:.2f}",
+                    _percent(row.get("probability")),
+                    row["reason"],
+                    _why(row, weights, ()),
+                )
                 for row in candidates
                 if row["ref"] not in shown
             ),
-            right=(1,),
+            right=(1, 2),
         )
+    if why := answer["rerank"].get("uncalibrated"):
+        say(why)
+
+
+def _percent(probability: float | None) -> str:
+    """The probability that a memory helps; empty where the scores are not calibrated."""
+    return "" if probability is None else f"{probability:.0%}"
 
 
 def _why(reason: Mapping[str, Any], weights: Mapping[str, float], path: Sequence[str]) -> str:
@@ -134,16 +148,17 @@ def receipt(answer: Mapping[str, Any]) -> None:
     """Prints every candidate of an answer, in its order."""
     weights = answer.get("weights", {})
     table(
-        ("memory", "score", "decision", "found by", "why"),
+        ("memory", "score", "helps", "decision", "found by", "why"),
         (
             (
                 row["ref"],
                 f"{row['local']:.2f}",
+                _percent(row.get("probability")),
                 row["reason"],
                 ", ".join(f"{s['backend']} #{s['rank']}" for s in row["source_hits"]),
                 _why(row, weights, ()),
             )
             for row in answer["candidates"]
         ),
-        right=(1,),
+        right=(1, 2),
     )
