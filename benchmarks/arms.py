@@ -67,13 +67,14 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
     without["second hop"] = replace(rerank, named_boost=0.0)
     without["sub-questions"] = replace(rerank, sub_questions=1)
     without["floor"] = replace(rerank, floor=0.0)
-    without["abstain"] = replace(rerank, abstain=0.0)
+    without["abstain"] = replace(rerank, abstain=0.0, abstain_probability=0.0)
     changed = {f"without {name}": replace(recipe, rerank=other) for name, other in without.items()}
     shallow = min(SHALLOW_DEPTH, recipe.gather.depth)
     changed |= {
         "without neighbours": replace(recipe, expand=replace(recipe.expand, span=0)),
         f"depth {shallow}": replace(recipe, gather=replace(recipe.gather, depth=shallow)),
         "without guards": replace(recipe, dedup=replace(recipe.dedup, guarded=False)),
+        "without cut": replace(recipe, pack=replace(recipe.pack, fill=True)),
         "without excerpts": replace(recipe, pack=replace(recipe.pack, excerpts=False)),
     }
     return tuple(Arm(name, other, backends) for name, other in changed.items() if other != recipe)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks import reliability
 from benchmarks.datasets import UNANSWERABLE
 from benchmarks.metrics import by_group, mean, percentile, ranking
 from benchmarks.recordings import BUDGETS
@@ -38,6 +39,7 @@ def quality(rows: Sequence[Row]) -> dict[str, Any]:
     out["by_category"] = {
         name: {"n": n, "eib_frac": frac, "eib_all": wholes[name][1]} for name, (n, frac) in fractions.items()
     }
+    out |= reliability.figures([pair for row in scored for pair in row.judged])
     out["chars"] = mean((len(row.block) for row in scored), 0)
     gold = sum(sum(row.found) for row in scored)
     out["chars_per_gold"] = round(sum(len(row.block) for row in scored) / gold, 1) if gold else None

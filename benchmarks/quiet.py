@@ -1,4 +1,5 @@
-"""Measures the recipe of the hooks: whether prompts that need nothing get nothing, and how much of a block helps.
+"""Measures the recipe of the hooks: whether prompts that need nothing get nothing, and how much of a block helps; and
+how much of the blocks of `default` helps.
 
 The homes and prompts are our own (`benchmarks.quiet_homes`). Home ``a`` with its half of the prompts was used for
 fitting the gate; home ``b`` with the other half was held back.
@@ -8,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks import reliability
 from benchmarks.metrics import percentile
 from benchmarks.quiet_homes import HOMES, Home, Prompt, opened, prompts
 from fusion.contract import Scope
@@ -24,6 +26,8 @@ from fusion.recall.engine import Fused, FuseRequest
 SCOPE = Scope(audience="private")
 TIMEOUT_MS = 60_000
 """long, because figures must not depend on how busy the machine is"""
+QUESTIONS = ("question", "unanswerable")
+"""the kinds of prompts that are asked of `default`, too"""
 FITTED_ON: Mapping[Home, bool] = {"a": True, "b": False}
 
 
@@ -31,12 +35,15 @@ FITTED_ON: Mapping[Home, bool] = {"a": True, "b": False}
 class Answered:
     """A prompt with the answer of the hook's recipe, and with the answer that it had without the gate.
 
-    Both are None for a prompt that the hook does not send.
+    Both are None for a prompt that the hook does not send. A question also has the answer of `default`, and the one
+    that fills the block.
     """
 
     prompt: Prompt
     gated: Fused | None
     ungated: Fused | None
+    asked: Fused | None = None
+    filled: Fused | None = None
 
 
 def measure(limit: int | None = None) -> dict[str, Any]:
@@ -57,7 +64,11 @@ async def _ask(gateway: Gateway, prompt: Prompt) -> Answered:
         return Answered(prompt, None, None)
     request = FuseRequest(question, SCOPE, recipe="hook", timeout_ms=TIMEOUT_MS, explain=True)
     ungated = await gateway.fuse(request, gate=False)  # first: the gate's time is then without that of cold caches
-    return Answered(prompt, await gateway.fuse(request), ungated)
+    gated = await gateway.fuse(request)
+    if prompt.kind not in QUESTIONS:
+        return Answered(prompt, gated, ungated)
+    asked = FuseRequest(question, SCOPE, recipe="default", timeout_ms=TIMEOUT_MS)
+    return Answered(prompt, gated, ungated, await gateway.fuse(asked), await gateway.fuse(asked, fill=True))
 
 
 def figures(answered: Sequence[Answered]) -> dict[str, Any]:
@@ -83,11 +94,40 @@ def figures(answered: Sequence[Answered]) -> dict[str, Any]:
         "found": share(is_found(one.prompt, one.gated) for one in questions),
         "answer_first": share(any(helpful(one.prompt, one.gated)[:1]) for one in questions),
         "noise": share(not helps for one in questions for helps in helpful(one.prompt, one.gated)),
-        "characters": round(fmean([len(one.gated.block) if one.gated else 0 for one in questions] or [0])),
+        "characters": _characters(one.gated for one in questions),
         "unanswerable_empty": share(is_silent(one.gated) for one in unanswerable),
+        "default": of_default([one for one in answered if one.asked is not None]),
         "gate_cpu_ms_p50": percentile(0.5, cpu_ms) if cpu_ms else None,
         "gate_cpu_ms_p95": percentile(0.95, cpu_ms) if cpu_ms else None,
     }
+
+
+def of_default(answered: Sequence[Answered]) -> dict[str, Any]:
+    """The figures of `default`, beside those of blocks that it fills, and how well its probabilities hold."""
+    questions = [one for one in answered if one.prompt.kind == "question"]
+    judged = [pair for one in questions for pair in _judged(one.prompt, one.filled)]
+    return {
+        "found": share(is_found(one.prompt, one.asked) for one in questions),
+        "answer_first": share(any(helpful(one.prompt, one.asked)[:1]) for one in questions),
+        "noise": share(not helps for one in questions for helps in helpful(one.prompt, one.asked)),
+        "noise_filled": share(not helps for one in questions for helps in helpful(one.prompt, one.filled)),
+        "characters": _characters(one.asked for one in questions),
+        "characters_filled": _characters(one.filled for one in questions),
+        "unanswerable_empty": share(is_silent(one.asked) for one in answered if one.prompt.kind == "unanswerable"),
+        **reliability.figures(judged),
+    }
+
+
+def _judged(prompt: Prompt, fused: Fused | None) -> list[reliability.Judged]:
+    """Of each excerpt, the probability that its best memory helps, and whether it does."""
+    if fused is None:
+        return []
+    best = (max(excerpt.members, key=lambda member: member.score).probability for excerpt in fused.memories)
+    return [(p, helps) for p, helps in zip(best, helpful(prompt, fused), strict=True) if p is not None]
+
+
+def _characters(answers: Iterable[Fused | None]) -> int:
+    return round(fmean([len(one.block) if one else 0 for one in answers] or [0]))
 
 
 def share(each: Any) -> float:

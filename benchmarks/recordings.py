@@ -152,6 +152,7 @@ def save(recorded: CorpusRecording, folder: Path) -> None:
             "unseen": [texts.setdefault(t, len(texts)) for t in sorted(r.unseen)],
             "reworded": sorted(r.reworded),
             "lexical": r.lexical,
+            "model": r.model,
         }
     table = {
         "made": recorded.made,
@@ -254,6 +255,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecordin
             unseen={texts[i] for i in asked["unseen"]},
             reworded={(one, other) for one, other in asked.get("reworded", ())},
             lexical=asked["lexical"],
+            model=asked.get("model", table["made"]["embedder"]),
         )
     return CorpusRecording(
         made=table["made"],

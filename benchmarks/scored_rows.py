@@ -53,6 +53,8 @@ class Row:
     """the text of each of ``gold``; empty where it names a document"""
     best: float | None = None
     """the best candidate's local score, which an abstaining recipe's floor is held against; None for a baseline"""
+    probabilities: tuple[float | None, ...] = ()
+    """that each of ``ranked`` helps; empty for a baseline"""
 
     def answer(self) -> dict[str, Any]:
         """The row as an independent referee scores it: what the agent got, without the scores."""
@@ -64,6 +66,14 @@ class Row:
             "members": self.members,
             "ranked": self.ranked,
         }
+
+    @property
+    def judged(self) -> list[tuple[float, bool]]:
+        """Of the ranked memories, the probability that each helps, and whether it is among the evidence."""
+        if self.eib is None:
+            return []
+        pairs = zip(self.ranked, self.probabilities, strict=False)
+        return [(p, name in self.gold) for name, p in pairs if p is not None]
 
     @property
     def key(self) -> tuple[str, int]:
@@ -107,6 +117,7 @@ class Scorer:
             took_ms,
             cpu_ms,
             best=round(max(outcome.receipt.reasons["local"], default=0.0), 4),
+            probabilities=outcome.receipt.reasons["probability"],
         )
 
     def row_of(
@@ -120,11 +131,16 @@ class Scorer:
         cpu_ms: float,
         *,
         best: float | None = None,
+        probabilities: Sequence[float | None] = (),
     ) -> Row:
         text, memories = block
         members = tuple(tuple(self._id(member.ref) for member in memory.members) for memory in memories)
         gold = question.gold if question.answerable else ()
         hits = self._found(gold, text, members)
+        names = list(dict.fromkeys(self._named(self._id(ref)) for ref in ranked))[:MAX_RANKED]
+        named = ((self._named(self._id(ref)), p) for ref, p in zip(ranked, probabilities, strict=False))
+        # Several passages or copies are one memory, and the last of these pairs is the best one's.
+        by_name = dict(reversed(list(named)))
         return Row(
             self._dataset,
             self._corpus.id,
@@ -135,7 +151,7 @@ class Scorer:
             budget=budget,
             block=text,
             members=members,
-            ranked=tuple(dict.fromkeys(self._named(self._id(ref)) for ref in ranked))[:MAX_RANKED],
+            ranked=tuple(names),
             gold=gold,
             found=hits,
             eib=sum(hits) / len(hits) if hits else None,
@@ -145,6 +161,7 @@ class Scorer:
             duplicates=duplicate_pairs([spoken(m.text, m.speaker) for x in memories for m in x.members]),
             evidence=tuple(self._items[g].spoken if g in self._items else "" for g in gold),
             best=best,
+            probabilities=tuple(by_name[name] for name in names) if by_name else (),
         )
 
     def share(self, question: Question, outcome: Outcome) -> float | None:

@@ -5,7 +5,8 @@ No chart speaks by colour alone: series differ in marker and dash too, and their
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.report.drawing import (
     DASHES,
@@ -28,6 +29,10 @@ from benchmarks.report.drawing import (
 from benchmarks.report.findings import MAX_WRONGLY_EMPTY, OVERALL, Findings, best_allowed_floor, percent, signed
 from benchmarks.report.read import Contribution
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 def styles(found: Findings) -> dict[str, Style]:
     """How each arm looks, in all charts alike: no two of 24 share colour and marker. The baseline is grey."""
@@ -43,7 +48,14 @@ def styles(found: Findings) -> dict[str, Style]:
 
 def charts(found: Findings) -> list[Chart]:
     """The charts that the rows are enough for."""
-    drawn = (by_budget(found), by_latency(found), by_category(found), abstention(found))
+    drawn = (
+        by_budget(found),
+        by_characters(found),
+        by_latency(found),
+        by_category(found),
+        abstention(found),
+        reliability(found),
+    )
     return [chart for chart in drawn if chart is not None]
 
 
@@ -57,15 +69,8 @@ def by_budget(found: Findings) -> Chart | None:
         figure, axes = named_axes([arm.name for arm in arms], "characters in the block", "of the evidence found")
         axes.set_xticks(found.budgets, [f"{budget:,}" for budget in found.budgets])
         scale_shares(axes, min(shares), max(shares))
-        looks, ends = styles(found), []
-        for arm in reversed(arms):
-            points = [(budget, share.mean) for budget, share in sorted(arm.eib.items())]
-            style = looks[arm.name]
-            axes.plot(
-                *zip(*points, strict=True), color=style.color, marker=style.marker, linestyle=style.dash, clip_on=False
-            )
-            ends.append((arm.name, *points[-1]))
-        name_ends(figure, axes, ends, looks)
+        points = {arm.name: [(float(budget), share.mean) for budget, share in sorted(arm.eib.items())] for arm in arms}
+        _draw(figure, axes, points, styles(found))
     best = arms[0]
     values = "; ".join(f"{b:,} characters {percent(p.mean)}" for b, p in sorted(best.eib.items()))
     return Chart(
@@ -74,6 +79,46 @@ def by_budget(found: Findings) -> Chart | None:
         f"Share of the evidence in the block, by its characters, for {len(arms)} arms. Highest: {best.name}, {values}.",
         figure,
     )
+
+
+def by_characters(found: Findings) -> Chart | None:
+    """Evidence found against the characters that the blocks have, which a cut makes fewer than the budget allows."""
+    arms = [arm for arm in found.scored if len(arm.characters) > 1]
+    if not arms:
+        return None
+    with chart_style():
+        shares = [share.mean for arm in arms for share in arm.eib.values()]
+        figure, axes = named_axes([arm.name for arm in arms], "characters used, on average", "of the evidence found")
+        ticks = round_ticks(0.0, max(max(arm.characters.values()) for arm in arms), 4)
+        axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+        axes.set_xlim(0.0, ticks[-1])
+        scale_shares(axes, min(shares), max(shares))
+        points = {
+            arm.name: [(arm.characters[budget], share.mean) for budget, share in sorted(arm.eib.items())]
+            for arm in arms
+        }
+        _draw(figure, axes, points, styles(found))
+    values = "; ".join(
+        f"{arm.name} {percent(arm.eib[found.full].mean)} in {arm.characters[found.full]:,.0f}" for arm in arms
+    )
+    return Chart(
+        "characters",
+        "Evidence found, by characters used",
+        "Share of the evidence in the block, by the characters that it has on average, at each budget. At the "
+        f"largest: {values}.",
+        figure,
+    )
+
+
+def _draw(
+    figure: Figure, axes: Axes, points: Mapping[str, Sequence[tuple[float, float]]], looks: Mapping[str, Style]
+) -> None:
+    """Draws a line for each arm, the first one on top, and writes its name at its end."""
+    behind_first = [*points.items()][::-1]
+    for name, line in behind_first:
+        style = looks[name]
+        axes.plot(*zip(*line, strict=True), color=style.color, marker=style.marker, linestyle=style.dash, clip_on=False)
+    name_ends(figure, axes, [(name, *line[-1]) for name, line in behind_first], looks)
 
 
 def by_latency(found: Findings) -> Chart | None:
@@ -212,6 +257,31 @@ def abstention(found: Findings) -> Chart | None:
         "abstention",
         "Knowing when to say nothing",
         f"Share of unanswerable questions that get an empty block, by the share of answerable ones that do. {text}",
+        figure,
+    )
+
+
+def reliability(found: Findings) -> Chart | None:
+    """How many of the memories help that were said to help with a probability; None without probabilities."""
+    arms = [arm for arm in found.scored if arm.reliability]
+    if not arms:
+        return None
+    with chart_style():
+        names = [arm.name for arm in arms]
+        figure, axes = named_axes(names, "probability that a memory helps", "of these memories help")
+        axes.set_xticks((0.0, 0.25, 0.5, 0.75, 1.0), ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        scale_shares(axes, 0.0, 1.0)
+        axes.plot((0, 1), (0, 1), color=LIGHT["zero"], linewidth=0.75, linestyle=DASHES[1])
+        points = {arm.name: [(group.probability, group.helps) for group in arm.reliability] for arm in arms}
+        _draw(figure, axes, points, styles(found))
+    first = arms[0]
+    most = max(first.reliability, key=lambda group: group.probability)
+    return Chart(
+        "reliability",
+        "Do probabilities hold?",
+        "Share of the memories that are evidence, by the probability that they help; on the dashed line both are the "
+        f"same. Of the {most.size:,} most probable of {first.name}, said to help with {percent(most.probability)}, "
+        f"{percent(most.helps)} do.",
         figure,
     )
 

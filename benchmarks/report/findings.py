@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks.datasets import UNANSWERABLE, DataError
 from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance
+from benchmarks.reliability import Group, groups
 from benchmarks.scored_rows import Row
 from fusion.compare.verdict import TIE_WITHIN, Paired, interval, paired
 
@@ -64,6 +65,10 @@ class Arm:
     """what it leaves empty as it is; None where no question was unanswerable"""
     curve: tuple[Floor, ...]
     """… and under every floor there could be, the lowest first"""
+    characters: Mapping[int, float]
+    """of the block on average, by budget"""
+    reliability: tuple[Group, ...]
+    """the ranked memories in groups of like probability; empty for an arm without probabilities"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,7 @@ def _arm(
     shares = {budget: [r.eib for r in rows if r.budget == budget and r.eib is not None] for budget in budgets}
     timed = [row.took_ms for row in full.values()] if first.recipe_hash and any(r.took_ms for r in rows) else []
     now, curve = _abstention(list(full.values()))
+    blocks = {budget: [len(r.block) for r in rows if r.budget == budget and r.eib is not None] for budget in budgets}
     return Arm(
         name=name,
         recipe=first.recipe,
@@ -229,6 +235,8 @@ def _arm(
         over=_over(scored, against),
         now=now,
         curve=curve,
+        characters={budget: sum(lengths) / len(lengths) for budget, lengths in blocks.items() if lengths},
+        reliability=groups(pair for row in scored for pair in row.judged),
     )
 
 

@@ -56,6 +56,9 @@ MEANING = {
         Questions that got an empty block. For one without an answer in memory that is right; for another it is an
         error, and a floor should cost at most {100 * MAX_WRONGLY_EMPTY:.0f} % of those. The curve has every floor that
         could be set on the best candidate's score; the mark is the arm as it is.""",
+    "Probability": """
+        That a memory helps to answer the question, as the answer says. The curve has the first 50 memories of each
+        question, in groups of like probability; a group above the dashed line helps more often than it was said to.""",
     "Fair share (Shapley)": """
         What a backend adds on average over all orders in which the backends could join. “Lost without it” is what the
         others cannot make up for.""",

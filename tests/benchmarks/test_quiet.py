@@ -64,6 +64,19 @@ def test_figures_count_silence_loss_and_noise() -> None:
     assert (found["noise"], found["unanswerable_empty"]) == (0.6667, 1.0)
 
 
+def test_figures_of_default_are_beside_those_of_a_filled_block() -> None:
+    """Of two excerpts one is noise; filled, three of four are; said to help with .5 each, one of four does."""
+    question = Prompt("who has the key?", "question", "en", "a.md", "spare key")
+    filled = fused("the spare key", "noise", "more", "other")
+    for excerpt in filled.memories:
+        excerpt.members[0].probability = 0.5
+    asked = Answered(question, None, None, fused("the spare key", "noise"), filled)
+    nothing = Answered(Prompt("who?", "unanswerable", "en"), None, None, fused(), fused("noise"))
+    found = figures([asked, nothing])["default"]
+    assert (found["found"], found["noise"], found["noise_filled"]) == (1.0, 0.5, 0.75)
+    assert (found["unanswerable_empty"], found["brier"], found["ece"]) == (1.0, 0.25, 0.25)
+
+
 def test_command_prints_the_figures_of_both_homes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quiet", "--limit", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -229,12 +229,33 @@ class TestCharts:
             hollow = {line.get_markerfacecolor() == LIGHT["page"] for line in lines}
             assert hollow == ({True, False} if chart.name == "categories" else {False})
 
+    @pytest.mark.feature("… it draws the reliability of probabilities", of="losses can be searched and expanded")
+    def test_reliability_compares_probabilities_with_what_helps(self, tmp_path: Path) -> None:
+        """Said: .9 for what helps in three of four questions, .1 for what never does."""
+        rows = [row("default", q, [q > 0], probabilities=[0.1, 0.9]) for q in range(4)]
+        rows[0]["gold"] = ["D7:7"]
+        one = found_in([*rows, *(row("bm25", q, [False], gold=rows[q]["gold"]) for q in range(4))], tmp_path)
+        curves = {arm.name: [(g.probability, g.helps, g.size) for g in arm.reliability] for arm in one.arms}
+        assert curves == {"default": [(pytest.approx(0.1), 0.0, 4), (pytest.approx(0.9), 0.75, 4)], "bm25": []}
+        (chart,) = [chart for chart in charts(one) if chart.name == "reliability"]
+        assert "said to help with 90.0 %, 75.0 % do" in chart.description
+        assert not [chart for chart in charts(found_in(kitchen(), tmp_path)) if chart.name == "reliability"]
+
+    @pytest.mark.feature("… it draws evidence against characters used", of="losses can be searched and expanded")
+    def test_characters_are_those_that_the_blocks_have(self, tmp_path: Path) -> None:
+        rows = [row("default", 0, [True], budget=budget, block="x" * used) for budget, used in ((6000, 40), (1500, 20))]
+        one = found_in(rows, tmp_path)
+        assert one.arms[0].characters == {6000: 40, 1500: 20}
+        (chart,) = [chart for chart in charts(one) if chart.name == "characters"]
+        assert "default 100.0 % in 40" in chart.description
+
     @pytest.mark.feature("… no text of a chart overlaps another or is cut", of="losses can be searched and expanded")
     def test_chart_texts_do_not_cover_each_other(self, tmp_path: Path) -> None:
         """Twenty arms with long names: the rectangles of all texts are disjoint, and inside what is saved."""
         rows = [row(f"recipe-{i}@markdown+cortex", q, [q % 3 > i % 3]) for i in range(20) for q in range(6)]
         drawn = [*charts(found_in(rows, tmp_path)), contribution(Contribution(**{**TOLD, "verdicts": ()}))]
-        assert [chart.name for chart in drawn] == ["budget", "latency", "categories", "contribution"][-len(drawn) :]
+        every = ["budget", "characters", "latency", "categories", "contribution"]
+        assert [chart.name for chart in drawn] == every[-len(drawn) :]
         for chart in drawn:
             chart.figure.draw_without_rendering()
             picture = chart.figure.get_tightbbox().transformed(chart.figure.dpi_scale_trans)
@@ -290,7 +311,7 @@ class TestFiles:
         assert figures["report"] == str(page)
         assert figures["datasets"]["kitchen"]["arms"] == {"default": 0.625, "bm25": 0.375}
         pictures = [Path(file) for file in figures["charts"]]
-        assert {file.stem for file in pictures} == {"budget", "latency", "categories", "abstention"}
+        assert {file.stem for file in pictures} == {"budget", "characters", "latency", "categories", "abstention"}
         for file in pictures:
             content = file.read_bytes()
             assert content.startswith(b"\x89PNG\r\n")
@@ -304,7 +325,7 @@ class TestFiles:
         assert policy.startswith("default-src 'none'; script-src 'sha256-")
         assert "unsafe" not in policy
         assert 'style="' not in text
-        assert text.count('<img class="chart" src="data:image/svg+xml;base64,') == 4
+        assert text.count('<img class="chart" src="data:image/svg+xml;base64,') == 5
         assert not re.search(r"<[^>]* on\w+=", text.partition('<script type="application/json"')[0])
 
     @pytest.mark.feature("… memories cannot inject content into it", of="rows become one HTML page with")
