@@ -203,7 +203,7 @@ class TestNames:
                 await gateway.search("three", ASKED, NADIA)
             with pytest.raises(BadInput, match="'three': there are one, two"):
                 await gateway.fuse(ASKED, backends=("one", "three"))
-            with pytest.raises(BadInput, match="'fast': there are deep, default, hook, seed000"):
+            with pytest.raises(BadInput, match="'fast': there are deep, default, hook, local-plus, seed000"):
                 await gateway.fuse(ASKED, recipe="fast")
         with pytest.raises(SettingsError, match="'fast': there are"):
             async with Gateway.open(small(home).model_copy(update={"recipe": "fast"})):
