@@ -64,9 +64,9 @@ class LocalModel:
     vector of the vectors of all tokens: their mean, or that of the first, special token. ``window`` is how many
     tokens are read at once, without the special ones. A model that ``encodes_alone`` rounds its numbers by the range
     of all texts of a run, so that each text needs a run of its own to have the same vector in any company.
-    ``calibration`` is None until it is fitted: an embedder's cosines are then used as they are, and a judge only
-    orders. ``text_scale`` and ``token_scale`` map an embedder's cosines to those of the default one. They were fitted
-    to quantiles of the cosines of sentences of the sample workspace, of paraphrases, and of their tokens.
+    ``calibration`` is a judge's: without one it only orders. `fusion.recall.calibration` has those of embedders.
+    ``text_scale`` and ``token_scale`` map an embedder's cosines to those of the default one. They were fitted to
+    quantiles of the cosines of sentences of the sample workspace, of paraphrases, and of their tokens.
     """
 
     name: str

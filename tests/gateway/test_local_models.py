@@ -140,3 +140,13 @@ async def test_a_home_without_its_model_finds_by_words(case: str, home: Path) ->
     allow(home)
     (finding,) = [one for one in examine(home) if one.check == "embedder"]
     assert (finding.status, finding.fix) == ("fail", "fusion models add one")
+
+
+@pytest.mark.feature("an answer by a model without a calibration has raw scores, and says so")
+async def test_an_answer_says_that_the_model_is_not_calibrated(home: Path) -> None:
+    async with Gateway.open(chosen(home, "one")) as gateway:
+        await filled(gateway)
+        answer = await gateway.fuse(QUESTION)
+    assert answer.block
+    assert answer.rerank["uncalibrated"] == f"there is no calibration for {ONE.identity}, so the raw scores decide"
+    assert {member.probability for excerpt in answer.memories for member in excerpt.members} == {None}
