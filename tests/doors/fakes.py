@@ -264,7 +264,7 @@ class FakeFusion:
     async def batches(self, scope: Scope, limit: int) -> list[dict[str, Any]]:
         return [examples()["batches"]["reply"]["batches"][0]]
 
-    async def set_state(self, request: StateRequest, *, may_raise_trust: bool) -> dict[str, Any]:
+    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if request.ref != "m1z":
             raise NotFound(f"there is no memory {request.ref!r} here")
         return examples()["set_state"]["reply"]
@@ -274,12 +274,12 @@ class FakeFusion:
     ) -> dict[str, Any]:
         return {"decisions": [examples()["set_state"]["reply"]["decision"]], "next_cursor": None}
 
-    async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool) -> dict[str, Any]:
+    async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if name != "d12":
             raise NotFound(f"there is no decision {name!r} here")
         return examples()["undo_decision"]["reply"]
 
-    async def undo_run(self, run: str, scope: Scope, *, may_raise_trust: bool) -> dict[str, Any]:
+    async def undo_run(self, run: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if run != "r1":
             raise NotFound(f"no run {run!r} decided anything here")
         return {"decision": None, "undone": 3}
