@@ -31,7 +31,7 @@ class Stating(FakeFusion):
         super().__init__()
         self.states: list[StateRequest] = []
 
-    async def set_state(self, request: StateRequest) -> dict[str, Any]:
+    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> dict[str, Any]:
         self.states.append(request)
         return await super().set_state(replace(request, ref="m1z"))
 
