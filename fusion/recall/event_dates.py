@@ -34,6 +34,7 @@ _EVENT = re.compile(
     rf"(?:\s+[\w'’-]+){{1,{MAX_WORDS}}})(?=\s*(?:[,.;:?!\n]|$))"
 )
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
+_HEADING = re.compile(r"^ {0,3}#{1,6} .+", re.MULTILINE)
 _DID_NOT_HAPPEN = re.compile(
     r"\?|\b(?:will|shall|would|should|could|might|may|going to|gonna|plan\w*|want\w*|hop(?:e|es|ed|ing)|think\w*|"
     r"thought|dream\w*|if|not|never|before|after|since|until|till|about to|consider\w*)\b|n['’]t\b|['’]ll\b",
@@ -86,7 +87,12 @@ def event_in(query: Query) -> Event | None:
 
 
 def dated_by(event: Event, found: Sequence[Admitted], query: Query) -> EventTime | None:
-    """The time of an event by the memories that say it; None if none does, or if they disagree on the day."""
+    """The time of an event by the memories that say it; None if none does, or if they disagree on the day.
+
+    A note that has the event as a heading is about it: it tells what came of the event, and is searched for its words.
+    """
+    if any(_has_heading(event, item.hit) for item in found):
+        return None
     dated = list(_days_of(event, found, query))
     if not dated:
         return None
@@ -103,6 +109,11 @@ def dated_by(event: Event, found: Sequence[Admitted], query: Query) -> EventTime
         case "after" | "since":
             start = last + day if event.side == "after" else first
             return EventTime(event, start, today, ref) if start <= today else None
+
+
+def _has_heading(event: Event, hit: Hit) -> bool:
+    wanted = frozenset(terms(event.words))
+    return any(wanted.issubset(terms(heading)) for heading in _HEADING.findall(hit.text))
 
 
 def _days_of(event: Event, found: Iterable[Admitted], query: Query) -> Iterable[tuple[datetime, datetime, str]]:

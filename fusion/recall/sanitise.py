@@ -205,11 +205,15 @@ def _is_time(value: object) -> bool:
     return isinstance(value, datetime) and value.tzinfo is not None
 
 
+MAX_POSITION = (1 << 63) - 1
+"""the largest position of a memory in its document: JSON and the stores have integers of 64 bits"""
+
+
 def _is_place(place: Any) -> bool:
     return (
         isinstance(place, Place)
         and _is_id(place.document)
         and type(place.start) is int
         and type(place.end) is int
-        and 0 <= place.start <= place.end
+        and 0 <= place.start <= place.end <= MAX_POSITION
     )

@@ -107,3 +107,11 @@ HOSTILE = ["", "before " * 600, "before the " + "a " * 2000, "before the" + " " 
 def test_any_question_has_an_event_or_none(text: str) -> None:
     found = event_in(query(text))
     assert found is None or dated_by(found, [MOVED], query(text)) is None
+
+
+def test_note_about_an_event_does_not_date_it() -> None:
+    """What came of an incident is in its own note, which the words of the event find."""
+    line = said("m1", "We moved to the mill today.", at("2026-02-10"))
+    note = said("m2", "# 2026-02-10 We moved to the mill\n\nThe deposit went up to 900.", at("2026-02-10"))
+    assert days(BEFORE, line) is not None
+    assert days(BEFORE, line, note) is None

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
@@ -669,6 +669,7 @@ def test_an_id_twice_is_one_hit() -> None:
         {"place": ("d", 1, 2)},
         {"place": Place("d", 5, 2)},
         {"place": Place("", 1, 2)},
+        {"place": Place("d", 1, 1 << 64)},
         {"place": Place("d", "1", "2")},  # type: ignore[arg-type]
         {"derived_from": (5,)},
         {"path": (5,)},
@@ -710,6 +711,7 @@ JUNK = st.one_of(
 )
 
 
+@example([{"place": Place("d", 1, 1 << 64)}])
 @given(st.lists(st.dictionaries(st.sampled_from([f.name for f in fields(Hit)]), JUNK, max_size=4), max_size=6))
 def test_gather_returns_only_valid_hits(changes: list[dict[str, Any]]) -> None:
     """Any values in any fields: the answer is valid JSON, at most ``limit`` distinct hits, and its scores are sane."""
