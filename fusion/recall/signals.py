@@ -8,14 +8,15 @@
 | maxsim     | IDF-weighted MaxSim of the query's tokens in the memory |
 | window3    | MaxSim of a turn of a conversation; a token may also match in the turn before or after |
 | window5    | the same with two turns before and after: a reply matches by its question's words |
-| similarity | of a memory that is no turn among others: the mean of MaxSim and cosine; of a section of a document |
-|            | MaxSim alone, since a section is longer than what the model encodes as a whole |
+| similarity | of a memory that is no turn next to others, and of a turn between two long ones: the mean of MaxSim   |
+|            | and cosine; of a section of a document MaxSim alone, since it is longer than what the model encodes |
 | speaker    | 1 for a turn of a speaker that the query names, 0 for another's turn in that case, else ½; ½ as well |
 |            | for a memory without neighbours, and for one that only a backend vouches for |
 | role       | of a talk between a person and an assistant, 1 for what the person said and 0 for what the       |
 |            | assistant said; absent for all others                                                           |
 | date       | closeness to the dates that the query names (`fusion.recall.query_dates`); 0 if it names none |
-| length     | the text's length as a share of `FULL_LENGTH_CHARS`, at most 1 |
+| length     | the text's length as a share of `FULL_LENGTH_CHARS`, at most 1; absent for a passage of a turn and  |
+|            | for a turn between two long ones: how much a person writes to an assistant says nothing |
 | graph      | how strongly a backend's graph leads from the query to the memory, the highest of all backends; absent |
 |            | for turns among others: turns of one conversation name the same people, which links all of them |
 
@@ -66,6 +67,8 @@ SIGNALS = (
 )
 ALTERNATIVES = frozenset({"window3", "window5", "similarity"})
 """a memory has the windows or the similarity, never all three"""
+OF_SOME = frozenset({"role", "length"})
+"""signals that a sort of memory does not have"""
 NEIGHBOUR_OFFSETS = (-2, -1, 1, 2)
 """distances to the neighbours that are looked at, in positions of the document"""
 FULL_LENGTH_CHARS = 300
@@ -153,8 +156,8 @@ def local_signals(
     adjacent = adjacent_positions(pool)
     among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
     said_in_talk = np.array([_is_turn(hit) for hit in hits])
-    turns = among & said_in_talk
-    in_talk = turns | (said_in_talk & np.array([entry.passage is not None for entry in pool]))
+    turns = among & said_in_talk & ~_between_long_turns(pool, adjacent)
+    in_talk = said_in_talk & (among | np.array([entry.passage is not None for entry in pool]))
     asked = terms(query.text)
     named = dates(query.text, query.now, query.zone) if named is None else named
     if frequencies.documents < len(pool):
@@ -164,7 +167,7 @@ def local_signals(
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
         "speaker": _speakers(query.text, _captured_speakers(hits, in_talk)),
         "date": _closeness(named, hits),
-        "length": np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / FULL_LENGTH_CHARS),
+        "length": np.where(in_talk & ~turns, nan, _lengths(hits)),
         "graph": np.where(in_talk, nan, [_graph(entry) for entry in pool]),
         "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
@@ -176,7 +179,8 @@ def local_signals(
         columns["by_words"] = np.where([text in likeness.pending for text in said], 1.0, nan)
     if named.windows and any(then := [named.asks_for(hit) for hit in hits]):
         columns["episode"] = np.where(then, 1.0, nan)
-    columns["similarity"] = np.where(turns, nan, _similarity(columns.get("maxsim"), columns["dense"], among))
+    sections = among & ~said_in_talk
+    columns["similarity"] = np.where(turns, nan, _similarity(columns.get("maxsim"), columns["dense"], sections))
     if query.scope.project is not None:
         columns["project"] = np.array([float(hit.scope.project == query.scope.project) for hit in hits])
     if "reach" in wanted:
@@ -234,13 +238,13 @@ def _late_interaction(
     }
 
 
-def _similarity(maxsim: Column | None, dense: Column, among: NDArray[np.bool_]) -> Column:
-    """The mean where both exist; MaxSim alone for memories in ``among``; otherwise whichever exists."""
+def _similarity(maxsim: Column | None, dense: Column, sections: NDArray[np.bool_]) -> Column:
+    """The mean where both exist; MaxSim alone for ``sections`` of documents; otherwise whichever exists."""
     import numpy as np
 
     if maxsim is None:
         return dense
-    mean = np.where(np.isnan(dense) | among, maxsim, (maxsim + dense) / 2)
+    mean = np.where(np.isnan(dense) | sections, maxsim, (maxsim + dense) / 2)
     return np.where(np.isnan(maxsim), dense, mean)
 
 
@@ -284,7 +288,7 @@ def complete(table: SignalTable, wanted: frozenset[str]) -> NDArray[np.bool_]:
     import numpy as np
 
     met = np.isnan(table.column("by_words"))
-    for name in wanted - ALTERNATIVES - {"role"}:
+    for name in wanted - ALTERNATIVES - OF_SOME:
         met &= ~np.isnan(table.column(name))
     if wanted & ALTERNATIVES:
         met &= ~np.isnan([table.column(name) for name in ALTERNATIVES]).all(axis=0)
@@ -340,6 +344,29 @@ def contexts_of(pool: Sequence[Pooled]) -> dict[str, str]:
     return found
 
 
+def _between_long_turns(pool: Sequence[Pooled], adjacent: Mapping[int, Sequence[int | None]]) -> NDArray[np.bool_]:
+    """Whether each memory is next to a long turn and to no short one, as a prompt between an assistant's replies.
+
+    It says enough by itself: the turns two places away are about something else.
+    """
+    import numpy as np
+
+    hits = [entry.candidate.hit for entry in pool]
+    long = {
+        (document_of(hit), hit.place.start)
+        for entry, hit in zip(pool, hits, strict=True)
+        if entry.passage is not None and hit.place is not None
+    }
+    return np.array(
+        [
+            before is after is None
+            and hit.place is not None
+            and not long.isdisjoint((document_of(hit), hit.place.start + step) for step in (-1, 1))
+            for hit, before, after in zip(hits, adjacent[-1], adjacent[1], strict=True)
+        ]
+    )
+
+
 _WORD = re.compile(r"\w+")
 
 
@@ -359,6 +386,12 @@ def _captured_speakers(hits: Sequence[Hit], turns: NDArray[np.bool_]) -> list[st
         hit.speaker if turn and not hit.external and hit.trust != "untrusted" and hit.origin != "tool" else None
         for hit, turn in zip(hits, turns.tolist(), strict=True)
     ]
+
+
+def _lengths(hits: Sequence[Hit]) -> Column:
+    import numpy as np
+
+    return np.minimum(1.0, np.array([len(hit.text) for hit in hits]) / FULL_LENGTH_CHARS)
 
 
 def _roles(known: Sequence[str | None]) -> Column:

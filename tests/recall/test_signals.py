@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Place, State
 from fusion.lib.bm25 import K1, B, Bm25, Counted, Frequencies
+from fusion.lib.passages import Span
 from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
 from fusion.recall.signals import (
@@ -87,6 +88,32 @@ def test_windows_match_a_token_in_a_neighbour() -> None:
     assert (reply["maxsim"], reply["window3"]) == (pytest.approx(0.5), pytest.approx(1.0))
     # Turn 4 has turn 2 two places before it, and turn 1 out of reach.
     assert (far["window3"], far["window5"]) == (pytest.approx(0.0), pytest.approx(0.5))
+
+
+@pytest.mark.feature("a prompt between an assistant's long replies is scored by itself")
+def test_turn_between_long_turns_has_no_window() -> None:
+    """Turn 3 has a long reply before and after it, of which the pool has a passage each; turn 1 is two places away, and
+    its word is about something else. How long a prompt is says nothing. Its similarity is the mean of .5 and .3."""
+    matches = {
+        "cup": np.array([1.0, 0.0], np.float32),
+        "shelf": np.array([0.0, 1.0], np.float32),
+        "yes": np.array([0.0, 0.0], np.float32),
+    }
+    prompts = [pooled("a", turn(1, "cup")), pooled("c", turn(3, "shelf"))]
+    replies = [pooled(ref, turn(n, "yes"))._replace(passage=Span(0, 3)) for ref, n in (("b", 2), ("d", 4))]
+    likeness = Likeness(("cup", "shelf"), matches, dict.fromkeys(matches, 0.3))
+    table = local_signals(query("cup shelf"), [*prompts, *replies], 1.0, Frequencies(), likeness)
+    for row in table.rows()[:2]:
+        assert row["similarity"] == pytest.approx(0.4)
+        assert row.keys().isdisjoint({"window3", "window5", "length"})
+    assert complete(table, frozenset({"window3", "window5", "similarity", "length", "bm25"})).all()
+
+    # Turn 4 is short: then turn 3 has a neighbour, and with it a window.
+    short = [*prompts, replies[0], pooled("d", turn(4, "yes"))]
+    row = local_signals(query("cup shelf"), short, 1.0, Frequencies(), likeness).row(1)
+    assert (row["window3"], row["window5"]) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert "similarity" not in row
+    assert row["length"] == pytest.approx(5 / 300)
 
 
 def test_neighbours_are_of_the_same_document_only() -> None:
