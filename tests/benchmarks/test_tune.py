@@ -32,7 +32,7 @@ def tune(capsys: pytest.CaptureFixture[str]) -> Tune:
         (("--data", "nowhere.json"), "there is no such file"),
         (
             ("--data", ".", "--recipe", "best"),
-            "there are deep, default, hook, seed000",
+            "there are deep, default, hook, local-plus, seed000",
         ),
         (("--data", ".", "--name", "a/b"), "letters, digits"),
         (("--data", ".", "--only", "luck"), "there are rerank.signals.maxsim"),

@@ -175,7 +175,7 @@ async def test_nothing_is_taken_back_by_a_field_that_is_missing() -> None:
         (
             "best",
             "all",
-            "arm a: there is no recipe 'best'; there are deep, default, hook, seed000",
+            "arm a: there is no recipe 'best'; there are deep, default, hook, local-plus, seed000",
         ),
         ("", "all", "a: is empty"),
         ("all", "default", "both arms are default over one, two: name another one, such as deep or -one"),

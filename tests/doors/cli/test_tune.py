@@ -138,7 +138,7 @@ def test_trees_that_order_feedback_no_better_are_not_written(tmp_path: Path) -> 
         (("--data", "nowhere.json"), "there is no such file"),
         (
             ("--data", ".", "--recipe", "best"),
-            "there are deep, default, hook, seed000",
+            "there are deep, default, hook, local-plus, seed000",
         ),
         (("--data", ".", "--name", "a/b"), "letters, digits"),
         (("--data", ".", "--name", "default"), "a recipe that comes with the project"),
