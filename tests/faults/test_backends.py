@@ -108,7 +108,7 @@ class Neighbourly(InMemory):
 async def test_neighbour_of_another_tenant_returned(home: Path) -> None:
     """Neighbours that a backend returns pass the same filter."""
     async with door(settings_of(home, there=f"{__name__}:Neighbourly")) as (_, client):
-        fused = (await client.post("/fuse", json=QUESTION)).text
+        fused = (await client.post("/fuse", json={**QUESTION, "fill": True})).text
     assert "cluster in Lyon" in fused
     assert "three bookings database nodes" in fused
     assert "omar was fired" not in fused
