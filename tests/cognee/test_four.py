@@ -119,7 +119,7 @@ def test_one_question_is_answered_by_all_four(home: Path) -> None:
     each, and beside it the path on which a graph found it. The receipt knows it later, and doctor finds nothing wrong.
     """
     fusion(home, "ingest", SAMPLE / "facts.jsonl")
-    asked = (QUESTION, "--budget", 1500, "--max-results", 8, *PATIENTLY)
+    asked = (QUESTION, "--budget", 1500, "--max-results", 8, "--fill", *PATIENTLY)
     shown = fusion(home, "fuse", *asked, "-v")
     print(shown)  # noqa: T201  # for who asks for it, by -s
     told = json.loads(fusion(home, "fuse", *asked, "--json"))
