@@ -103,7 +103,7 @@ def figures(answered: Sequence[Answered]) -> dict[str, Any]:
 
 
 def of_default(answered: Sequence[Answered]) -> dict[str, Any]:
-    """The figures of `default`, beside those of blocks that it fills, and how well its probabilities hold."""
+    """The figures of `default`, those of its filled blocks, and how well its probabilities hold."""
     questions = [one for one in answered if one.prompt.kind == "question"]
     judged = [pair for one in questions for pair in _judged(one.prompt, one.filled)]
     return {

@@ -35,8 +35,10 @@ def groups(judged: Iterable[Judged]) -> tuple[Group, ...]:
 
 
 def figures(judged: Sequence[Judged]) -> dict[str, Any]:
-    """``brier``: the mean square of the error (G. Brier, 1950), beside that of the mean for all; ``ece``: the mean
-    distance of probability and share over the groups (expected calibration error). Empty without probabilities.
+    """``brier``: the mean square of the error (G. Brier, 1950); ``brier_of_mean``: the same with the mean for all.
+
+    ``ece``: the mean distance of probability and share over the groups (expected calibration error). Empty without
+    probabilities.
     """
     if not judged:
         return {}

@@ -182,9 +182,9 @@ class RerankSettings(_Part):
     abstain: float = 0.0
     """lowest local score of the best memory; below it the block stays empty"""
     floor_probability: float = 0.0
-    """lowest probability that a memory in the block helps; holds besides ``floor`` where the scores are calibrated"""
+    """lowest probability that a memory in the block helps; needed as well as ``floor`` where scores are calibrated"""
     abstain_probability: float = 0.0
-    """lowest probability that one of the best two memories helps; holds besides ``abstain`` likewise"""
+    """lowest probability that one of the best two memories helps; needed as well as ``abstain``, likewise"""
     judge_floor: float = 2.0
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None

@@ -3,7 +3,7 @@
 The deadline is looked at between batches of a few pairs. A batch that cannot end in time is not begun, and one that has
 begun is not waited for. What is scored by then counts, from the best candidate down.
 
-The score is ten times the probability that a pair's logit stands for: the logistic function of the logit, with the
+The score is ten times the probability of a pair's logit: the logistic function of the logit, with the
 model's calibration if it has one. Without one the score is no probability: such a judge puts in order, and leaves
 nothing out.
 """
@@ -244,5 +244,5 @@ def cells(pairs: Sequence[Pair]) -> int:
 
 
 def probability(logit: float, calibration: Calibration | None = None) -> float:
-    """The probability that a logit stands for; without a calibration the logistic function of the logit itself."""
+    """The probability of a logit; without a calibration the logistic function of the logit itself."""
     return (calibration or LOGISTIC).probability(logit)

@@ -136,7 +136,7 @@ SHOWING = _set(
     "cuenta describe lista muestra recuerda resume",
     "descrivi elenca mostra racconta riassumi ricorda",
 )
-"""verbs with which an assistant is told to show what there is"""
+"""verbs with which people ask an assistant to show what there is"""
 
 MODAL = _set(
     "can could may might must shall should will would",

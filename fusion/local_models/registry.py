@@ -63,7 +63,7 @@ class LocalModel:
     ``query_prefix`` and ``passage_prefix`` are put before a question and before a memory. ``pooling`` makes one
     vector of the vectors of all tokens: their mean, or that of the first, special token. ``window`` is how many
     tokens are read at once, without the special ones. A model that ``encodes_alone`` rounds its numbers by the range
-    of all texts of a run, so that each text needs a run of its own to have the same vector in any company.
+    of all texts of a run, so that a text has the same vector each time only if it is encoded in a run of its own.
     ``calibration`` is a judge's: without one it only orders. `fusion.recall.calibration` has those of embedders.
     ``text_scale`` and ``token_scale`` map an embedder's cosines to those of the default one. They were fitted to
     quantiles of the cosines of sentences of the sample workspace, of paraphrases, and of their tokens.

@@ -5,7 +5,7 @@ characters: evidence is scattered over several turns, of which each is improbabl
 where a turn is the best memory, and for all memories where the question is nested. Where the scores are not
 calibrated, the share of the best score decides.
 
-What is kept whatever its probability: the best memory, what contradicts a memory that is kept, what a judge decided on,
+What is kept with any probability: the best memory, what contradicts a memory that is kept, what a judge decided on,
 what happened on the days or in the episode that the question names, and the section that it asks for of a document that
 is shown.
 """
@@ -28,7 +28,7 @@ NAMED_DAYS_S = 8 * 86_400.0
 NOTES_SHARE = 0.2
 """share of the price of turns that a note must bring for a nested question"""
 LINE_CHARS = 50
-"""characters that a line takes besides its text: citation, speaker, date, and a part of the excerpt's heading"""
+"""characters that a line takes in addition to its text: citation, speaker, date, and a part of the excerpt's heading"""
 
 
 def cut(

@@ -69,7 +69,7 @@ class Dates:
     """whether the query names a window and asks for nothing but what happened then"""
     zone: str | None = None
     rest: str = field(default="", compare=False)
-    """what the query says besides the windows"""
+    """what the query says without the windows"""
 
     @property
     def times(self) -> tuple[TimeRange, ...]:

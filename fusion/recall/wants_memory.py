@@ -168,7 +168,7 @@ def prompt_words(text: str) -> PromptWords:
 
 
 def needs_no_search(text: str, named: Dates | None = None) -> str | None:
-    """Why a prompt wants no memory whatever the home has; None if that depends on the home.
+    """Why a prompt wants no memory in any home; None if that depends on the home.
 
     ``named`` are the times that the prompt names.
     """
@@ -187,7 +187,7 @@ def needs_no_search(text: str, named: Dates | None = None) -> str | None:
 
 
 def arranges(rest: str) -> bool:
-    """Whether a prompt says when something without a name shall be, by the words that it has besides the times.
+    """Whether a prompt only arranges when something happens, by its words without the times.
 
     "Do it", "see you" and "let's go" arrange; "what did I do", "show me" and "my notes" ask, and a time alone may.
     """

@@ -81,7 +81,7 @@ async def test_prompt_that_asks_for_nothing_stored_gets_nothing(client: httpx.As
     assert found == dict.fromkeys(found, "")
 
 
-@pytest.mark.feature("a question in a huge prompt, or beside code, is answered", part="faults/clients")
+@pytest.mark.feature("a question in a huge prompt, or with code, is answered", part="faults/clients")
 async def test_question_beside_what_was_pasted_is_answered(client: httpx.AsyncClient) -> None:
     """A log, a traceback or code before or after the question does not hide what is asked."""
     found = await best_of(

@@ -213,7 +213,7 @@ async def test_without_a_model_passages_are_ranked_by_words(live: Live) -> None:
 
 
 def test_each_passage_has_the_tags_of_its_memory() -> None:
-    """The tag stands in the first passage; the answer in the third is as private as the whole note."""
+    """The tag is in the first passage; the answer in the third is as private as the whole note."""
     note = replace(turn(1, f"#private\n{LONG}"), place=Place("salary.md", 1, 9, "line"))
     found = in_passages([pooled("m1", note)], "reef pump")
     assert len(found) > 2

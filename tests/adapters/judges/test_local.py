@@ -324,7 +324,7 @@ def test_model_by_its_name_that_is_not_installed_names_the_command(
 
 
 def test_cross_encoder_gives_the_numbers_of_its_model(tmp_path: Path) -> None:
-    """The small model counts equal tokens, with one for the end; padding beside a longer pair changes nothing."""
+    """The small model counts equal tokens, with one for the end; padding a shorter pair changes nothing."""
     model = CrossEncoder(
         cross_encoder(tmp_path / "small.onnx"), read_tokenizer(uncased(tmp_path / "tokenizer.json", WORDS), 509)
     )
