@@ -464,7 +464,13 @@ class Gateway(TenantParts):
 
     @in_tenant
     async def update(
-        self, ref: str, change: Change, scope: Scope, *, idempotency_key: str | None = None
+        self,
+        ref: str,
+        change: Change,
+        scope: Scope,
+        *,
+        idempotency_key: str | None = None,
+        may_raise_trust: bool = True,
     ) -> Sequence[Acknowledged]:
         """Store a new version of a memory, which takes its place; one acknowledgement, as of `remember`.
 
@@ -477,7 +483,9 @@ class Gateway(TenantParts):
                 f"{item.ref} is a memory that only {item.backend} has, and the gateway does not change it there. "
                 f"Remember what holds now, and forget {item.ref}"
             )
-        return await update(self.journal, self.intake, ref, change, scope, idempotency_key)
+        return await update(
+            self.journal, self.intake, ref, change, scope, idempotency_key, may_raise_trust=may_raise_trust
+        )
 
     @property
     def embedding_model(self) -> str | None:

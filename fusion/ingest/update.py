@@ -30,15 +30,29 @@ class Change:
 
 
 async def update(
-    journal: Journal, intake: Intake, ref: str, change: Change, scope: Scope, idempotency_key: str | None = None
+    journal: Journal,
+    intake: Intake,
+    ref: str,
+    change: Change,
+    scope: Scope,
+    idempotency_key: str | None = None,
+    *,
+    may_raise_trust: bool = True,
 ) -> Sequence[Acknowledged]:
     """Store a new version of a memory; one acknowledgement, which names both refs.
 
     A change that changes nothing is a duplicate. Raises NotFound for a memory that is forgotten or out of scope,
-    AlreadyReplaced for one that is not current, BadInput for one of a file, and what `Intake.remember` raises.
+    AlreadyReplaced for one that is not current, BadInput for one of a file, and what `Intake.remember` raises. It
+    raises BadInput for a trusted memory if an agent changes it, or without ``may_raise_trust``: the new text would be
+    trusted without its owner's word.
     """
     old = await journal.read(versions.find, ref, scope)
     _refuse_memory_of_file(old)
+    if old.trust == "trusted" and not (may_raise_trust and change.origin == "owner"):
+        raise BadInput(
+            f"{old.record.ref} is trusted, so only the owner can change what it says: with the home's token, or an API "
+            f"key with all_users = true in [[server.keys]]. Remember a memory of its own instead"
+        )
     item = _new_version(old.event, change)
     written = intake.prepared(item, scope.tenant).event
     if old.record.superseded_by is None and written is not None and _says(written) == _says(old.event):

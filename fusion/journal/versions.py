@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusion.contract import Event, Scope
+from fusion.contract import Event, Scope, Trust
 from fusion.errors import AlreadyReplaced
-from fusion.journal.rows import RETIRED, Record, delivered_event, record_of, row_of
+from fusion.journal.rows import RETIRED, Record, delivered_event, record_of, row_of, state_of
 from fusion.lib.ids import short_ref
 from fusion.lib.words import content_hash
 from fusion.store.sqlite import Connection, Row
@@ -27,12 +27,14 @@ class Version:
     event: Event
     file: str | None
     """the file of JSONL that it was read from"""
+    trust: Trust
+    """as it is now: what was decided, or else what was stated with it"""
 
 
 def find(db: Connection, ref: str, scope: Scope) -> Version:
     """The memory of a ref, whether it is current or not. Raises NotFound, as `fusion.journal.rows.row_of`."""
     row = row_of(db, ref, scope)
-    return Version(record_of(row), delivered_event(row), row["file"])
+    return Version(record_of(row), delivered_event(row), row["file"], state_of(row).trust or row["trust"])
 
 
 def revision_of(replaced: Event, text: str) -> str:

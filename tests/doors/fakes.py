@@ -199,7 +199,7 @@ class FakeFusion:
         return replies
 
     async def update(
-        self, ref: str, change: Change, scope: Scope, *, idempotency_key: str | None
+        self, ref: str, change: Change, scope: Scope, *, idempotency_key: str | None, may_raise_trust: bool
     ) -> list[Acknowledged]:
         if ref != "m1z":
             raise NotFound("There is no such memory here.")

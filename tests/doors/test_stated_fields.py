@@ -162,7 +162,8 @@ async def test_trust_is_raised_by_the_owner_alone(client: AsyncClient, gateway: 
 
 
 @pytest.mark.feature(
-    "only the owner raises the trust of a memory: an API key without all_users may lower it, and undo nothing that did"
+    "only the owner raises the trust of a memory or changes a trusted text: an API key without all_users may lower "
+    "trust, and undo nothing that did"
 )
 async def test_an_ordinary_key_raises_no_trust(tmp_path: Path) -> None:
     keys = [
@@ -198,6 +199,11 @@ async def test_an_ordinary_key_raises_no_trust(tmp_path: Path) -> None:
             await owner.undo_decision(lowered["id"])
             await owner.set_state(ref, trust="trusted")
             assert (await owner.memory(ref))["state"]["trust"] == "trusted"
+            for key, origin in ((agent, "owner"), (agent, "agent"), (owner, "agent")):
+                with pytest.raises(BadInput, match=f"{ref} is trusted, so only the owner can change what it says"):
+                    await key.update(ref, TEXT + " Or so.", origin=origin)
+            said = await owner.update(ref, TEXT + " Always.")
+            assert (await owner.memory(said["ref"]))["state"]["trust"] == "trusted"
             await agent.set_state(ref, trust="unknown")
             kept = await owner.remember({"text": TEXT + " Always.", "trust": "trusted"})
             assert kept["memories"][0]["status"] == "stored"

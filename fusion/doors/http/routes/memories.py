@@ -113,10 +113,12 @@ async def update(
     """Update one memory: a new version takes its place
 
     The reply names both versions; POST /v1/undo with its batch makes the earlier one current again. A memory that was
-    replaced since is refused with 409, and `current` names its newest version.
+    replaced since is refused with 409, and `current` names its newest version. Only the owner can update a trusted one.
     """
     scope = body.scope(context.tenant)
-    kept = await context.gateway.update(checked_ref(ref), body.change(), scope, idempotency_key=idempotency_key)
+    kept = await context.gateway.update(
+        checked_ref(ref), body.change(), scope, idempotency_key=idempotency_key, may_raise_trust=context.is_owner
+    )
     batch = batch_of(kept[0].ref) if kept[0].status == "superseded" else None
     return reply({**asdict(kept[0]), "batch": batch}, HTTPStatus.OK, **_replay_header(kept))
 
