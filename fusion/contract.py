@@ -644,7 +644,8 @@ class Opening:
     separate the tenants there as well, or serve one tenant alone (`Features.tenant`). ``model`` is the configured
     language model or None; its calls raise an error once its budget is spent. ``notes`` are the folders that the
     gateway follows for this tenant; a backend may search them in place. ``workspace`` is the only folder of the user's
-    that a backend may write to; None, the default, allows none.
+    that a backend may write to, by `fusion.store.workspace.Workspace` alone; None, the default, allows none.
+    ``workspace_records`` is the folder of the gateway for the copies and the log of changes that this writer makes.
     """
 
     name: str
@@ -655,6 +656,7 @@ class Opening:
     tenant: str = "default"
     notes: NoteFolders = field(default_factory=NoteFolders)
     workspace: Path | None = None
+    workspace_records: Path | None = None
 
 
 class Backend(Protocol):

@@ -27,7 +27,6 @@ from adapters.markdown.options import Options
 from adapters.markdown.own_notes import Notes, file_of, parse, write
 from adapters.markdown.ranking import Ranking, merged, ranked
 from adapters.markdown.sync import Sync, Timing
-from adapters.markdown.workspace_file import Change, WorkspaceFile
 from fusion.contract import (
     DIMENSIONS,
     KINDS,
@@ -47,12 +46,11 @@ from fusion.contract import (
 )
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
 from fusion.lib.moment import days_of
+from fusion.store.workspace import Change, Workspace
 
 NOTES_SHOWN = 20
 """maximum remarks on single files in a description; more are only counted"""
 
-MEMORY = "MEMORY.md"
-"""the file of a workspace for what is durable"""
 READ_S = 1.0
 """seconds for reading a document; half of it may be spent on the scan"""
 
@@ -71,10 +69,7 @@ class Markdown:
         self._roots = roots
         self._log = _log_of(options.log_folder, roots[1:])
         self._notes = Notes(roots[0].folder)
-        self.memory_file: WorkspaceFile | None = None
-        """MEMORY.md of the workspace that may be written to; None without one"""
-        if opening.workspace is not None:
-            self.memory_file = WorkspaceFile(opening.workspace, MEMORY, opening.folder / "workspace")
+        self.workspace = _workspace_of(opening)
         self._sync = sync
         kinds: tuple[Kind, ...] = KINDS if options.remember_turns else tuple(k for k in KINDS if k != "turn")
         self.features = Features(frozenset(DIMENSIONS), tenants=True, as_of=True, no_user=True, kinds=frozenset(kinds))
@@ -365,7 +360,7 @@ class Markdown:
         ]
 
     async def change_workspace(self, change: Callable[[], Change]) -> Change:
-        """Change the file of the workspace, to the end; who asks next finds what it is then."""
+        """Change a file of the workspace, to the end; who asks next finds what it is then."""
         try:
             return await self._finished(asyncio.to_thread(change))
         finally:
@@ -519,6 +514,20 @@ class Markdown:
     async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end even if the caller is cancelled, so that files, index and table stay in step."""
         return await asyncio.shield(self._start(work))
+
+
+def _workspace_of(opening: Opening) -> Workspace | None:
+    """The workspace that may be written to; None without one.
+
+    Earlier versions kept the log of its changes in the folder of this backend; it moves to where all writers keep it.
+    """
+    if opening.workspace is None:
+        return None
+    earlier = opening.folder / "workspace"
+    records = opening.workspace_records or earlier
+    if records != earlier and earlier.is_dir() and not records.exists():
+        earlier.rename(records)
+    return Workspace(opening.workspace, records)
 
 
 def _log_of(folder: Path | None, roots: Sequence[Root]) -> tuple[Root, str] | None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from adapters.markdown.workspace_file import MAX_CHARS, WorkspaceFile
 from fusion.contract import Event
 from fusion.errors import BadInput
 from fusion.extension import Call
+from fusion.store.workspace import Change, Snapshot, Workspace
 
 if TYPE_CHECKING:
     from adapters.markdown.backend import Markdown
 
 DURABLE = frozenset({"rule", "procedure", "fact", "preference", "decision"})
+MEMORY = "MEMORY.md"
+"""the file of a workspace for what is durable"""
+MAX_CHARS = 20_000
+"""characters that an agent's host loads of one file (OpenClaw); no line is added beyond that"""
 MAX_LINE_CHARS = 500
 """a longer text is no fact for a file that is loaded into every session"""
 HEADING = "## Remembered"
@@ -32,21 +37,22 @@ class Promote:
     dry_run: Annotated[bool, "Only show the lines that would be added."] = False
 
     async def __call__(self, markdown: Markdown, call: Call) -> Mapping[str, object]:
-        file = _file_of(markdown)
+        workspace = _workspace_of(markdown)
         events = await markdown.own_events(call.scope)
         hidden = await call.gateway.hidden([event.event_id for event in events])
         hidden |= {event.supersedes for event in events if event.supersedes}
         durable = [event for event in events if event.event_id not in hidden and is_durable(event)]
-        done, text = await asyncio.to_thread(lambda: (file.changes(), file.text()))
+        done, read = await asyncio.to_thread(lambda: (workspace.changes(MEMORY), workspace.read(MEMORY)))
+        text = read.text
         before = {event_id for change in done if change.state != "planned" for event_id in change.events}
         new = {event.event_id: line for event in durable if (line := _line(event)) not in text.splitlines()}
         chosen = _fitting({key: line for key, line in new.items() if key not in before}, MAX_CHARS - len(text))
         left = len(new.keys() - before) - len(chosen)
-        result = {"id": None, "path": str(file.folder / file.name), "lines": [*chosen.values()], "left": left}
+        result = {"id": None, "path": str(workspace.root / MEMORY), "lines": [*chosen.values()], "left": left}
         if self.dry_run or not chosen:
             return result
         change = await markdown.change_workspace(
-            lambda: file.append(HEADING, [*chosen.values()], [*chosen], call.now),
+            lambda: _append(workspace, read, chosen, call.now),
         )
         return {**result, "id": change.name}
 
@@ -69,9 +75,9 @@ class PromoteUndo:
     id: Annotated[str, "As `promote` printed it: w1."]
 
     async def __call__(self, markdown: Markdown, call: Call) -> Mapping[str, object]:
-        file = _file_of(markdown)
-        change = await markdown.change_workspace(lambda: file.undo(self.id))
-        return {"id": change.name, "path": str(file.folder / file.name), "lines": list(change.lines)}
+        workspace = _workspace_of(markdown)
+        change = await markdown.change_workspace(lambda: workspace.undo(self.id))
+        return {"id": change.name, "path": str(workspace.root / change.path), "lines": list(change.lines)}
 
     def render(self, result: Any) -> str:
         return "\n".join([f"Taken out of {result['path']}:", *result["lines"]])
@@ -91,13 +97,28 @@ def is_durable(event: Event) -> bool:
     )
 
 
-def _file_of(markdown: Markdown) -> WorkspaceFile:
-    if markdown.memory_file is None:
+def appended(old: bytes, heading: str, lines: Sequence[str]) -> bytes:
+    """``old`` with lines below ``heading``, which is added unless it is the last one."""
+    added = "".join(f"{line}\n" for line in lines)
+    kept = old if not old or old.endswith(b"\n") else old + b"\n"
+    headings = [line for line in kept.decode("utf-8", "replace").splitlines() if line.startswith("#")]
+    if headings[-1:] != [heading]:
+        added = f"{heading}\n\n{added}" if not kept else f"\n{heading}\n\n{added}"
+    return kept + added.encode("utf-8", "replace")
+
+
+def _append(workspace: Workspace, read: Snapshot, lines: Mapping[str, str], now: datetime) -> Change:
+    new = appended(read.data or b"", HEADING, [*lines.values()])
+    return workspace.write(read, new, by="promote", now=now, max_loss=0, lines=[*lines.values()], events=[*lines])
+
+
+def _workspace_of(markdown: Markdown) -> Workspace:
+    if markdown.workspace is None:
         raise BadInput(
             "no workspace may be written to. To allow it, write in fusion.toml: [workspace] write = true, and "
             "root_folder, the folder of MEMORY.md"
         )
-    return markdown.memory_file
+    return markdown.workspace
 
 
 def _line(event: Event) -> str:

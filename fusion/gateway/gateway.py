@@ -60,6 +60,7 @@ from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public
+from fusion.gateway.workspace import is_change, required
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
@@ -605,8 +606,19 @@ class Gateway(TenantParts):
 
     @in_tenant
     async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> wire.DecisionUndone:
-        """Take a decision back. Raises NotFound, and BadInput if it was undone or its memories were changed since."""
+        """Take a decision back, or a change of a file in the workspace (`w12`).
+
+        Raises NotFound, and BadInput if it was undone, or if its memories or its file were changed since.
+        """
+        if is_change(name):
+            return await self._undo_workspace(name, is_owner=may_raise_trust and scope.tenant == DEFAULT)
         return await decisions.undo(name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
+
+    async def _undo_workspace(self, name: str, *, is_owner: bool) -> wire.DecisionUndone:
+        if not is_owner:
+            raise BadInput("only the owner of the home may take back a change of the workspace")
+        await asyncio.to_thread(required(self.settings).undo, name)
+        return {"decision": None, "undone": 1}
 
     @in_tenant
     async def undo_run(self, run: str, scope: Scope, *, may_raise_trust: bool = True) -> wire.DecisionUndone:

@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 from fusion.contract import Backend, Describes, Features, Hit, Opening, Query
 from fusion.errors import BackendUnreachable, PackageMissing, SettingsError
 from fusion.gateway.import_class import resolve, why
-from fusion.gateway.parts import SharedParts
+from fusion.gateway.parts import DEFAULT, SharedParts
+from fusion.gateway.workspace import records_of
 from fusion.ingest.verify import Ask
 from fusion.journal import Journal
 from fusion.lib.breaker import Breaker
@@ -63,8 +64,17 @@ async def _open(
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # A backend that was moved to another embedder uses it for all tenants.
             embedder = await shared.embedders.of(shared.settings.home / "backends" / name)
-            notes, workspace = settings.notes.folders, settings.workspace.writable
-            opening = Opening(name, folder, chosen.options, embedder, shared.model, tenant, notes, workspace)
+            opening = Opening(
+                name,
+                folder,
+                chosen.options,
+                embedder,
+                shared.model,
+                tenant,
+                settings.notes.folders,
+                settings.workspace.writable if tenant == DEFAULT else None,
+                records_of(settings.home),
+            )
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
             if not backend.features.tenants and backend.features.tenant != tenant:

@@ -283,7 +283,10 @@ async def undo(
     *,
     batch: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="What `fusion ingest` or `fusion update` printed, or a decision: d12."),
+        typer.Argument(
+            metavar="ID",
+            help="What `fusion ingest` or `fusion update` printed, a decision: d12, or a change of a file: w3.",
+        ),
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="The last ingest or update.")] = False,
     run: Annotated[str | None, typer.Option(help="All decisions of this run, as `fusion decisions` names it.")] = None,
@@ -292,7 +295,7 @@ async def undo(
     owner: Owner,
     target: Target,
 ) -> None:
-    """Take back an ingest, an update, a decision, or all of a run.
+    """Take back an ingest, update, decision, file change, or a run.
 
     Without an ID or --last it lists ingests and updates; `fusion decisions` lists decisions. After an update, the
     earlier version is current again.
@@ -302,11 +305,15 @@ async def undo(
 
     from fusion.doors.cli import render
 
-    if run is not None or (batch is not None and batch[:1] == "d" and batch[1:].isdecimal()):
+    if run is not None or (batch is not None and batch[:1] in "dw" and batch[1:].isdecimal()):
         if dry_run:
             raise typer.BadParameter("--dry-run is for ingests; `fusion decisions` shows what a decision changed")
         async with target.client() as client:
-            target.show(await client.undo_decision(batch, run=run, **owner.ids()), render.undone)
+            taken_back = await client.undo_decision(batch, run=run, **owner.ids())
+        if batch is not None and batch[:1] == "w" and not target.as_json:
+            print(f"{batch} is taken back: the file is as it was before.")
+        else:
+            target.show(taken_back, render.undone)
         return
 
     from fusion.doors.cli.undo import undo_batch

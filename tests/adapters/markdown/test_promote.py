@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from adapters.markdown.promote import Promote, PromoteUndo
+from adapters.markdown.promote import HEADING, Promote, PromoteUndo, appended
 from fusion.contract import Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.gateway.gateway import Gateway
@@ -88,6 +91,63 @@ async def test_a_run_is_taken_back(home: Path, workspace: Path) -> None:
         assert "- Ada prefers tea." in verb.render(undone)
         await remember(gateway, "Ada prefers rye bread.")
         assert (await run(gateway, Promote()))["lines"] == ["- Ada prefers rye bread."]
+
+
+@pytest.mark.feature("… and `fusion undo w1` takes it back as well", of="durable facts are appended to MEMORY.md")
+async def test_fusion_undo_takes_a_change_back_for_the_owner_alone(home: Path, workspace: Path) -> None:
+    memory = workspace / "MEMORY.md"
+    async with opened(home, workspace) as gateway:
+        await remember(gateway, "Ada prefers tea.")
+        done = await run(gateway, Promote())
+        for scope, may in ((Scope("acme", audience="private"), True), (ADA, False)):
+            with pytest.raises(BadInput, match="only the owner"):
+                await gateway.undo_decision(done["id"], scope, may_raise_trust=may)
+        assert memory.read_text() != OWN
+        assert (await gateway.undo_decision(done["id"], ADA))["undone"] == 1
+    assert memory.read_text() == OWN
+
+
+async def test_another_tenant_writes_to_no_workspace(home: Path, workspace: Path) -> None:
+    acme = Scope("acme", "ada", audience="private")
+    async with opened(home, workspace) as gateway:
+        await remember(gateway, "Ada prefers tea.", acme)
+        with pytest.raises(BadInput, match=r"\[workspace\] write = true"):
+            await run(gateway, Promote(), acme)
+    assert (workspace / "MEMORY.md").read_text() == OWN
+
+
+async def test_changes_of_an_earlier_version_can_be_taken_back(home: Path, workspace: Path) -> None:
+    """Their log was in the folder of the Markdown backend; it moves to where every writer keeps it."""
+    async with opened(home, workspace) as gateway:
+        await remember(gateway, "Ada prefers tea.")
+        done = await run(gateway, Promote())
+    (home / "workspace").rename(earlier := home / "backends" / "markdown" / "workspace")
+    for record in earlier.glob("w*.json"):
+        values = {key: value for key, value in json.loads(record.read_text()).items() if key not in ("path", "by")}
+        record.write_text(json.dumps(values))
+    async with opened(home, workspace) as gateway:
+        assert (await run(gateway, Promote()))["lines"] == []
+        await run(gateway, PromoteUndo(done["id"]))
+        assert (await run(gateway, Promote()))["lines"] == []
+    assert (workspace / "MEMORY.md").read_text() == OWN
+
+
+LINES = st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=10), max_size=3)
+
+
+@given(st.binary(max_size=60), LINES)
+def test_no_append_loses_a_line(old: bytes, lines: list[str]) -> None:
+    """Whatever the bytes of the file: it begins as before, and its last line stays a line of its own."""
+    new = appended(old, HEADING, lines)
+    kept = old.removesuffix(b"\n").split(b"\n") if old else []
+    assert new.startswith(old)
+    assert new.split(b"\n")[: len(kept)] == kept
+
+
+def test_lines_are_appended_below_one_heading() -> None:
+    first = appended(b"# Facts\n\n- Ada sails.", HEADING, ["- one"])
+    assert appended(first, HEADING, ["- two"]).decode() == f"# Facts\n\n- Ada sails.\n\n{HEADING}\n\n- one\n- two\n"
+    assert appended(b"", HEADING, ["- one"]).decode() == f"{HEADING}\n\n- one\n"
 
 
 @pytest.mark.feature("… nothing is written unless the settings name it", of="durable facts are appended to MEMORY.md")

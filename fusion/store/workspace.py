@@ -1,0 +1,464 @@
+"""The safe writer of files in the user's workspace: the only way by which the gateway writes to a user's folder.
+
+A writer reads a file with its hash, makes the new text, and hands both over. The file is replaced in one step, after it
+was read again: if it is not what the writer read, somebody edited it, the edit stays, and the writer may start anew.
+Before that, a copy of what the file was and the plan of the change are stored in the gateway's own folder, so every
+change can be taken back. A change that would lose much of the earlier text is refused.
+
+No link is followed, no path leads out of the workspace, and no file of another user is written. Gateways that share a
+workspace write one at a time, by a lock on the folder. Editors hold no lock: what one saves in place while the file is
+replaced is put back; what one saves as a new file in that very moment is not seen.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from fusion.errors import BadInput, NotFound, StoreFull
+from fusion.lib.loss import loss as share_lost
+from fusion.lib.loss import lost_lines
+
+MAX_LOSS = 0.25
+"""share of a file's earlier lines, or characters, that a change may lose"""
+MAX_BYTES = 16 << 20
+"""maximum size of a file that is read and written"""
+KEPT_COPIES = 50
+"""copies that are kept of each file; older changes can no longer be taken back"""
+KEPT_CHANGES = 1000
+"""records that are kept of changes; those that name events are kept beyond that"""
+LOCK_S = 10.0
+"""seconds that a writer waits for another one"""
+LOCK_FILE = ".memory-fusion.lock"
+"""the lock where the file system cannot lock a folder, as NFS"""
+
+ChangeState = Literal["planned", "done", "undone"]
+
+
+class EditedMeanwhile(BadInput):
+    """The file is not what the writer read: somebody edited it. Nothing was written; read it again and redo."""
+
+
+class TooMuchLost(BadInput):
+    """The new text would lose too much of the earlier one. Nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A file as it was read; ``data`` is None if there was none."""
+
+    path: str
+    data: bytes | None
+
+    @property
+    def text(self) -> str:
+        return (self.data or b"").decode("utf-8", "replace")
+
+    @property
+    def hash(self) -> str:
+        return _hash(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a file: its number, who made it, and the SHA-256 of the file before and after.
+
+    A hash is "" where there was no file. A ``planned`` change was interrupted, and may not have happened. ``lines``
+    were added for the memories ``events``, where the writer says so.
+    """
+
+    number: int
+    at: str
+    lines: tuple[str, ...]
+    events: tuple[str, ...]
+    before: str
+    after: str
+    state: ChangeState = "planned"
+    path: str = "MEMORY.md"
+    by: str = "promote"
+
+    @property
+    def name(self) -> str:
+        return f"w{self.number}"
+
+
+class Workspace:
+    """The folder ``root`` of the user; ``records`` is the gateway's folder for the copies and the log of changes."""
+
+    def __init__(self, root: Path, records: Path, *, lock_s: float = LOCK_S) -> None:
+        self.root, self.records = root, records
+        self._lock_s = lock_s
+
+    def read(self, path: str) -> Snapshot:
+        """A file of the workspace. Raises BadInput for a link, for a file of another user, and for no plain file."""
+        with self._opened() as root, self._folder(root, path) as folder:
+            return Snapshot(path, None if folder is None else self._read(folder, path))
+
+    def write(
+        self,
+        read: Snapshot,
+        new: bytes | None,
+        *,
+        by: str,
+        now: datetime,
+        max_loss: float = MAX_LOSS,
+        lines: Sequence[str] = (),
+        events: Sequence[str] = (),
+    ) -> Change:
+        """Replace the file that was ``read`` by ``new``, or delete it for None. Its mode stays; a new one has 0600.
+
+        Raises EditedMeanwhile, TooMuchLost, BadInput if it cannot be written to safely, and StoreFull.
+        """
+        if new is not None and len(new) > MAX_BYTES:
+            raise BadInput(f"{read.path} is not written: it would have more than {MAX_BYTES:,} bytes")
+        _check_loss(read, new, max_loss)
+        with self._locked() as root, self._folder(root, read.path, make=new is not None) as folder:
+            current = None if folder is None else self._read(folder, read.path)
+            if current != read.data:
+                raise _edited(read.path)
+            number = max((change.number for change in self.changes()), default=0) + 1
+            change = Change(
+                number, now.isoformat(), tuple(lines), tuple(events), read.hash, _hash(new), "planned", read.path, by
+            )
+            self._keep(change, read.data)
+            try:
+                if folder is not None:
+                    self._replace(folder, read.path, current, new)
+            except EditedMeanwhile:
+                self._discard(change)
+                raise
+            done = self._mark(change, "done")
+            self._forget_old()
+            return done
+
+    def changes(self, path: str | None = None) -> list[Change]:
+        """The changes of one file, or of all, the oldest first."""
+        found = []
+        for file in self.records.glob("w*.json"):
+            values = json.loads(file.read_text(encoding="utf-8"))
+            found.append(Change(**{**values, "lines": tuple(values["lines"]), "events": tuple(values["events"])}))
+        return sorted((one for one in found if path in (None, one.path)), key=lambda change: change.number)
+
+    def before(self, change: Change) -> bytes | None:
+        """What the file was before a change. Raises BadInput if the copy is no longer kept, or is damaged."""
+        if not change.before:
+            return None
+        copy = self._copy(change)
+        try:
+            data = copy.read_bytes()
+        except FileNotFoundError:
+            raise BadInput(f"{change.name} is too old to be taken back: its copy of {change.path} is gone") from None
+        if _hash(data) != change.before:
+            raise BadInput(f"{copy} is damaged, so nothing was changed")
+        return data
+
+    def undo(self, name: str) -> Change:
+        """Take a change back: the file is as it was before. Raises NotFound, and BadInput if it was edited since."""
+        with self._locked() as root:
+            change = next((one for one in self.changes() if one.name == name), None)
+            if change is None:
+                raise NotFound(f"there is no change {name!r} of the workspace")
+            if change.state == "undone":
+                raise BadInput(f"{name} is taken back already")
+            with self._folder(root, change.path, make=bool(change.before)) as folder:
+                current = None if folder is None else self._read(folder, change.path)
+                if _hash(current) == change.before:  # interrupted before the file was replaced
+                    return self._mark(change, "undone")
+                if _hash(current) != change.after:
+                    raise BadInput(
+                        f"{change.path} was changed after {name}: take later changes back first, or edit it; "
+                        f"what it was before is in {self._copy(change)}"
+                    )
+                old = self.before(change)
+                if folder is not None:
+                    self._replace(folder, change.path, current, old)
+                return self._mark(change, "undone")
+
+    def _copy(self, change: Change) -> Path:
+        return self.records / f"{change.name}.before"
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The descriptor of the workspace, while no other writer has it. Raises BadInput if one keeps it too long."""
+        try:
+            self.records.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _named(error, str(self.records)) from error
+        with self._opened() as root:
+            try:
+                lock = self._lock(root)
+            except OSError as error:
+                raise _named(error, str(self.root)) from error
+            try:
+                yield root
+            finally:
+                os.close(lock)
+
+    def _lock(self, root: int) -> int:
+        """The descriptor that holds the lock; closing it gives the lock free, also where a process is killed."""
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)
+        until = time.monotonic() + self._lock_s
+        while True:
+            try:
+                self.flock(fd)
+                return fd
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    os.close(fd)
+                    raise BadInput(
+                        f"another program has been writing to {self.root} for {self._lock_s:g} s: try again later"
+                    ) from None
+                time.sleep(0.02)
+            except OSError:
+                is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+                os.close(fd)
+                if not is_folder:
+                    raise
+                fd = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=root)
+
+    def flock(self, fd: int) -> None:
+        """Take the lock of an open file or folder, or raise BlockingIOError."""
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The descriptor of the workspace. Raises BadInput if it is a link, is behind one, missing, or another's."""
+        if os.path.realpath(self.root) != str(self.root):
+            raise BadInput(f"{self.root} is a link or is behind one: [workspace] root_folder must name the folder")
+        try:
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise BadInput(f"{self.root} cannot be written to: {error.strerror}") from error
+        try:
+            _check_owner(fd, str(self.root))
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _folder(self, root: int, path: str, *, make: bool = False) -> Iterator[int | None]:
+        """The descriptor of the folder that a path is in; None if there is none, and ``make`` does not make it."""
+        *steps, name = path.split("/")
+        if not {"", ".", ".."}.isdisjoint([*steps, name]) or not path.isprintable() or name == LOCK_FILE:
+            raise BadInput(f"{path!r} is no path of a file in the workspace")
+        fd = os.dup(root)
+        try:
+            for step in steps:
+                inner = _open_inner(fd, step, path, make=make)
+                if inner is None:
+                    yield None
+                    return
+                os.close(fd)
+                fd = inner
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _read(self, folder: int, path: str) -> bytes | None:
+        """The bytes of the file; None if there is none."""
+        opened = self._open(folder, path)
+        if opened is None:
+            return None
+        try:
+            return _all(opened, path)
+        finally:
+            os.close(opened)
+
+    def _open(self, folder: int, path: str) -> int | None:
+        """The descriptor of the file, for reading; None if there is none."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            fd = os.open(_name(path), flags, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise BadInput(f"{path} is not written: {error.strerror}") from error
+        try:
+            about = os.fstat(fd)
+            if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+                raise BadInput(f"{path} is no regular file of one name, so it is not written")
+            _check_owner(fd, path)
+            return fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _keep(self, change: Change, old: bytes | None) -> None:
+        """Store what the file was, then the plan of the change: durably, before anything in the workspace changes."""
+        if old is not None:
+            _write_durably(self._copy(change), old)
+        self._mark(change, "planned")
+
+    def _discard(self, change: Change) -> None:
+        """Forget a change that did not happen."""
+        (self.records / f"{change.name}.json").unlink(missing_ok=True)
+        self._copy(change).unlink(missing_ok=True)
+
+    def _mark(self, change: Change, state: ChangeState) -> Change:
+        marked = replace(change, state=state)
+        _write_durably(self.records / f"{change.name}.json", json.dumps(asdict(marked)).encode())
+        return marked
+
+    def _replace(self, folder: int, path: str, old: bytes | None, new: bytes | None) -> None:
+        """Replace the file by ``new``, or delete it for None, if it still is ``old``. Raises EditedMeanwhile if not.
+
+        What an editor writes into the old file until it is replaced wins.
+        """
+        name, fresh = _name(path), f".{_name(path)}.{os.getpid()}.new"
+        opened = None
+        try:
+            _remove_leftovers(folder, name)
+            if new is not None:
+                mode = 0o600 if old is None else stat.S_IMODE(os.stat(name, dir_fd=folder).st_mode)
+                _write_new(fresh, new, mode, folder)
+            opened = self._open(folder, path)
+            if (None if opened is None else _all(opened, path)) != old:
+                raise _edited(path)
+            if new is not None:
+                self.rename(fresh, name, folder)
+            elif opened is not None:
+                os.unlink(name, dir_fd=folder)
+            if opened is not None and (edited := _all(opened, path)) != old:
+                mode = stat.S_IMODE(os.fstat(opened).st_mode)
+                _write_new(saved := f".{name}.{os.getpid()}.edit", edited, mode, folder)
+                self.rename(saved, name, folder)
+                raise _edited(path)
+            os.fsync(folder)
+        except OSError as error:
+            refused = _named(error, path)
+            raise refused from error
+        finally:
+            if opened is not None:
+                os.close(opened)
+            with suppress(FileNotFoundError):
+                os.unlink(fresh, dir_fd=folder)
+
+    def rename(self, old: str, new: str, folder: int) -> None:
+        """Replace the file ``new`` by ``old``, in one step."""
+        os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def _forget_old(self) -> None:
+        """Delete the copies and the records that are no longer kept, the oldest first."""
+        newest_first = self.changes()[::-1]
+        of_file: Counter[str] = Counter()
+        for place, change in enumerate(newest_first):
+            of_file[change.path] += 1
+            if of_file[change.path] > KEPT_COPIES:
+                self._copy(change).unlink(missing_ok=True)
+                if place >= KEPT_CHANGES and not change.events:
+                    (self.records / f"{change.name}.json").unlink(missing_ok=True)
+
+
+def _check_loss(read: Snapshot, new: bytes | None, max_loss: float) -> None:
+    """Raises TooMuchLost, which names the first lines that would be lost."""
+    if read.data is None or max_loss >= 1:
+        return
+    after = (new or b"").decode("utf-8", "replace")
+    share = share_lost(read.text, after)
+    if share > max_loss:
+        lost = lost_lines(read.text, after)
+        raise TooMuchLost(
+            f"{read.path} was not written: it would lose {share:.0%} of what it said, more than {max_loss:.0%}; "
+            f"{len(lost)} lines, the first: {lost[0].strip()[:80]!r}"
+        )
+
+
+def _edited(path: str) -> EditedMeanwhile:
+    return EditedMeanwhile(f"{path} was changed by another program just now; nothing was written, try again")
+
+
+def _check_owner(fd: int, path: str) -> None:
+    if (owner := os.fstat(fd).st_uid) != os.geteuid():
+        raise BadInput(f"{path} belongs to another user ({owner}), so it is not written")
+
+
+def _open_inner(folder: int, step: str, path: str, *, make: bool) -> int | None:
+    """The descriptor of a folder in an open one; None if there is none, and ``make`` does not make it."""
+    try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(step, 0o700, dir_fd=folder)
+        fd = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _named(error, path) from error
+    try:
+        _check_owner(fd, path)
+    except BadInput:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _all(fd: int, path: str) -> bytes:
+    """Every byte of an open file. Raises BadInput for too many."""
+    parts: list[bytes] = []
+    os.lseek(fd, 0, os.SEEK_SET)
+    while part := os.read(fd, 1 << 20):
+        parts.append(part)
+        if len(parts) > MAX_BYTES >> 20:
+            raise BadInput(f"{path} has more than {MAX_BYTES:,} bytes, so it is not written")
+    return b"".join(parts)
+
+
+def _hash(data: bytes | None) -> str:
+    return "" if data is None else sha256(data).hexdigest()
+
+
+def _named(error: OSError, path: str) -> Exception:
+    """The refusal for an error of the system: StoreFull for a full disk, else BadInput."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StoreFull(f"no space left for {path}: free some and try again; nothing was half written")
+    return BadInput(f"{path} cannot be written to: {error.strerror}")
+
+
+def _remove_leftovers(folder: int, name: str) -> None:
+    """Delete the new files of writers that were killed before they replaced the file."""
+    for found in os.listdir(folder):
+        if found.startswith(f".{name}.") and found.endswith(".new") and found[len(name) + 2 : -4].isdecimal():
+            with suppress(FileNotFoundError):
+                os.unlink(found, dir_fd=folder)
+
+
+def _write_new(name: str, data: bytes, mode: int, folder: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)  # of a process of the same number that was killed
+    fd = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.fchmod(fd, mode)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _write_new(f"{path.name}.new", data, 0o600, folder)
+        os.rename(f"{path.name}.new", path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    except OSError as error:
+        raise _named(error, str(path)) from error
+    finally:
+        os.close(folder)
