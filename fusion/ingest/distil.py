@@ -23,8 +23,10 @@ from fusion.journal import Journal, distil_queue
 from fusion.journal.distil_queue import DistilJob
 from fusion.lib.backoff import backoff_s
 from fusion.lib.clock import Clock, utc_now
+from fusion.lib.grading import MAX_IMPORTANCE
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.queue_worker import QueueWorker
+from fusion.lib.stated_fields import to_stated
 from fusion.lib.words import content_hash
 
 log = logging.getLogger(__name__)
@@ -182,6 +184,7 @@ class Distiller(QueueWorker):
             trust=min((source.trust for source in sources), key=_TRUST.index),
             origin="system",
             derived_from=ids,
+            stated=to_stated(tags=[one.grade.topic], importance=one.grade.importance / MAX_IMPORTANCE),
         )
         return event, one.extraction
 

@@ -1,12 +1,13 @@
 """The prompt for distilling an exchange, and the validation of the model's answer.
 
 The answer is JSON: a list of memories, each with a text, a confidence from 0 to 1, and sources among the turns of the
-exchange. An invalid memory is left out; an answer with no valid memory raises InvalidAnswer.
+exchange. An invalid memory is left out, and so is junk (`fusion.lib.junk`) and one that shares no word with its turns;
+an answer with no valid memory raises InvalidAnswer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,9 +16,11 @@ from fusion.errors import InvalidAnswer
 from fusion.ingest.extract import MAX_ENTITIES, MAX_FACTS, extract
 from fusion.lib.budget import clip
 from fusion.lib.clean import clean
+from fusion.lib.grading import MAX_IMPORTANCE, NAMES, Grade, grade_of
+from fusion.lib.junk import Duplicates, content_words, junk_of
 from fusion.lib.moment import end_of, moment
 from fusion.lib.prompt import parsed, tagged
-from fusion.lib.words import normalise, spoken
+from fusion.lib.words import mostly_latin, normalise, spoken
 
 MAX_ANSWER_TOKENS = 2048
 """maximum tokens of one answer (seed 000)"""
@@ -45,11 +48,13 @@ is no memory.
 
 Write each memory as one sentence that stands by itself: names instead of pronouns, dates instead of "yesterday" \
 (reckoned from the turn's own time), nothing that was not said. Its kind is one of {", ".join(KINDS)}. Its confidence, \
-0 to 1, is how sure it is that this was meant. Name the turns it is from, the people and things in it (type \
+0 to 1, is how sure it is that this was meant; its importance, 1 to 10, how much would be lost without it. Its topic \
+is one of {", ".join(NAMES)}. Name the turns it is from, the people and things in it (type \
 {", ".join(ENTITY_TYPES)}), and what it states as subject, predicate, object with short names. For what happened, or \
 will, give the first and the last day.
 
-Answer with JSON only: {{"memories": [{{"text": "…", "kind": "episode", "confidence": 0.9, "from": [1, 2], \
+Answer with JSON only: {{"memories": [{{"text": "…", "kind": "episode", "topic": "home", "importance": 6, \
+"confidence": 0.9, "from": [1, 2], \
 "entities": [{{"name": "…", "type": "person"}}], \
 "facts": [{{"subject": "…", "predicate": "moved to", "object": "…"}}], \
 "start": "2026-03-10", "end": "2026-03-10"}}]}}. Leave out start and end where there is no time."""
@@ -62,6 +67,7 @@ class Distilled:
     text: str
     sources: tuple[int, ...]
     extraction: Extraction
+    grade: Grade
 
 
 def ask(turns: Sequence[Event], before: Sequence[Event], nonce: str) -> str:
@@ -89,11 +95,27 @@ def read(answer: str, turns: Sequence[Event]) -> list[Distilled]:
     if entries and not memories:
         raise InvalidAnswer("no memory in the model's answer is in the form that was asked for")
     said = {normalise(form) for turn in turns for form in (turn.text.strip(), spoken(turn.text, turn.speaker).strip())}
+    seen = Duplicates()
     return [
         memory
         for memory in memories
-        if memory.extraction.confidence >= MIN_CONFIDENCE and normalise(memory.text) not in said
+        if memory.extraction.confidence >= MIN_CONFIDENCE
+        and normalise(memory.text) not in said
+        and junk_of(memory.text) is None
+        and _is_said(memory, turns)
+        and not seen.same_as(memory.text)
     ]
+
+
+def _is_said(memory: Distilled, turns: Sequence[Event]) -> bool:
+    """Whether a memory has a content word of the turns that it names; one of another script cannot be compared."""
+    words = content_words(memory.text)
+    sources = content_words(" ".join(spoken(turns[n].text, turns[n].speaker) for n in memory.sources))
+    return not words or not sources or not words.isdisjoint(sources) or _scripts(words) != _scripts(sources)
+
+
+def _scripts(words: Iterable[str]) -> bool:
+    return mostly_latin(" ".join(words))
 
 
 def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
@@ -121,7 +143,15 @@ def _memory(entry: Any, turns: Sequence[Event]) -> Distilled | None:
             episodes=(episode,) if episode else ruled.episodes,
             confidence=float(confidence),
         ),
+        _grade(entry, text, cast("Kind", kind) if kind in KINDS else ruled.kind),
     )
+
+
+def _grade(entry: dict[str, Any], text: str, kind: Kind) -> Grade:
+    """The topic and importance of a memory; what the model leaves out or gets wrong is by rules."""
+    given, topic = entry.get("importance"), _line(entry.get("topic")).lower()
+    valid = isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= MAX_IMPORTANCE
+    return grade_of(text, kind, int(given) / MAX_IMPORTANCE if valid and given else None, [topic])
 
 
 def _line(value: object) -> str:

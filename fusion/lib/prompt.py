@@ -17,6 +17,7 @@ from fusion.lib.clean import clean
 MAX_ANSWER_CHARS = 65_536
 
 _FENCE = "```"
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
 
 
 def quoted(text: str) -> str:
@@ -35,7 +36,7 @@ def tagged(name: str, nonce: str, text: str, **attributes: str) -> str:
 
 
 def parsed(answer: str) -> Any:
-    """Parse a model's answer, which must be JSON, possibly in a code fence.
+    """Parse a model's answer, which must be JSON, possibly in a code fence and after its thoughts (Qwen3's form).
 
     Raises InvalidAnswer for anything else and for NaN. The error does not contain the answer, which may quote a memory.
     """
@@ -43,9 +44,16 @@ def parsed(answer: str) -> Any:
     if len(answer) > MAX_ANSWER_CHARS:
         raise InvalidAnswer("the model's answer is too long")
     try:
-        return json.loads(_unfenced(answer), parse_constant=_refuse)
+        return json.loads(_unfenced(_without_thoughts(answer)), parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise InvalidAnswer("the model's answer is not JSON") from None
+
+
+def _without_thoughts(answer: str) -> str:
+    """The answer without a leading ``<think>…</think>``; thoughts without an end are all of it."""
+    if not answer.startswith(_THOUGHT):
+        return answer
+    return answer.partition(_THOUGHT_END)[2].strip()
 
 
 def _unfenced(answer: str) -> str:

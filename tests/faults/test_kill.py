@@ -169,7 +169,7 @@ def test_kill_at_every_statement_of_distilling(tmp_path: Path) -> None:
             turns = {n for n in range(1, statement + 1) if f"This is turn {n} of our talk" in kept}
             assert acknowledged <= turns
             assert set(kept.values()) == {1} or not kept
-            made = {n for n in range(1, statement + 1) if f"memory {n}" in kept}
+            made = {n for n in range(1, statement + 1) if f"memory {n} of our talk" in kept}
             assert made <= turns
             if ["distilled", statement] in said:
                 assert made == turns
@@ -208,7 +208,7 @@ def test_kill_at_any_statement_of_an_edit(tmp_path: Path) -> None:
             if ["distilled", statement] in said:
                 break
     assert ["distilled", statement] in said
-    assert current == [f"This is turn {statement} of our talk", f"memory {statement}"]
+    assert current == [f"This is turn {statement} of our talk", f"memory {statement} of our talk"]
     assert retired > 0
 
 

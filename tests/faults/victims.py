@@ -91,7 +91,9 @@ async def distil(file: str, n: str, statement: str, edited: str = "") -> None:
 
     def memories(asked: Asked) -> str:
         turns = re.findall(r'number="(\d+)".*?\nThis is turn (\d+)', asked.user)
-        made = [{"text": f"memory {turn}", "confidence": 1, "from": [int(number)]} for number, turn in turns]
+        made = [
+            {"text": f"memory {turn} of our talk", "confidence": 1, "from": [int(number)]} for number, turn in turns
+        ]
         return json.dumps(made)
 
     def turn(number: int) -> Event:

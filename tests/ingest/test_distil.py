@@ -523,7 +523,7 @@ def test_a_distilled_memory_never_outlives_its_source_text(steps: list[tuple[str
         found = [[n] for n in range(1, shown + 1)] + [[n, n + 1] for n in range(1, shown)]
         called = len(model.asked)
         return json.dumps(
-            [{"text": f"It is {n} of {called}.", "kind": "fact", "confidence": 1, "from": n} for n in found]
+            [{"text": f"Ana moved to town {n} of {called}.", "kind": "fact", "confidence": 1, "from": n} for n in found]
         )
 
     model = FakeModel(pairs)
