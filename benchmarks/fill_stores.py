@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -123,19 +124,22 @@ async def wait_until_stored(
     Raises RuntimeError where a backend lacks something: the figures would mean nothing.
     """
     reported = 0
+
+    def missing_of(state: Mapping[str, Any]) -> int:
+        """Memories that wait to be stored, or for vectors if there is a model that makes them."""
+        return int(state["backlog"]) + (int(state["vectors_pending"]) if fusion.live.embedder is not None else 0)
+
     settling = asyncio.ensure_future(fusion.settle())
     while memories and not settling.done():
         await asyncio.wait({settling}, timeout=poll_s)
-        missing = max((state["backlog"] + state["vectors_pending"] for state in await fusion.backends()), default=0)
+        missing = max(map(missing_of, await fusion.backends()), default=0)
         there = max(reported, memories - missing)
         advance(there - reported)
         reported = there
     await settling
     advance(memories - reported)
     for state in await fusion.backends():
-        if state["status"] != "disabled" and (
-            state["backlog"] or state["vectors_pending"] or state["status"] != "ready"
-        ):
+        if state["status"] != "disabled" and (missing_of(state) or state["status"] != "ready"):
             raise RuntimeError(f"not everything is stored: {state}")
 
 

@@ -153,6 +153,7 @@ def save(recorded: CorpusRecording, folder: Path) -> None:
             "reworded": sorted(r.reworded),
             "lexical": r.lexical,
             "model": r.model,
+            "second": r.second,
         }
     table = {
         "made": recorded.made,
@@ -256,6 +257,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecordin
             reworded={(one, other) for one, other in asked.get("reworded", ())},
             lexical=asked["lexical"],
             model=asked.get("model", table["made"]["embedder"]),
+            second=asked.get("second", ""),
         )
     return CorpusRecording(
         made=table["made"],

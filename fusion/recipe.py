@@ -13,6 +13,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal, TypeVar
 
+from fusion.calibration import Calibration, weights_hash
 from fusion.contract import BlockFormat
 from fusion.lib.budget import MAX_BUDGET_CHARS, Budget
 from fusion.lib.gbdt import Trees
@@ -189,6 +190,13 @@ class RerankSettings(_Part):
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
     """made by `fusion tune --learner`; a recipe file has `model = "name.txt"` and `model_hash`"""
+    calibrations: tuple[Calibration, ...] = ()
+    """what is known of probabilities, from files of their own (`fusion.recipe_files`); of two for one model the last"""
+
+    @cached_property
+    def weights_hash(self) -> str:
+        """The hash of the weights of the signals, for which a calibration holds."""
+        return weights_hash(self.signals)
 
     @cached_property
     def weighed(self) -> frozenset[str]:
@@ -262,6 +270,12 @@ class Recipe(_Part):
         """Twelve hex digits over every number: recipes with the same hash give the same result."""
         numbers = {key: value for key, value in asdict(self).items() if key not in ("name", "tuned_on")}
         model: Learned | None = numbers["rerank"].pop("model")
+        del numbers["rerank"]["calibrations"]
+        own = [
+            one.digest for one in self.rerank.calibrations if one.of_home and one.weights == self.rerank.weights_hash
+        ]
+        if own:
+            numbers["rerank"]["calibrations"] = own
         if model is not None and model.trees is not None:
             numbers["rerank"]["model"] = model.hash
         for part, added in ADDED.items():

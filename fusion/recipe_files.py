@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from fusion.calibration import Calibration
 from fusion.errors import SettingsError
 from fusion.home import config_root
 from fusion.lib.did_you_mean import hint
@@ -19,17 +20,28 @@ from fusion.settings import Settings
 from fusion.settings_errors import explain
 
 _RECIPE: TypeAdapter[Recipe] = TypeAdapter(Recipe)
+_CALIBRATION: TypeAdapter[Calibration] = TypeAdapter(Calibration)
+CALIBRATION = ".calibration"
+"""how the name of a calibration's file ends"""
 
 
 def recipes(settings: Settings) -> dict[str, Recipe]:
-    """The shipped recipes and the user's own (`recipes/*.toml` in the home, or ``recipes_folder``), by name."""
-    folders = [config_root() / "recipes", settings.home / "recipes"]
+    """The shipped recipes and the user's own (`recipes/*.toml` in the home, or ``recipes_folder``), by name.
+
+    Each has all calibrations of these folders (`*.calibration`), the shipped ones first.
+    """
+    folders = [settings.home / "recipes"]
     if settings.recipes_folder is not None:
         folders.append(settings.recipes_folder)
-    found = {}
+    shipped = config_root() / "recipes"
+    calibrations = calibrations_of(shipped)
     for folder in folders:
+        calibrations += (replace(one, of_home=True) for one in calibrations_of(folder))
+    found = {}
+    for folder in (shipped, *folders):
         for file in sorted(folder.glob("*.toml")):
-            found[file.stem] = read_recipe(file)
+            recipe = read_recipe(file)
+            found[file.stem] = replace(recipe, rerank=replace(recipe.rerank, calibrations=tuple(calibrations)))
     if settings.recipe not in found:
         known = ", ".join(sorted(found))
         raise SettingsError(f"recipe = {settings.recipe!r}: there are {known}{hint(settings.recipe, found)}")
@@ -41,11 +53,30 @@ def shipped_recipes() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in (config_root() / "recipes").glob("*.toml")))
 
 
+def calibrations_of(folder: Path) -> list[Calibration]:
+    """The calibrations of a folder of recipes, by the names of their files."""
+    return [read_calibration(file) for file in sorted(folder.glob(f"*{CALIBRATION}"))]
+
+
+def read_calibration(file: Path) -> Calibration:
+    """Reads a calibration's file, which is TOML. Raises SettingsError, which names what is wrong in it."""
+    try:
+        return _CALIBRATION.validate_python(tomllib.loads(_small(file)))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from None
+    except ValidationError as error:
+        raise SettingsError(explain(error, Calibration, file)) from None
+    except ValueError as error:
+        raise SettingsError(f"{file}: {error}") from None
+
+
 def read_recipe(file: Path) -> Recipe:
     """Reads a recipe file; missing keys have the defaults of `Recipe`. Raises SettingsError, which names the key."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         table = with_current_names(table)
+        if "calibrations" in table.get("rerank", {}):
+            raise ValueError(f"rerank.calibrations: a calibration is a file of its own, *{CALIBRATION} in this folder")
         table, model = _model(table, file)
         recipe = _RECIPE.validate_python({**table, "name": file.stem})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from fusion.calibration import Calibration, SortWeights, weights_hash
 from fusion.errors import SettingsError
 from fusion.gateway.bootstrap import checked
 from fusion.home import config_root
 from fusion.lib.budget import MAX_BUDGET_CHARS, Budget
 from fusion.lib.gbdt import Trees, digest
+from fusion.recall.calibration import calibration_of
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe, RerankSettings
-from fusion.recipe_files import read_recipe, recipes
+from fusion.recipe_files import calibrations_of, read_recipe, recipes
 from fusion.settings import load
 from tests.lib.test_gbdt import MODEL
 
@@ -40,6 +42,8 @@ def other(value: Any) -> Any:
         return "always" if value == "never" else "never"
     if value is None:
         return Learned("mine.txt", "0123", Trees((), 1.0, 0.0, 0, *[np.zeros(0)] * 7))
+    if isinstance(value, tuple):
+        return (Calibration("a@1", weights_hash({}), of_home=True),)
     return {**value, "fusion": 0.5}
 
 
@@ -274,3 +278,54 @@ class TestHash:
         second = read(tmp_path, "[rerank.signals]\nspeaker = 2.0\nbm25 = 1.0\n")
         assert first.hash == second.hash
         assert len(first.hash) == 12
+
+
+class TestCalibrations:
+    CURVE: ClassVar[str] = 'model = "mine@1"\nweights = "67f2b58d0eff"\n[note]\nbias = -3\nscore = 6\n'
+
+    def test_each_shipped_one_holds_for_a_shipped_recipe(self, home: Path) -> None:
+        """Each file says on what it was fitted, and no two are for the same models and weights."""
+        weights = {recipe.rerank.weights_hash for recipe in SHIPPED.values()}
+        found = calibrations_of(config_root() / "recipes")
+        assert found
+        assert {one.weights for one in found} <= weights
+        assert all(one.fitted_on and one.sorts for one in found)
+        assert len({(one.model, one.second, one.weights) for one in found}) == len(found)
+        assert all(recipe.rerank.calibrations == tuple(found) for recipe in recipes(load(home=home)).values())
+
+    @pytest.mark.feature("a calibration in the home goes before the one that comes with the project")
+    def test_the_homes_own_is_found_first(self, home: Path) -> None:
+        """It changes the hash of the recipes for whose weights it is, as receipts show other probabilities."""
+        before = recipes(load(home=home))
+        (home / "recipes").mkdir(parents=True)
+        (home / "recipes" / "mine.calibration").write_text(self.CURVE, encoding="utf-8")
+        after = recipes(load(home=home))
+        own = calibration_of(after["default"].rerank, "mine@1")
+        assert own is not None
+        assert (own.note, own.turn) == (SortWeights(-3, 6), None)
+        assert calibration_of(before["default"].rerank, "mine@1") is None
+        assert {name for name, recipe in after.items() if recipe.hash != before[name].hash} == {
+            name for name, recipe in SHIPPED.items() if recipe.rerank.weights_hash == "67f2b58d0eff"
+        }
+
+    @pytest.mark.parametrize(
+        ("text", "named"),
+        [
+            ("[note", "is not TOML"),
+            ('weights = "67f2b58d0eff"', "model: "),
+            (CURVE + "scroe = 2\n", "note.scroe: "),
+            (CURVE.replace("-3", "inf"), "note.bias: "),
+        ],
+    )
+    def test_a_mistake_in_its_file_is_named(self, home: Path, text: str, named: str) -> None:
+        file = home / "recipes" / "mine.calibration"
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SettingsError) as caught:
+            recipes(load(home=home))
+        assert named in str(caught.value)
+        assert str(file) in str(caught.value)
+
+    def test_a_recipe_has_none_in_its_own_file(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingsError, match="a calibration is a file of its own"):
+            read(tmp_path, "[rerank]\ncalibrations = []\n")

@@ -27,7 +27,7 @@ from adapters.options import build_known
 from fusion.contract import Passage, Verdict
 from fusion.errors import ModelMissing, SettingsError
 from fusion.local_models.files import verify
-from fusion.local_models.registry import Calibration, named
+from fusion.local_models.registry import PlattCurve, named
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ DEFAULT_MODEL = "ms-marco-minilm-l-6-v2"
 WINDOW = 509
 """tokens of a pair in a file of the user's, without the special ones: what BERT and its kin are trained on"""
 TOKENIZER = "tokenizer.json"
-LOGISTIC = Calibration(1.0, 0.0, "nothing")
+LOGISTIC = PlattCurve(1.0, 0.0, "nothing")
 _THREADS = min(2, os.cpu_count() or 1)
 _HASH_CHARS = 64
 Result = TypeVar("Result")
@@ -72,7 +72,7 @@ class Chosen:
     """The model that the options name: its name, what turns its logits into probabilities, and how it is loaded."""
 
     name: str
-    calibration: Calibration | None
+    calibration: PlattCurve | None
     load: Callable[[], Scorer]
 
 
@@ -243,6 +243,6 @@ def cells(pairs: Sequence[Pair]) -> int:
     return len(pairs) * max(len(pair.ids) for pair in pairs)
 
 
-def probability(logit: float, calibration: Calibration | None = None) -> float:
+def probability(logit: float, calibration: PlattCurve | None = None) -> float:
     """The probability of a logit; without a calibration the logistic function of the logit itself."""
     return (calibration or LOGISTIC).probability(logit)

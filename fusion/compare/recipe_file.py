@@ -23,6 +23,7 @@ def toml(recipe: Recipe, comment: Sequence[str]) -> str:
         numbers = {f.name: getattr(mine, f.name) for f in fields(mine)}
         tables = {key: dict(value) for key, value in numbers.items() if isinstance(value, Mapping) and value}
         model = numbers.pop("model", None)
+        numbers.pop("calibrations", None)  # they have files of their own
         changed = {
             key: value
             for key, value in numbers.items()

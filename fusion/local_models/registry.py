@@ -25,8 +25,8 @@ _HASH_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """Turns a model's cosine, or a judge's logit, into the probability that the memory helps, by Platt's curve."""
+class PlattCurve:
+    """Turns a judge's logit into the probability that the memory helps, by Platt's curve."""
 
     slope: float
     intercept: float
@@ -84,7 +84,7 @@ class LocalModel:
     passage_prefix: str = ""
     window: int = 254
     encodes_alone: bool = False
-    calibration: Calibration | None = None
+    calibration: PlattCurve | None = None
     text_scale: CosineScale = NO_SCALE
     token_scale: CosineScale = NO_SCALE
 

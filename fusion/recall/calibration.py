@@ -3,17 +3,19 @@
 A score compares the memories of one question and has no scale of its own: .5 is much for a turn of a conversation and
 little for a note, and another model's scores all lie elsewhere. A calibration is a logistic regression for each sort of
 memory (J. Platt, "Probabilistic outputs for support vector machines", 1999), for one model and one set of weights,
-fitted on recorded answers of which it is known what helps. Without a calibration there are no probabilities, and the
-raw scores decide.
+fitted on recorded answers of which it is known what helps (`fusion.compare.calibrate`). Its file comes with the project
+or is in the home. Without a calibration there are no probabilities, and the raw scores decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from fusion.calibration import FEATURES, Calibration, Sort, SortWeights
 from fusion.lib.passages import SAID_CHARS
 from fusion.recall.rerank import Scored, signals_of
+from fusion.recall.signals import SignalTable
 from fusion.recipe import RerankSettings
 
 if TYPE_CHECKING:
@@ -24,106 +26,69 @@ UNKNOWN = 0.5
 """the value of a signal that is absent"""
 
 
-class Weights(NamedTuple):
-    """The weights of the probability for one sort of memory.
-
-    ``share`` is the score's share of the best one, ``lead`` its difference to the second best.
-    """
-
-    bias: float
-    score: float
-    share: float
-    log_rank: float = 0.0
-    length: float = 0.0
-    speaker: float = 0.0
-    fusion: float = 0.0
-    bm25: float = 0.0
-    lead: float = 0.0
-
-
-class Calibration(NamedTuple):
-    """The probabilities for scores made with ``model`` and the weights ``signals`` of a recipe."""
-
-    model: str
-    signals: Mapping[str, float]
-    turn: Weights
-    long_turn: Weights
-    note: Weights
-
-
-CALIBRATIONS = (
-    Calibration(
-        model="all-MiniLM-L6-v2-int8@8199be6f",
-        signals={
-            "window3": 3,
-            "window5": 3,
-            "similarity": 6,
-            "bm25": 2,
-            "fusion": 1,
-            "speaker": 1,
-            "date": 1,
-            "length": 1,
-            "role": 1,
-        },
-        # Two development conversations of LoCoMo; three others were held back.
-        turn=Weights(-11.13, 10.17, 6.68, -0.59, -1.05, 0.61, -0.98, -4.06),
-        # Passages of assistants' answers: three conversations of BEAM; three others were held back.
-        long_turn=Weights(-7.30, -0.87, 6.67, -0.39),
-        # Notes, facts and all else: home ``a`` of `benchmarks quiet`; home ``b`` and MuSiQue were held back.
-        note=Weights(-9.34, 8.52, 3.90, lead=13.52),
-    ),
-)
-"""all that were fitted, each for one model and one set of weights"""
-
-
-def calibration_of(model: str, numbers: RerankSettings) -> Calibration | None:
-    """The calibration for scores of this model and recipe; None if there is none."""
+def calibration_of(numbers: RerankSettings, model: str, second: str = "") -> Calibration | None:
+    """The calibration for scores of a recipe that these models made; None if there is none. The home's own is first."""
     if numbers.model is not None:
         return None
-    weights = {name: weight for name, weight in numbers.signals.items() if weight}
-    return next((one for one in CALIBRATIONS if one.model == model and one.signals == weights), None)
+    key = (model, second, numbers.weights_hash)
+    return next((one for one in reversed(numbers.calibrations) if (one.model, one.second, one.weights) == key), None)
 
 
-def missing(model: str, numbers: RerankSettings) -> str:
+def missing(numbers: RerankSettings, model: str, second: str = "") -> str:
     """Why there are no probabilities, in words."""
     if not model:
         return "no model compared the question with the memories, so the raw scores decide"
-    known = any(one.model == model for one in CALIBRATIONS)
-    what = "these weights" if known or numbers.model is not None else model
+    known = any((one.model, one.second) == (model, second) for one in numbers.calibrations)
+    what = "these weights" if known or numbers.model is not None else f"{model} with {second}" if second else model
     return f"there is no calibration for {what}, so the raw scores decide"
 
 
 def with_probabilities(order: Sequence[Scored], calibration: Calibration) -> tuple[Scored, ...]:
-    """The memories, best first, with their probabilities; without one where a signal of the recipe is missing."""
+    """The memories, best first, with their probabilities.
+
+    A memory has none if a signal of the recipe is missing, but for homes without a model, where those of the model are
+    missing for all.
+    """
     if not order:
         return ()
-    import numpy as np
-
-    table = signals_of(order)
-    scores = np.array([scored.local for scored in order])
-    columns = (
-        scores,
-        scores / (scores.max() or 1.0),
-        np.log1p(np.arange(len(order))),
-        *(np.nan_to_num(table.column(name), nan=UNKNOWN) for name in ("length", "speaker", "fusion", "bm25")),
-        scores - (scores[1] if len(order) > 1 else 0.0),
-    )
-    sorts = [_sort(scored) for scored in order]
-    found = {sort: _probabilities(getattr(calibration, sort), columns).tolist() for sort in set(sorts)}
+    columns = features(signals_of(order), [scored.local for scored in order])
+    sorts = [sort_of(scored) for scored in order]
+    weights = calibration.sorts
+    found = {sort: _probabilities(weights[sort], columns).tolist() for sort in set(sorts) & weights.keys()}
     return tuple(
-        scored._replace(probability=found[sort][i]) if scored.complete else scored
+        scored._replace(probability=found[sort][i])
+        if sort in found and (scored.complete or not calibration.model)
+        else scored
         for i, (scored, sort) in enumerate(zip(order, sorts, strict=True))
     )
 
 
-def _probabilities(weights: Weights, columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def features(table: SignalTable, local: Sequence[float]) -> tuple[NDArray[np.float64], ...]:
+    """What the probability of each memory is made of, in the order of `fusion.calibration.FEATURES`.
+
+    ``local`` are the scores of the memories of one answer, best first, and ``table`` has their signals.
+    """
     import numpy as np
 
-    total = weights.bias + sum(weight * column for weight, column in zip(weights[1:], columns, strict=True))
+    scores = np.asarray(local, dtype=np.float64)
+    return (
+        scores,
+        scores / (scores.max() or 1.0),
+        np.log1p(np.arange(len(scores))),
+        *(np.nan_to_num(table.column(name), nan=UNKNOWN) for name in ("length", "speaker", "fusion", "bm25")),
+        scores - (scores[1] if len(scores) > 1 else 0.0),
+    )
+
+
+def _probabilities(weights: SortWeights, columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    import numpy as np
+
+    total = weights.bias + sum(getattr(weights, name) * column for name, column in zip(FEATURES, columns, strict=True))
     return np.asarray(1 / (1 + np.exp(-total)))
 
 
-def _sort(scored: Scored) -> str:
+def sort_of(scored: Scored) -> Sort:
+    """The sort of memory that it is."""
     if not is_turn(scored):
         return "note"
     return "long_turn" if is_long(scored) else "turn"

@@ -314,7 +314,7 @@ async def fuse(
         rerank["sub_questions"] = len(orders)
     if likeness is not None and (pending := likeness.pending.intersection(texts)):
         rerank["without_vectors"] = sum(text in pending for text in texts)
-    if recipe.rerank.second_encoder and likeness is not None and not likeness.by_second:
+    if recipe.rerank.second_encoder and likeness is not None and not likeness.second:
         rerank["second_encoder"] = "missing"
     model = recipe.rerank.model
     if model is not None:
@@ -580,10 +580,10 @@ def _with_probabilities(
     """The order with the probability of each memory, and why there is none where the scores are not calibrated."""
     if not order:
         return order, {}
-    model = likeness.model if likeness is not None else ""
-    calibration = calibration_of(model, numbers)
+    models = (likeness.model, likeness.second) if likeness is not None else ("", "")
+    calibration = calibration_of(numbers, *models)
     if calibration is None:
-        return order, {"uncalibrated": missing(model, numbers)}
+        return order, {"uncalibrated": missing(numbers, *models)}
     return with_probabilities(order, calibration), {}
 
 

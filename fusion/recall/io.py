@@ -300,7 +300,8 @@ class Live:
             dense = dict(zip(used, matches.mean(axis=1).tolist(), strict=True))
         matched = dict(zip(used, matches, strict=True))
         pending = frozenset(texts) - used.keys()
-        return Likeness(asked.words, matched, dense, pending, by_second=True, model="the second encoder")
+        first = self.embedder.identity if self.embedder is not None else ""
+        return Likeness(asked.words, matched, dense, pending, model=first, second=second.identity)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         if self.embedder is None:

@@ -59,7 +59,8 @@ class Recording:
     model: str = ""
     """the identity of the model that compared them"""
     lexical: bool = False
-    by_second: bool = False
+    second: str = ""
+    """that of the second encoder, if it did"""
     has_judge: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
     verdict: Verdict | None = None
@@ -147,7 +148,7 @@ class Recorder:
             self.recording.lexical = True
             return None
         self.recording.words, self.recording.model = seen.words, seen.model
-        self.recording.by_second = seen.by_second
+        self.recording.second = seen.second
         self.recording.matches.update(seen.matches)
         self.recording.dense.update(seen.dense)
         self.recording.unseen.update(text for text in every if text not in seen.matches)
@@ -231,7 +232,7 @@ class Replay:
             if text not in self.recording.matches and text not in self.recording.unseen:
                 raise ReplayGap("the recording has no likeness of a text in the pool")
         one, pending = self.recording, frozenset(self.recording.unseen)
-        return _of(Likeness(one.words, one.matches, one.dense, pending, one.by_second, one.model), texts)
+        return _of(Likeness(one.words, one.matches, one.dense, pending, one.model, one.second), texts)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         return {
@@ -264,8 +265,8 @@ def _of(likeness: Likeness, texts: Sequence[str]) -> Likeness:
         {text: likeness.matches[text] for text in texts if text in likeness.matches},
         {text: likeness.dense[text] for text in texts if text in likeness.dense},
         likeness.pending.intersection(texts),
-        likeness.by_second,
         likeness.model,
+        likeness.second,
     )
 
 

@@ -91,10 +91,10 @@ class Likeness:
     matches: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     dense: Mapping[str, float] = field(default_factory=dict)
     pending: frozenset[str] = frozenset()
-    by_second: bool = False
-    """whether the second encoder says it"""
     model: str = ""
-    """the identity of the model"""
+    """the identity of the embedder"""
+    second: str = ""
+    """the identity of the second encoder, if it says so"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,6 +33,9 @@ from fusion.trust.records import Record, Snapshot
 if TYPE_CHECKING:
     from fusion.trust.reach import Reach
 
+_OF_RECIPES = (".toml", ".txt", ".calibration")
+"""how the names of files in a folder of recipes end"""
+
 
 def require(home: Path, *, named: bool = False, config: Path | None = None) -> Path:
     """Returns the home without links in its path, if it may be opened. Writes nothing into it.
@@ -269,7 +272,7 @@ def _only_recipes(folder: Path) -> bool:
     if folder.is_symlink() or not folder.is_dir():
         return False
     with os.scandir(folder) as entries:
-        return all(one.is_file(follow_symlinks=False) and one.name.endswith((".toml", ".txt")) for one in entries)
+        return all(one.is_file(follow_symlinks=False) and one.name.endswith(_OF_RECIPES) for one in entries)
 
 
 def _why_not_named(folder: Path, config: Path | None) -> str:

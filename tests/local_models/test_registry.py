@@ -9,7 +9,7 @@ import pytest
 
 from fusion.contract import NO_SCALE
 from fusion.errors import SettingsError
-from fusion.local_models.registry import DEFAULT, MODELS, Calibration, LocalModel, named, of_identity
+from fusion.local_models.registry import DEFAULT, MODELS, LocalModel, PlattCurve, named, of_identity
 
 
 @pytest.mark.feature("a registry names each local model's licence, hash, prefixes, pooling, dimensions and sources")
@@ -44,7 +44,7 @@ def test_a_model_is_found_by_its_name_or_its_publishers() -> None:
 
 
 def test_a_calibration_turns_a_cosine_into_a_probability() -> None:
-    curve = Calibration(slope=10, intercept=-5, fitted_on="labels")
+    curve = PlattCurve(slope=10, intercept=-5, fitted_on="labels")
     assert curve.probability(0.5) == pytest.approx(0.5)
     assert curve.probability(0.9) > 0.9 > 0.1 > curve.probability(0.1)
 

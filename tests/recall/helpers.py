@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from fusion.calibration import Calibration, SortWeights, weights_hash
 from fusion.contract import NEW, Event, Hit, Moment, Place, Query, Scope, State, Trust
 from fusion.recall.dedup import Candidate, SourceHit
 from fusion.recall.expand import Pooled
@@ -14,6 +15,15 @@ from fusion.recall.rerank import Scored
 from fusion.recall.signals import Signals, SignalTable
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WEIGHTS = {"window3": 3, "window5": 3, "similarity": 6, "bm25": 2, "fusion": 1}
+MINILM = Calibration(
+    "all-MiniLM-L6-v2-int8@8199be6f",
+    weights_hash(WEIGHTS),
+    turn=SortWeights(-11.13, 10.17, 6.68, -0.59, -1.05, 0.61, -0.98, -4.06),
+    long_turn=SortWeights(-7.30, -0.87, 6.67, -0.39),
+    note=SortWeights(-9.34, 8.52, 3.90, lead=13.52),
+)
+"""a calibration for a model and ``WEIGHTS``"""
 
 
 def query(text: str = "what did we decide", scope: Scope | None = None, **more: datetime) -> Query:

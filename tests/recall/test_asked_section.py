@@ -6,7 +6,7 @@ import pytest
 
 from fusion.contract import Hit, Place
 from fusion.recall.asked_section import AskedSections
-from fusion.recall.calibration import CALIBRATIONS, with_probabilities
+from fusion.recall.calibration import with_probabilities
 from fusion.recall.cut import cut
 from fusion.recall.decision import Decision
 from fusion.recall.pack import pack
@@ -14,7 +14,7 @@ from fusion.recall.query_dates import dates
 from fusion.recall.rerank import Scored
 from fusion.recall.signals import SignalTable
 from fusion.recipe import PackSettings, RerankSettings
-from tests.recall.helpers import NOW, pooled
+from tests.recall.helpers import MINILM, NOW, pooled
 
 QUESTION = "Why Postgres?"
 NOTE = (
@@ -32,7 +32,7 @@ def order_of(sections: tuple[tuple[str, int, str, float], ...] = NOTE) -> tuple[
         Scored(pooled(f"s{i}", Hit(f"s{i}", text, place=Place(document, start, start + 3, "line"))), table, i, score)
         for i, (document, start, text, score) in enumerate(sections)
     ]
-    return with_probabilities(order, CALIBRATIONS[0])
+    return with_probabilities(order, MINILM)
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,14 @@ import pytest
 from adapters.embedders.minilm import IDENTITY
 from fusion.contract import Hit, Place
 from fusion.lib.passages import SAID_CHARS
-from fusion.recall.calibration import CALIBRATIONS, calibration_of, missing, with_probabilities
+from fusion.recall.calibration import calibration_of, missing, with_probabilities
 from fusion.recall.pack import pack
 from fusion.recall.rerank import Scored, nothing_fits
 from fusion.recall.signals import SignalTable
 from fusion.recipe import Learned, PackSettings, Recipe, RerankSettings
 from fusion.recipe_files import recipes
 from fusion.settings import load
-from tests.recall.helpers import pooled
-
-OURS = CALIBRATIONS[0]
+from tests.recall.helpers import MINILM, WEIGHTS, pooled
 
 
 def scored(*locals_: float, unit: str = "line", text: str = "words") -> tuple[Scored, ...]:
@@ -27,7 +25,7 @@ def scored(*locals_: float, unit: str = "line", text: str = "words") -> tuple[Sc
     table = SignalTable.of([{"bm25": 0.3, "length": 0.2, "speaker": 0.5, "fusion": 0.3} for _ in locals_])
     hits = [Hit(f"n{i}", text, place=Place(f"d{i}", 1, 1, unit)) for i in range(len(locals_))]  # type: ignore[arg-type]
     order = [Scored(pooled(f"n{i}", hits[i]), table, i, local) for i, local in enumerate(locals_)]
-    return with_probabilities(order, OURS)
+    return with_probabilities(order, MINILM)
 
 
 def probabilities(order: tuple[Scored, ...]) -> list[float]:
@@ -45,10 +43,10 @@ def test_probability_falls_with_the_score_and_depends_on_the_sort_of_memory() ->
 
 def test_memory_that_lacks_a_signal_has_no_probability() -> None:
     order = [replace_complete(one) if i else one for i, one in enumerate(scored(0.7, 0.5))]
-    first, second = with_probabilities(order, OURS)
+    first, second = with_probabilities(order, MINILM)
     assert first.probability is not None
     assert second.probability is None
-    assert with_probabilities((), OURS) == ()
+    assert with_probabilities((), MINILM) == ()
 
 
 def replace_complete(one: Scored) -> Scored:
@@ -56,32 +54,36 @@ def replace_complete(one: Scored) -> Scored:
 
 
 def test_calibration_holds_for_one_model_and_one_set_of_weights() -> None:
-    numbers = RerankSettings(signals=OURS.signals)
-    assert calibration_of(OURS.model, numbers) is OURS
+    numbers = RerankSettings(signals=WEIGHTS, calibrations=(MINILM,))
+    assert calibration_of(numbers, MINILM.model) is MINILM
     others = (
         ("another@1", numbers, "there is no calibration for another@1, so the raw scores decide"),
         (
-            OURS.model,
-            RerankSettings(signals={**OURS.signals, "bm25": 9}),
+            MINILM.model,
+            replace(numbers, signals={**WEIGHTS, "bm25": 9}),
             "there is no calibration for these weights, so the raw scores decide",
         ),
         (
-            OURS.model,
+            MINILM.model,
             replace(numbers, model=Learned("trees.txt", "0", None)),
             "there is no calibration for these weights, so the raw scores decide",
         ),
         ("", numbers, "no model compared the question with the memories, so the raw scores decide"),
     )
     for model, weights, why in others:
-        assert calibration_of(model, weights) is None
-        assert missing(model, weights) == why
+        assert calibration_of(weights, model) is None
+        assert missing(weights, model) == why
+    assert calibration_of(numbers, MINILM.model, "e5@1") is None
+    assert missing(numbers, MINILM.model, "e5@1") == (
+        f"there is no calibration for {MINILM.model} with e5@1, so the raw scores decide"
+    )
 
 
 def test_shipped_recipes_are_calibrated_for_the_model_that_comes_with_the_project() -> None:
     """Fails for new weights: measure whether the probabilities still hold before the calibration gets them."""
     shipped = recipes(load(home=Path("/nonexistent")))
     for name in ("default", "hook", "deep"):
-        assert calibration_of(IDENTITY, shipped[name].rerank) is not None, name
+        assert calibration_of(shipped[name].rerank, IDENTITY) is not None, name
 
 
 @pytest.mark.feature("floor_probability and abstain_probability of a recipe limit what is shown by its probability")

@@ -9,7 +9,7 @@ import pytest
 from fusion.contract import Hit, Place
 from fusion.lib.paraphrase import Kind
 from fusion.lib.passages import SAID_CHARS, Span
-from fusion.recall.calibration import CALIBRATIONS, with_probabilities
+from fusion.recall.calibration import with_probabilities
 from fusion.recall.cut import cut
 from fusion.recall.decision import Decision, sentence
 from fusion.recall.dedup import Rival
@@ -18,7 +18,7 @@ from fusion.recall.query_dates import dates
 from fusion.recall.rerank import Scored
 from fusion.recall.signals import SignalTable
 from fusion.recipe import PackSettings, RerankSettings
-from tests.recall.helpers import NOW, at, pooled
+from tests.recall.helpers import MINILM, NOW, at, pooled
 
 CUTS = PackSettings(fill=False, cut_price=0.03, cut_probability=0.05, cut_share=0.6)
 FLOORS = RerankSettings(floor=0.3)
@@ -29,7 +29,7 @@ def notes(*scores: float, unit: str = "line", text: str = "words", calibrated: b
     table = SignalTable.of([{"bm25": 0.3, "length": 0.2, "speaker": 0.5, "fusion": 0.3} for _ in scores])
     hits = [Hit(f"n{i}", text, place=Place(f"d{i}", 1, 1, unit)) for i in range(len(scores))]  # type: ignore[arg-type]
     order = [Scored(pooled(f"n{i}", hits[i]), table, i, score) for i, score in enumerate(scores)]
-    return list(with_probabilities(order, CALIBRATIONS[0])) if calibrated else order
+    return list(with_probabilities(order, MINILM)) if calibrated else order
 
 
 def cut_of(order: list[Scored], question: str = "who has the key?", numbers: PackSettings = CUTS) -> frozenset[str]:

@@ -18,7 +18,7 @@ from fusion.contract import Passage, Verdict
 from fusion.errors import ModelMissing, SettingsError
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
-from fusion.local_models.registry import Calibration
+from fusion.local_models.registry import PlattCurve
 from fusion.settings import Settings
 from tests.adapters.judges.onnx_file import cross_encoder, hash_of
 from tests.adapters.judges.tokenizers_json import uncased
@@ -73,7 +73,7 @@ async def judging() -> AsyncIterator[Callable[..., LocalJudge]]:
     opened: list[LocalJudge] = []
     scorers: list[Scores] = []
 
-    def one(scorer: Scores, calibration: Calibration | None = None) -> LocalJudge:
+    def one(scorer: Scores, calibration: PlattCurve | None = None) -> LocalJudge:
         opened.append(LocalJudge(Chosen("counting", calibration, lambda: scorer), scorer.clock))
         scorers.append(scorer)
         return opened[-1]
@@ -109,7 +109,7 @@ async def test_score_is_ten_times_the_logistic_of_the_logit(
 async def test_calibration_of_a_model_makes_its_score_a_probability(judging: Callable[..., LocalJudge]) -> None:
     """Only then may a low score leave a memory out."""
     scorer = Scores(lambda text: 4.0)
-    calibrated = await ask_it(judging(scorer, Calibration(0.5, -1.0, "a test's labels")))
+    calibrated = await ask_it(judging(scorer, PlattCurve(0.5, -1.0, "a test's labels")))
     assert calibrated.scores["id0"] == pytest.approx(10 * probability(1.0))
     assert not calibrated.orders_only
     assert (await ask_it(judging(scorer))).orders_only
