@@ -576,10 +576,11 @@ def document_of(item: Event | Hit) -> DocumentKey | None:
     scope, place = item.scope, item.place
     if place is None:
         return None
-    named = scope.agent_id is not None or scope.run_id is not None
-    if named and place.unit == "line" and (item.stated_by or "").startswith(FILE_PREFIX):
-        return scope.tenant, scope.user_id, None, None, place.document, place.unit, item.stated_by
-    return document_key(item)
+    agent_id, run_id, stated_by = scope.agent_id, scope.run_id, item.stated_by
+    named = agent_id is not None or run_id is not None
+    if named and place.unit == "line" and (stated_by or "").startswith(FILE_PREFIX):
+        agent_id = run_id = None
+    return scope.tenant, scope.user_id, agent_id, run_id, place.document, place.unit, stated_by
 
 
 class PartialHits(list[Hit]):

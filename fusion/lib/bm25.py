@@ -94,7 +94,8 @@ class Bm25:
         """
         import numpy as np
 
-        counts = np.array([[text.counts.get(term, 0) for term in self._weights] for text in texts], dtype=np.float64)
+        columns = [[text.counts.get(term, 0) for text in texts] for term in self._weights]
+        counts = np.array(columns, dtype=np.float64).reshape(len(columns), len(texts)).T
         lengths = np.array([text.length for text in texts], dtype=np.float64)
         read, length, number = counts.copy(), lengths.copy(), np.ones(len(texts))
         for others in adjacent:

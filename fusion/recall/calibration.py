@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 UNKNOWN = 0.5
 """the value of a signal that is absent"""
+SIGNALS = ("length", "speaker", "fusion", "bm25")
+"""the signals that the probability is made of, besides the score"""
 
 
 def calibration_of(numbers: RerankSettings, model: str, second: str = "") -> Calibration | None:
@@ -51,12 +53,12 @@ def with_probabilities(order: Sequence[Scored], calibration: Calibration) -> tup
     """
     if not order:
         return ()
-    columns = features(signals_of(order), [scored.local for scored in order])
+    columns = features(signals_of(order, SIGNALS), [scored.local for scored in order])
     sorts = [sort_of(scored) for scored in order]
     weights = calibration.sorts
     found = {sort: _probabilities(weights[sort], columns).tolist() for sort in set(sorts) & weights.keys()}
     return tuple(
-        scored._replace(probability=found[sort][i])
+        scored.with_probability(found[sort][i])
         if sort in found and (scored.complete or not calibration.model)
         else scored
         for i, (scored, sort) in enumerate(zip(order, sorts, strict=True))
@@ -75,7 +77,7 @@ def features(table: SignalTable, local: Sequence[float]) -> tuple[NDArray[np.flo
         scores,
         scores / (scores.max() or 1.0),
         np.log1p(np.arange(len(scores))),
-        *(np.nan_to_num(table.column(name), nan=UNKNOWN) for name in ("length", "speaker", "fusion", "bm25")),
+        *(np.nan_to_num(table.column(name), nan=UNKNOWN) for name in SIGNALS),
         scores - (scores[1] if len(scores) > 1 else 0.0),
     )
 

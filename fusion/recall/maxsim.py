@@ -6,7 +6,7 @@ counts for more than "the": score = Σ w(t) · best(t) / Σ w(t), with w(t) = ln
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from math import log
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _SAME_WORD, _OTHER_WORD, _PLAIN = 0.85, 0.19, 0.33
 # Mean cosines of a token's best match in a text that has its word, in one that has not, and of stop words and signs,
 # over the memories that questions of one conversation find.
-_BLOCK = 2048
-# Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
+_BLOCK = 1024
+# Rows that are put together and multiplied at a time: 1024 × 384 bytes stay in the cache, and so do as many floats.
 
 
 def token_weights(words: Sequence[str], frequencies: Frequencies) -> list[float]:
@@ -82,22 +82,36 @@ def best_matches(query: TokenVectors, texts: Sequence[TokenVectors], *, fast: bo
     at = [i for i, t in enumerate(texts) if len(t.vectors)]
     if not at or not len(query.vectors):
         return matches
-    rows = np.concatenate([texts[i].vectors for i in at])
-    starts = np.cumsum([0, *(len(texts[i].vectors) for i in at[:-1])])
-    products = _products(rows, query.vectors, numkong() if fast else None)
+    products_with = _products_with(query.vectors, numkong() if fast else None)
+    best = [
+        np.maximum.reduceat(products_with(np.concatenate(block)), np.cumsum([0, *map(len, block[:-1])]), axis=0)
+        for block in _blocks([texts[i].vectors for i in at])
+    ]
     scales = np.array([texts[i].scale for i in at], dtype=np.float32) * np.float32(query.scale)
-    matches[at] = np.maximum.reduceat(products, starts, axis=0).astype(np.float32) * scales[:, None]
+    matches[at] = np.concatenate(best).astype(np.float32) * scales[:, None]
     return matches
 
 
-def _products(rows: NDArray[np.int8], columns: NDArray[np.int8], fast: ModuleType | None) -> NDArray[Any]:
-    """The inner product of each row with each column."""
+def _blocks(texts: Sequence[NDArray[np.int8]]) -> Iterator[list[NDArray[np.int8]]]:
+    """The texts in order, in blocks of about `_BLOCK` rows."""
+    block: list[NDArray[np.int8]] = []
+    rows = 0
+    for text in texts:
+        if block and rows + len(text) > _BLOCK:
+            yield block
+            block, rows = [], 0
+        block.append(text)
+        rows += len(text)
+    if block:
+        yield block
+
+
+def _products_with(columns: NDArray[np.int8], fast: ModuleType | None) -> Callable[[NDArray[np.int8]], NDArray[Any]]:
+    """What gives the inner product of each of some rows with each of these columns."""
     import numpy as np
 
     if fast is not None:
-        return np.asarray(fast.dots_packed(rows, fast.dots_pack(np.ascontiguousarray(columns))))
+        packed = fast.dots_pack(np.ascontiguousarray(columns))
+        return lambda rows: np.asarray(fast.dots_packed(rows, packed))
     wide = np.ascontiguousarray(columns.astype(np.float32).T)
-    products = np.empty((len(rows), len(columns)), dtype=np.float32)
-    for low in range(0, len(rows), _BLOCK):
-        np.dot(rows[low : low + _BLOCK].astype(np.float32), wide, out=products[low : low + _BLOCK])
-    return products
+    return lambda rows: rows.astype(np.float32) @ wide

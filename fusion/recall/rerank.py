@@ -7,7 +7,7 @@ a passage that fools the judge can gain. If the judge fails, the local order is 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,6 +64,10 @@ class Scored(NamedTuple):
             return False
         improbable = self.probability is not None and self.probability < numbers.floor_probability
         return improbable or (self.complete and self.local < numbers.floor)
+
+    def with_probability(self, probability: float) -> Scored:
+        """A copy with this probability, made in half the time that `_replace` takes."""
+        return Scored(*self[:-1], probability)
 
     @property
     def ref(self) -> str:
@@ -161,13 +165,16 @@ def of_that_time(order: Sequence[Scored], named: Dates) -> Sequence[Scored]:
     return found or order
 
 
-def signals_of(order: Sequence[Scored]) -> SignalTable:
-    """The signal table of these memories, in their order."""
+def signals_of(order: Sequence[Scored], names: Collection[str] | None = None) -> SignalTable:
+    """The signal table of these memories, in their order; with ``names`` it has these signals alone."""
+    import numpy as np
+
     tables = {scored.table for scored in order}  # tables compare by identity
     if len(tables) == 1:
         (table,) = tables
-        rows = [scored.row for scored in order]
-        return SignalTable(len(rows), {name: column[rows] for name, column in table.columns.items()})
+        rows = np.array([scored.row for scored in order], dtype=np.intp)
+        wanted = (name for name in table.columns if names is None or name in names)
+        return SignalTable(len(rows), {name: table.columns[name][rows] for name in wanted})
     return SignalTable.of([scored.signals for scored in order])
 
 

@@ -156,6 +156,7 @@ def local_signals(
     adjacent = adjacent_positions(pool)
     among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
     said_in_talk = np.array([_is_turn(hit) for hit in hits])
+    speakers = _captured_speakers(hits, said_in_talk)
     turns = among & said_in_talk & ~_between_long_turns(pool, adjacent)
     in_talk = said_in_talk & (among | np.array([entry.passage is not None for entry in pool]))
     asked = terms(query.text)
@@ -165,13 +166,13 @@ def local_signals(
     columns = {
         "fusion": np.array([entry.rrf for entry in pool]) / (fusion_ceiling or 1.0),
         "bm25": Bm25(asked, frequencies).scores(texts, (adjacent[-1], adjacent[1])),
-        "speaker": _speakers(query.text, _captured_speakers(hits, in_talk)),
+        "speaker": _speakers(query.text, [one if here else None for one, here in zip(speakers, in_talk, strict=True)]),
         "date": _closeness(named, hits),
         "length": np.where(in_talk & ~turns, nan, _lengths(hits)),
         "graph": np.where(in_talk, nan, [_graph(entry) for entry in pool]),
         "dense": np.array([likeness.dense.get(text, nan) for text in said]).clip(0.0),
     }
-    if not np.isnan(roles := _roles(_captured_speakers(hits, said_in_talk))).all():
+    if not np.isnan(roles := _roles(speakers)).all():
         columns["role"] = roles
     if likeness.words and (likeness.matches or likeness.pending):
         columns |= _late_interaction(said, texts, adjacent, turns, frequencies, likeness)
@@ -357,6 +358,8 @@ def _between_long_turns(pool: Sequence[Pooled], adjacent: Mapping[int, Sequence[
         for entry, hit in zip(pool, hits, strict=True)
         if entry.passage is not None and hit.place is not None
     }
+    if not long:
+        return np.zeros(len(pool), dtype=np.bool_)
     return np.array(
         [
             before is after is None
