@@ -132,7 +132,7 @@ class Workspace:
             change = Change(
                 number, now.isoformat(), tuple(lines), tuple(events), read.hash, _hash(new), "planned", read.path, by
             )
-            self._keep(change, read.data)
+            self._keep(change, read.data, new)
             try:
                 if folder is not None:
                     self._replace(folder, read.path, current, new)
@@ -153,16 +153,11 @@ class Workspace:
 
     def before(self, change: Change) -> bytes | None:
         """What the file was before a change. Raises BadInput if the copy is no longer kept, or is damaged."""
-        if not change.before:
-            return None
-        copy = self._copy(change)
-        try:
-            data = copy.read_bytes()
-        except FileNotFoundError:
-            raise BadInput(f"{change.name} is too old to be taken back: its copy of {change.path} is gone") from None
-        if _hash(data) != change.before:
-            raise BadInput(f"{copy} is damaged, so nothing was changed")
-        return data
+        return _copied(change, change.before, self._copy(change))
+
+    def after(self, change: Change) -> bytes | None:
+        """What a change wrote. Raises BadInput as `before` does."""
+        return _copied(change, change.after, self._written(change))
 
     def undo(self, name: str) -> Change:
         """Take a change back: the file is as it was before. Raises NotFound, and BadInput if it was edited since."""
@@ -188,6 +183,9 @@ class Workspace:
 
     def _copy(self, change: Change) -> Path:
         return self.records / f"{change.name}.before"
+
+    def _written(self, change: Change) -> Path:
+        return self.records / f"{change.name}.after"
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -295,16 +293,19 @@ class Workspace:
             os.close(fd)
             raise
 
-    def _keep(self, change: Change, old: bytes | None) -> None:
-        """Store what the file was, then the plan of the change: durably, before anything in the workspace changes."""
+    def _keep(self, change: Change, old: bytes | None, new: bytes | None) -> None:
+        """Store what the file was, the plan, and what it writes: durably, before anything in the workspace changes."""
         if old is not None:
             _write_durably(self._copy(change), old)
         self._mark(change, "planned")
+        if new is not None:
+            _write_durably(self._written(change), new)
 
     def _discard(self, change: Change) -> None:
         """Forget a change that did not happen."""
         (self.records / f"{change.name}.json").unlink(missing_ok=True)
         self._copy(change).unlink(missing_ok=True)
+        self._written(change).unlink(missing_ok=True)
 
     def _mark(self, change: Change, state: ChangeState) -> Change:
         marked = replace(change, state=state)
@@ -357,8 +358,22 @@ class Workspace:
             of_file[change.path] += 1
             if of_file[change.path] > KEPT_COPIES:
                 self._copy(change).unlink(missing_ok=True)
+                self._written(change).unlink(missing_ok=True)
                 if place >= KEPT_CHANGES and not change.events:
                     (self.records / f"{change.name}.json").unlink(missing_ok=True)
+
+
+def _copied(change: Change, expected: str, copy: Path) -> bytes | None:
+    """The content of one of a change's copies; None where there was no file. ``expected`` is its SHA-256."""
+    if not expected:
+        return None
+    try:
+        data = copy.read_bytes()
+    except FileNotFoundError:
+        raise BadInput(f"{change.name} is too old to be taken back: its copy of {change.path} is gone") from None
+    if _hash(data) != expected:
+        raise BadInput(f"{copy} is damaged, so nothing was changed")
+    return data
 
 
 def _check_loss(read: Snapshot, new: bytes | None, max_loss: float) -> None:
