@@ -303,6 +303,16 @@ class LifecycleJobSettings(JobSettings):
     schedule: ScheduleText = "0 3 * * *"
 
 
+class ShepherdJobSettings(JobSettings):
+    schedule: ScheduleText = "every 3 hours"
+    max_lines: float = Field(default=0.25, ge=0, le=1)
+    max_meaning: float = Field(default=0.3, ge=0, le=1)
+    protected: tuple[str, ...] = ("identity", "persona", "rules", "who i am")
+    restore_edits: Literal["never", "protected", "always"] = "never"
+    scratch: tuple[str, ...] = ("scratch/", "scratch*.md", "*.scratch.md")
+    scratch_days: float = Field(default=7.0, ge=1)
+
+
 class VectorsJobSettings(JobSettings):
     schedule: ScheduleText = "0 4 * * *"
 
@@ -315,6 +325,7 @@ class JobsSettings(_Part):
     consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
+    shepherd: ShepherdJobSettings = ShepherdJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()
 
 

@@ -593,6 +593,8 @@ class Status(TypedDict):
     statements: NotRequired[Statements]
     failed_jobs: NotRequired[list[FailedJob]]
     """for the home's owner"""
+    incidents: NotRequired[list[str]]
+    """drifts of MEMORY.md from its baseline that a person should look at, for the home's owner"""
     requests: Requests
 
 

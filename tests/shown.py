@@ -35,6 +35,7 @@ PAGES = (
     "docs/evaluation.md",
     "docs/jobs.md",
     "docs/models.md",
+    "docs/upkeep.md",
     "integrations/README.md",
 )
 SHOWN = re.compile(

@@ -37,6 +37,7 @@ PAGES = [
     "docs/models.md",
     "docs/security.md",
     "docs/transfer.md",
+    "docs/upkeep.md",
     "integrations/README.md",
     "integrations/claude-code/README.md",
 ]

@@ -26,6 +26,7 @@ from fusion.contract import (
     EVERYTHING,
     Asker,
     Backend,
+    Embedder,
     EncodesLater,
     MayBeDisabled,
     Query,
@@ -56,6 +57,7 @@ from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prepared_answers import Basis, PreparedAnswer, PreparedAnswers
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
+from fusion.gateway.shepherding import open_incidents
 from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
@@ -489,6 +491,11 @@ class Gateway(TenantParts):
         )
 
     @property
+    def embedder(self) -> Embedder | None:
+        """The embedding model of the settings, or None."""
+        return self.embedders.configured
+
+    @property
     def embedding_model(self) -> str | None:
         """The identity of the embedding model, or None."""
         return None if (configured := self.embedders.configured) is None else configured.identity
@@ -822,6 +829,7 @@ class Gateway(TenantParts):
             "links": dict(self.note_watcher.linked) if self.note_watcher is not None else {},
             "statements": {"waiting": waiting, "fault": fault},
             "failed_jobs": failed,
+            "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
         }
 
     @in_tenant

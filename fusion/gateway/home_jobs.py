@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any, Protocol
 
 from fusion import wire
-from fusion.contract import Scope
+from fusion.contract import Embedder, Scope
 from fusion.gateway.parts import DEFAULT
+from fusion.gateway.shepherding import cosines_by, scratch_of, shepherd_of
 from fusion.journal import Journal
 from fusion.recall.gather import GuardedBackend
 from fusion.settings import JobSettings, Settings
-from fusion.upkeep import checks, consolidation, lifecycle, receipts, vectors
+from fusion.upkeep import checks, consolidation, lifecycle, receipts, shepherd, vectors
 from fusion.upkeep.job import Job
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
@@ -33,6 +34,8 @@ class JobCalls(Protocol):
     def guarded(self) -> Mapping[str, GuardedBackend]: ...
     @property
     def journal(self) -> Journal: ...
+    @property
+    def embedder(self) -> Embedder | None: ...
     def check(self, tenant: str) -> Awaitable[Mapping[str, str]]: ...
     def settle(self, tenant: str) -> Awaitable[None]: ...
     def backends(self, tenant: str) -> Awaitable[Sequence[wire.BackendState]]: ...
@@ -52,9 +55,11 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
     async def tenants() -> list[str]:
         return [DEFAULT, *await asyncio.to_thread(other_tenants)]
 
-    def planned(chosen: JobSettings, schedule: Schedule | None = None) -> dict[str, Any]:
+    def planned(chosen: JobSettings, schedule: Schedule | None = None, *, writes: bool = False) -> dict[str, Any]:
+        """When a job runs; one that ``writes`` to the workspace has no schedule until that may be written to."""
+        off = writes and not gateway.settings.workspace.write
         return {
-            "schedule": parse(chosen.schedule, zone) if chosen.schedule else schedule,
+            "schedule": None if off else parse(chosen.schedule, zone) if chosen.schedule else schedule,
             "budget": timedelta(seconds=chosen.budget_s),
             "budget_tokens": chosen.budget_tokens,
             "dry_run": chosen.dry_run,
@@ -92,6 +97,17 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
         ),
         Job(receipts.NAME, receipts.DOES, tenants, receipts.step(prune), **planned(settings.receipts)),
         Job(
+            shepherd.NAME,
+            shepherd.DOES,
+            _steps_of_shepherd,
+            shepherd.step(
+                shepherd_of(gateway.settings),
+                cosines_by(gateway.embedder),
+                scratch_of(gateway.settings),
+            ),
+            **planned(settings.shepherd, writes=True),
+        ),
+        Job(
             vectors.NAME,
             vectors.DOES,
             tenants,
@@ -101,6 +117,10 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
     )
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     return Runner(jobs, gateway.journal, owner, timedelta(seconds=settings.lease_s), gateway.journal.clock)
+
+
+async def _steps_of_shepherd() -> Sequence[str]:
+    return shepherd.STEPS
 
 
 async def _vectors_pending(gateway: JobCalls, tenant: str) -> int:

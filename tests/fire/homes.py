@@ -424,6 +424,7 @@ DOORS: tuple[Door, ...] = (
     Door("decisions", ["decisions"]),
     Door("lifecycle", ["lifecycle", "--dry-run"]),
     Door("jobs", ["jobs", "run", "checks"]),
+    Door("shepherd", ["shepherd", "promote", "--yes"]),
     Door("export", ["export", "@repo@/exported.jsonl"]),
     Door("import", ["import", "@transcript@", "--dry-run"]),
     Door("backup", ["backup", "@repo@/backup"]),

@@ -51,6 +51,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "consolidation": "30 2 * * *",
             "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
+            "shepherd": "off",
             "vectors": "0 4 * * *",
         }
         for name in ("checks", "consolidation", "receipts", "vectors"):
@@ -143,7 +144,9 @@ async def test_paused_job_stays_paused_after_a_restart(home: Path) -> None:
         await gateway.jobs().set_paused("receipts", True)
     async with Gateway.open(settings) as gateway:
         paused = {view.name: view.paused for view in await gateway.jobs().views()}
-    assert paused == dict.fromkeys(("checks", "consolidation", "lifecycle", "vectors"), False) | {"receipts": True}
+    assert paused == dict.fromkeys(("checks", "consolidation", "lifecycle", "shepherd", "vectors"), False) | {
+        "receipts": True
+    }
 
 
 async def test_home_with_a_damaged_journal_runs_no_jobs(home: Path) -> None:

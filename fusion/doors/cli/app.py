@@ -22,6 +22,7 @@ from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.models import app as models
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
+from fusion.doors.cli.shepherd import app as shepherd
 from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
 from fusion.doors.cli.transfer import export, import_
 
@@ -72,3 +73,4 @@ for group, commands in GROUPS.items():
         app.command(command.__name__.rstrip("_"), rich_help_panel=group, context_settings=options)(command)
 app.add_typer(jobs, name="jobs", rich_help_panel="Tend")
 app.add_typer(models, name="models", rich_help_panel="Tend")
+app.add_typer(shepherd, name="shepherd", rich_help_panel="Tend")

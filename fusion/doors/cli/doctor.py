@@ -39,6 +39,7 @@ from fusion.gateway.embedders import RECORD
 from fusion.gateway.import_class import resolve
 from fusion.gateway.open_backends import NOT_OPENED
 from fusion.gateway.open_models import SECOND, require_model
+from fusion.gateway.shepherding import open_incidents
 from fusion.home import explain_lock, owner, read_record
 from fusion.local_server import running_server
 from fusion.recipe_files import recipes
@@ -101,6 +102,7 @@ def examine(
     found += journal_lost(home)
     if settings is not None:
         found += _configured(settings, _file(home, config))
+        found += _drifts(settings, home, now)
     found += _backends(status) if status is not None else backlog(home)
     found += failed_jobs(home, status)
     found += documents_held_back(home, status)
@@ -306,6 +308,12 @@ def _configured(settings: Settings, file: str) -> Iterator[Finding]:
             yield ok(f"backends.{name}", f"was moved to an embedder of its own, which {record} names")
     if not settings.backends:
         yield Finding("backends", "fail", "no backend is configured", "add a [backends.NAME] table to fusion.toml")
+
+
+def _drifts(settings: Settings, home: Path, now: datetime) -> Iterator[Finding]:
+    """Reports drifts of MEMORY.md from its baseline."""
+    for incident in open_incidents(settings, now):
+        yield Finding("shepherd", "warn", incident, command(home, "shepherd diff"))
 
 
 def _backends(status: wire.Status) -> Iterator[Finding]:

@@ -134,6 +134,8 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
     for failed in found.get("failed_jobs", ()):
         told = f"the job {failed['job']} failed at {failed['began'][:16].replace('T', ' ')} UTC: {failed['why']}"
         console.print(Text(told, "yellow"), soft_wrap=True)
+    for incident in found.get("incidents", ()):
+        console.print(Text(f"{incident}; fusion shepherd diff shows it", "yellow"), soft_wrap=True)
     for note in found["notes"]:
         console.print(Text(note, "yellow"), soft_wrap=True)
 
