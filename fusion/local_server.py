@@ -25,7 +25,7 @@ CONNECT_S = 10.0
 """seconds for a connection and each part of a proof: a busy server is late, one that has stopped refuses at once"""
 MAX_PROOF = 1 << 16
 """maximum bytes of a server's proof"""
-MAX_REPLY = 64 << 20
+MAX_REPLY = 8 << 20
 """maximum bytes of a reply to `ask`"""
 NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
 _CHUNK = 1 << 16

@@ -33,6 +33,7 @@ def pytest_configure() -> None:
         if name.startswith(PRIVATE) or name.endswith("_API_KEY"):
             del os.environ[name]
     os.environ["HOME"] = NOBODY.name
+    os.environ["FUSION_HOOKS__RECALL_TIMEOUT_MS"] = "15000"  # no test depends on how fast this machine is
 
 
 def pytest_unconfigure() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.bad_servers import WAYS, Way, bad_server
 from fusion import errors, problem
 from fusion.client import LOG, AsyncClient, Client, ensure_server, stop_server
 from fusion.contract import Asker
@@ -288,3 +289,43 @@ class TestFindingTheServer:
         """It has the home, so there is one: who it is, and what ends it."""
         with HomeLock.take(home, "fusion serve"), pytest.raises(ServerUnreachable, match=f"kill -9 {os.getpid()}"):
             stop_server(home, timeout_s=0.1)
+
+
+class TestAutoRecall:
+    @pytest.mark.row("A096", "both clients have a recall for prompts: a block in 200 ms or nothing, and no error")
+    async def test_auto_recall_returns_the_block_of_seed002(self, home: Path) -> None:
+        """The server has three quarters of the time; other fields go before the defaults."""
+        fusion = FakeFusion()
+        async with serving_home(home, fusion), AsyncClient.of_home(home, start=False) as client:
+            block = await client.auto_recall("where do chains come from?", timeout_s=60, user_id="ada")
+            with Client.of_home(home, start=False) as blocking:
+                same = await asyncio.to_thread(blocking.auto_recall, "x" * 50_000, timeout_s=60, recipe="hook")
+        assert block == same == "<memory>[m1z] We move to Postgres in April.</memory>"
+        first, second = fusion.requests
+        assert (first.recipe, first.timeout_ms, first.scope.user_id) == ("seed002", 45_000, "ada")
+        assert (second.recipe, len(second.query)) == ("hook", 32_000)
+
+    @pytest.mark.parametrize("way", [way for way in WAYS if way != "dead"])
+    async def test_auto_recall_goes_on_without_a_bad_server(
+        self, home: Path, way: Way, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """On real sockets: both wait no longer than they have, where their requests would wait half a minute."""
+        with bad_server(home, way):
+            async with AsyncClient.of_home(home, start=False) as client:
+                assert await client.auto_recall("where do chains come from?", timeout_s=0.05) == ""
+            with Client.of_home(home, start=False) as blocking:
+                assert await asyncio.to_thread(blocking.auto_recall, "where is it?", timeout_s=0.05) == ""
+        assert caplog.text.count("the prompt goes on without memories") >= 2
+
+    async def test_auto_recall_raises_nothing(self, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Neither for a server's error, nor without any server, nor for a wrong field."""
+        async with serving_home(home, FakeFusion(error=BadInput("no"))):
+            async with AsyncClient.of_home(home, start=False) as client:
+                assert await client.auto_recall("where is it?", timeout_s=60) == ""
+                assert await client.auto_recall("where is it?", timeout_s=60, no_such_field=1) == ""
+            with Client.of_home(home, start=False) as blocking:
+                assert await asyncio.to_thread(blocking.auto_recall, "where is it?", timeout_s=60) == ""
+        with Client.of_home(home, start=False) as blocking:
+            assert blocking.auto_recall("where is it?", timeout_s=60) == ""
+            assert blocking.auto_recall("where is it?", timeout_s=60, no_such_field=1) == ""
+        assert "BadInput" in caplog.text

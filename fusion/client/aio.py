@@ -13,11 +13,14 @@ import orjson
 from fusion import problem
 from fusion.client import calls
 from fusion.client.address import BaseClient
+from fusion.client.auto_recall import RECALL_S, question, skipped
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone, ServerUnreachable
 from fusion.local_server import CONNECT_S, MAX_PROOF, NOT_OURS, Head, Unproven, challenge, check_proof
 
 if TYPE_CHECKING:
+    import asyncio
+
     import httpx
 
 T = TypeVar("T")
@@ -62,6 +65,27 @@ class AsyncClient(BaseClient):
                 cause = TimeoutError(str(error)) if isinstance(error, httpx.TimeoutException) else error
                 self._address.give_up_or_retry(cause, unsent=isinstance(error, httpx.ConnectError), last=last)
         raise AssertionError("the last try returns or raises")
+
+    async def auto_recall(self, prompt: str, *, timeout_s: float = RECALL_S, **fields: Any) -> str:
+        """The block of memories for a prompt, "" if there is none in time: it never raises and never waits longer.
+
+        ``fields`` are those of `fuse`.
+        """
+        import asyncio
+
+        async def ask() -> str:
+            return str((await self.fuse(**question(prompt, timeout_s, fields)))["block"])
+
+        asking = asyncio.create_task(ask())
+        try:
+            done, _ = await asyncio.wait({asking}, timeout=timeout_s)
+        finally:
+            asking.cancel()
+        if not done:
+            asking.add_done_callback(_read)
+            return skipped("it took too long")
+        error = asking.exception()
+        return asking.result() if error is None else skipped(error)
 
     async def stream(self, call: Call[Any]) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the reply of a verb or a job in parts: any number of ``progress`` and ``line``, then ``result``.
@@ -130,6 +154,12 @@ class AsyncClient(BaseClient):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _read(asking: asyncio.Future[Any]) -> None:
+    """Take note of what became of a question that nobody waits for."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 def _request(http: httpx.AsyncClient, call: Call[Any], timeout_s: float, token: str | None) -> httpx.Request:

@@ -8,11 +8,14 @@ from contextlib import closing, contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from fusion.client import calls
 from fusion.client.address import TIMEOUT_S, BaseClient, Endpoint, endpoint_of
+from fusion.client.auto_recall import RECALL_S, question, skipped
 from fusion.client.calls import Call, parse_reply
 from fusion.errors import HomeGone
 from fusion.local_server import CONNECT_S, Proven, Unsent
@@ -42,6 +45,25 @@ class Client(BaseClient):
                 self.close()
                 self._address.give_up_or_retry(error, unsent=isinstance(error, Unsent), last=last)
         raise AssertionError("the last try returns or raises")
+
+    def auto_recall(self, prompt: str, *, timeout_s: float = RECALL_S, **fields: Any) -> str:
+        """The block of memories for a prompt, "" if there is none in time: it never raises and never waits longer.
+
+        ``fields`` are those of `fuse`. The server is asked in a thread, which is left alone when the time is over.
+        """
+        found: Queue[str] = Queue()
+
+        def ask() -> None:
+            try:
+                found.put(str(self.fuse(**question(prompt, timeout_s, fields))["block"]))
+            except Exception as error:  # noqa: BLE001 — no failure of memory may hold up a prompt
+                found.put(skipped(error))
+
+        Thread(target=ask, name="auto-recall", daemon=True).start()
+        try:
+            return found.get(timeout=timeout_s)
+        except Empty:
+            return skipped("it took too long")
 
     def export(self, *, tenant: str | None = None, user_id: str | None = None) -> Iterator[bytes]:
         """Yield the pieces of an export (`fusion.client.calls.export`). Raises as `send`."""

@@ -3,7 +3,8 @@
     echo '{"prompt": "why did we leave SQLite?", "cwd": "/home/ada/hjul"}' | fusion hook user-prompt-submit
 
 A memory must never hold up an agent. When anything fails, a hook prints one JSON object of the documented shape, says
-in one line on stderr what failed, and exits with 0 in time. With a running server it imports nothing heavy.
+in one line on stderr what failed, and exits with 0 in time. With a running server it imports nothing heavy. A prompt
+waits 200 ms for its memories (`[hooks] recall_timeout_ms`), whatever hangs, and then goes on without them.
 
 Scope: a question names no session, agent or run as whose memories it reads. Those filter, and the memories of *other*
 sessions help; its own session is in the prompt already. The session is named as the asker: what was shown in it is not
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from fusion import local_server
 from fusion.doors.terminal import plain
-from fusion.errors import BadInput, FusionError, HomeGone, NobodyNamed, NotFound, SettingsError
+from fusion.errors import BadInput, FusionError, HomeGone, NobodyNamed, NotFound, ServerUnreachable, SettingsError
 from fusion.home import locate_home, missing_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
@@ -53,6 +54,16 @@ PROBE_S = 1.0
 """seconds for a server to prove that it runs"""
 ANSWER_S = 3.0
 """seconds to wait for an answer; the deadline of the recipe `hook` is 0.2"""
+RECALL_MS = 200
+"""milliseconds that a prompt waits for its memories, unless `[hooks]` says otherwise"""
+SERVERS_SHARE = 0.75
+"""share of that time that the server has for its answer, if it is less than the recipe's; the rest is the hook's own"""
+RECIPE_MS = 200
+"""the deadline of the recipe `hook`"""
+START_MS = 1000
+"""milliseconds that a prompt must have for it to wait for a server that is started; with less it is not waited for"""
+MAX_AGE_S = 0.1
+"""seconds that a process has had before this module at most; the rest of an older process's age was not its start"""
 CAPTURE_S = 20.0
 """seconds for the server to start, and for each batch to be kept; no person waits for these"""
 TRANSCRIPT_LAG_S = 2.0
@@ -90,6 +101,8 @@ class HookCall(NamedTuple):
     payload: Mapping[str, Any]
     home: Path
     user: str | None = None
+    before_prompt: bool = False
+    """whether a prompt waits for the answer"""
 
     @property
     def transcript(self) -> Path:
@@ -116,6 +129,16 @@ class HookCall(NamedTuple):
         limits = {name: value if name == "format" else _number(value) for name, value in given.items() if value}
         gate = str(os.environ.get("FUSION_HOOKS__GATE", table.get("gate", True)))
         return {**limits, "gate": False} if gate.casefold() in _FALSE else limits
+
+    def recall_ms(self) -> int:
+        """Milliseconds that a prompt waits for its memories, from the start of this process on."""
+        given = os.environ.get("FUSION_HOOKS__RECALL_TIMEOUT_MS", self._table("hooks").get("recall_timeout_ms"))
+        return RECALL_MS if given is None else _number(given)
+
+    def _deadline(self) -> dict[str, int]:
+        """The server's own deadline for the block of a prompt, where the prompt waits shorter than the recipe takes."""
+        most_ms = int(self.recall_ms() * SERVERS_SHARE)
+        return {"timeout_ms": max(1, most_ms)} if most_ms < RECIPE_MS else {}
 
     def daily_log_chars(self) -> int | None:
         """The characters of the logs at a session's start in `[hooks]`; None if they are not set."""
@@ -161,6 +184,7 @@ class HookCall(NamedTuple):
             "project": self.project,
             "recipe": "hook",
             "asker": self.asker,
+            **(self._deadline() if self.before_prompt else {}),
             **options,
         }
         request: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -183,11 +207,17 @@ class HookCall(NamedTuple):
             return self._reply(path, {**request, "user_id": ""}, call)
 
     def _reply(self, path: str, request: dict[str, Any], call: _ClientCall) -> Mapping[str, Any]:
-        """The server's reply to one request; ``call`` makes it by a client, which starts a server."""
+        """The server's reply to one request; ``call`` makes it by a client, which starts a server.
+
+        A prompt that has no time for that starts the server in the background. Raises ServerUnreachable for it.
+        """
         with suppress(HomeGone):
             reply = local_server.ask(self.home, path, request, look_s=PROBE_S, answer_s=ANSWER_S)
             if reply is not None:
                 return reply
+        if self.before_prompt and self.recall_ms() < START_MS:
+            _start_in_background(self)
+            raise ServerUnreachable("no server runs yet: it is being started, and answers the next prompt")
         with self.server() as memory:
             return call(memory, request)
 
@@ -435,6 +465,9 @@ class Hook(NamedTuple):
     event: str
     run: Callable[[HookCall], str | Mapping[str, Any] | None]
     limit_s: float
+    before_prompt: bool = False
+    """whether a prompt waits for it: then `[hooks] recall_timeout_ms` is its time limit, too"""
+
     context: bool = False
     """whether it adds context for the model; the others answer with an empty object"""
     detached: bool = False
@@ -453,7 +486,7 @@ class Hook(NamedTuple):
 
 
 HOOKS: Mapping[str, Hook] = {
-    "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, context=True),
+    "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, before_prompt=True, context=True),
     "session-start": Hook("SessionStart", profile, 15, context=True),
     "stop": Hook("Stop", capture, 55),
     "pre-compact": Hook("PreCompact", capture_transcript, 55),
@@ -462,7 +495,7 @@ HOOKS: Mapping[str, Hook] = {
 }
 
 CORTEX_HOOKS: Mapping[str, Hook] = {
-    "pre": Hook("pre", pre, 15, nothing={"context": "", "memory_count": 0, "tokens_used": 0}),
+    "pre": Hook("pre", pre, 15, before_prompt=True, nothing={"context": "", "memory_count": 0, "tokens_used": 0}),
     "post": Hook("post", post, 55, nothing={"stored": False}),
 }
 """the hooks of openclaw-cortex, with its JSON on stdin and stdout"""
@@ -485,10 +518,10 @@ def main(arguments: Sequence[str]) -> None:
         if hook is None:
             raise BadInput(f"there is no such hook; there are {', '.join(_ALL)}")
         with _limit(STDIN_S):
-            call = _read_call(arguments[1:])
+            call = _read_call(arguments[1:])._replace(before_prompt=hook.before_prompt)
         if hook.detached and not _detach(call.home, answer):
             return
-        with _limit(hook.limit_s):
+        with _limit(min(hook.limit_s, _left_s(call)) if hook.before_prompt else hook.limit_s):
             answer = hook.answer(hook.run(call))
     except BaseException as error:  # noqa: BLE001 — no failure of memory may hold up an agent
         notice = _notice(_why(error))
@@ -496,6 +529,20 @@ def main(arguments: Sequence[str]) -> None:
         if hook is not None and hook.event == "SessionStart":
             answer["systemMessage"] = notice  # shown to the user once a session
     _write(1, json.dumps(answer))
+
+
+def _left_s(call: HookCall) -> float:
+    """Seconds that a prompt still waits; never 0, which would be no limit."""
+    return max(0.001, call.recall_ms() / 1000 - min(_age_s(), MAX_AGE_S))
+
+
+def _age_s() -> float:
+    """Seconds since this process was started; where Linux does not say that, the CPU time that it has used."""
+    try:
+        started = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.process_time()
 
 
 def _why(error: BaseException) -> str:
@@ -516,17 +563,34 @@ def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
     if os.fork():
         _write(1, json.dumps(answer))
         return False
-    from fusion.client import open_log
+    _leave_caller(home)
+    return True
 
+
+def _start_in_background(call: HookCall) -> None:
+    """Start the server of a home from a child process, for the next prompt; the child logs its errors."""
+    if os.fork():
+        return
+    try:
+        _leave_caller(call.home)
+        with _limit(CAPTURE_S), call.server(start_s=CAPTURE_S):
+            pass
+    except BaseException as error:  # noqa: BLE001 — this process ends here, whatever happened
+        _write(2, _notice(_why(error)))
+    finally:
+        os._exit(0)
+
+
+def _leave_caller(home: Path) -> None:
+    """Become a session of its own, without the caller's descriptors; errors go to the home's log."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
-    try:
-        log = open_log(home)
-    except (OSError, FusionError):
-        log = null
-    for descriptor, target in enumerate((null, null, log)):
-        os.dup2(target, descriptor)
-    return True
+    for descriptor in range(3):  # before the imports: a caller waits for the end of what it reads
+        os.dup2(null, descriptor)
+    from fusion.client import open_log
+
+    with suppress(OSError, FusionError):
+        os.dup2(open_log(home), 2)
 
 
 def _read_call(options: Sequence[str]) -> HookCall:

@@ -12,14 +12,26 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
+from benchmarks.bad_servers import WAYS, Way, bad_server
 from fusion.client import Client, ensure_server, stop_server
 from fusion.contract import Asker
-from fusion.doors.hooks import HOOKS, MAX_INPUT_BYTES, MAX_PROMPT_CHARS, _limit, _TooLate, project_of, question_of
+from fusion.doors.hooks import (
+    HOOKS,
+    MAX_INPUT_BYTES,
+    MAX_PROMPT_CHARS,
+    HookCall,
+    _limit,
+    _TooLate,
+    project_of,
+    question_of,
+    recall,
+)
 from fusion.errors import NobodyNamed
 from fusion.home import HomeLock, owner
 from fusion.local_server import running_server
@@ -519,6 +531,59 @@ class TestFailOpen:
         """What Claude Code would kill has ended by itself before: 15 of 20 seconds before a prompt."""
         for name, entry in plugin_hooks().items():
             assert HOOKS[name].limit_s < entry["timeout"] or HOOKS[name].detached, name
+
+
+@pytest.mark.row(
+    "A096",
+    "a prompt goes on without memories after 200 ms, whatever its server does: hung, dead, flooding, trickling",
+)
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "dead"])
+def test_prompt_goes_on_without_a_bad_server(home: Path, way: Way) -> None:
+    """On real sockets. The hook's own limit ends the wait: a longer one would end with another notice."""
+    environment = {**os.environ, "FUSION_HOOKS__RECALL_TIMEOUT_MS": "200"}
+    with bad_server(home, way):
+        printed, notice = hook(
+            "user-prompt-submit", {"prompt": "where do chains come from?"}, "--home", home, environment=environment
+        )
+    assert is_silent("user-prompt-submit", printed)
+    assert len(notice.splitlines()) == 1
+    if not way.startswith("flooding"):  # a flood may also end at its most bytes
+        assert "it took too long" in notice
+
+
+@pytest.mark.row("A096", "where the server is dead, a prompt does not wait for another, which answers the next prompt")
+def test_prompt_goes_on_while_a_server_is_started(real: Path) -> None:
+    """It is started in the background."""
+    environment = {**os.environ, "FUSION_HOOKS__RECALL_TIMEOUT_MS": "900"}
+    payload = {"prompt": "where do chains come from?"}
+    os.kill(ensure_server(real).pid, signal.SIGKILL)
+    printed, notice = hook("user-prompt-submit", payload, "--home", real, environment=environment)
+    assert is_silent("user-prompt-submit", printed)
+    assert "it is being started" in notice or "it took too long" in notice
+    ensure_server(real)
+    assert hook("user-prompt-submit", payload, "--home", real)[1] == ""
+
+
+async def test_hook_of_cortex_goes_on_without_a_bad_server(home: Path) -> None:
+    """With its own shape of nothing."""
+    environment = {**os.environ, "FUSION_HOOKS__RECALL_TIMEOUT_MS": "200"}
+    with bad_server(home, "hung"):
+        printed, notice = await asyncio.to_thread(
+            hook, "pre", {"message": "where do chains come from?"}, "--home", home, environment=environment
+        )
+    assert printed == {"context": "", "memory_count": 0, "tokens_used": 0}
+    assert "it took too long" in notice
+
+
+@pytest.mark.parametrize(("given", "asked"), [("200", 150), ("100", 75), ("266", 199), ("400", None), ("15000", None)])
+async def test_prompt_leaves_the_server_less_time_than_it_has(
+    memory: FakeFusion, home: Path, given: str, asked: int | None
+) -> None:
+    """So that an answer by the deadline is in time; a prompt that has more time asks for no less than the recipe's."""
+    call = HookCall({"prompt": "where do chains come from?"}, home, before_prompt=True)
+    with patch.dict(os.environ, FUSION_HOOKS__RECALL_TIMEOUT_MS=given):
+        await asyncio.to_thread(recall, call)
+    assert memory.requests[0].timeout_ms == asked
 
 
 # Capture -----------------------------------------------------------------------------------------------------------

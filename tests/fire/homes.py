@@ -536,6 +536,7 @@ def world() -> Iterator[tuple[World, _Listener]]:
             "PYTHONPATH": os.pathsep.join([str(WATCHED), str(CHECKOUT), str(made.repo)]),
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "OPENBLAS_NUM_THREADS": "1",
+            "FUSION_HOOKS__RECALL_TIMEOUT_MS": "15000",
             "FUSION_FIRE_LOG": str(made.log),
             "FUSION_FIRE_HOME": str(made.home),
             "FUSION_FIRE_PRIVATE": str(made.private),
