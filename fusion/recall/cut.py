@@ -58,7 +58,7 @@ def cut(
             adds = scored.probability >= numbers.cut_probability
         hit = scored.pooled.candidate.hit
         asked = document_of(hit) in documents and sections.has(hit)
-        if adds or asked or scored.decided_by_judge or _is_of_named_days(scored, named):
+        if adds or asked or scored.asked_for or scored.decided_by_judge or _is_of_named_days(scored, named):
             documents.add(document_of(hit))
         else:
             weak[scored.pooled.key] = scored

@@ -22,6 +22,7 @@ from fusion.lib.pasted import prompt_parts
 from fusion.lib.words import spoken
 from fusion.recall.asked_section import AskedSections
 from fusion.recall.calibration import calibration_of, missing, with_probabilities
+from fusion.recall.course_of_talks import asks_for_course, person_first
 from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
 from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
@@ -40,6 +41,7 @@ from fusion.recall.rerank import (
     by_best_sub_question,
     by_local_score,
     by_verdict,
+    nothing_fits,
     of_that_time,
     passages,
     signals_of,
@@ -321,10 +323,12 @@ async def fuse(
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe, named)
     left_out = _left_out(order, gated)
+    first = _packed_first(order, query, recipe.rerank)
     if model is None or model.trees is None:  # the scores of trees have another scale
-        visible = [scored for scored in order if scored.pooled.key not in left_out]
+        visible = [scored for scored in first if scored.pooled.key not in left_out]
         left_out |= dict.fromkeys(cut(visible, query.text, named, packing, recipe.rerank), Decision.ADDS_TOO_LITTLE)
-    block = pack(order, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=named.nothing_else)
+    by_date = named.nothing_else or first is not order
+    block = pack(first, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=by_date)
 
     gate_report: Mapping[str, Any] | None = None
     if gates.wants_memory:
@@ -585,6 +589,13 @@ def _with_probabilities(
     if calibration is None:
         return order, {"uncalibrated": missing(numbers, *models)}
     return with_probabilities(order, calibration), {}
+
+
+def _packed_first(order: Sequence[Scored], query: Query, numbers: RerankSettings) -> Sequence[Scored]:
+    """The order in which memories are packed: another one if the question asks for the course of talks."""
+    if not numbers.signals.get("role") or not asks_for_course(query.text) or nothing_fits(order, numbers):
+        return order
+    return person_first(order)
 
 
 async def _ask_judge(

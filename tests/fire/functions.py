@@ -43,7 +43,15 @@ from fusion.lib import (
     word_forms,
     words,
 )
-from fusion.recall import candidate_pairs, fence, query_dates, query_structure, several, split_query
+from fusion.recall import (
+    candidate_pairs,
+    course_of_talks,
+    fence,
+    query_dates,
+    query_structure,
+    several,
+    split_query,
+)
 from fusion.upkeep import contradict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -122,6 +130,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "titles.lead": titles.lead,
     "titles.bare": titles.bare,
     "several.asks_for_several": several.asks_for_several,
+    "course_of_talks.asks_for_course": course_of_talks.asks_for_course,
     "triples.aliases": lambda text: list(names.aliases(text)),
     "triples.loose": names.loose,
     "triples.relation": relations.relation,
