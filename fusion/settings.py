@@ -257,6 +257,18 @@ class SessionSettings(_Part):
     max_file_mb: float = Field(default=1024.0, gt=0)
 
 
+class MemoryCortexSettings(_Part):
+    """The routes of Memory Cortex (seed 002): /ingest, /hybrid-search and /recall."""
+
+    enabled: bool = True
+    port: int = Field(default=0, ge=0, le=65535)
+    auto_ingest: bool = True
+    skip_heartbeat: bool = True
+    debounce_s: float = Field(default=30.0, ge=0, le=3600)
+    max_history_mb: float = Field(default=16.0, gt=0, le=256)
+    max_waiting_mb: float = Field(default=256.0, gt=0)
+
+
 class ToolSettings(_Part):
     citations: Literal["auto", "on", "off"] = "auto"
 
@@ -392,6 +404,7 @@ class Settings(BaseSettings):
     receipts: ReceiptSettings = ReceiptSettings()
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
+    memory_cortex: MemoryCortexSettings = MemoryCortexSettings()
     ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

@@ -556,6 +556,23 @@ class Requests(TypedDict):
     queued: int
 
 
+class HistoryKept(TypedDict):
+    """The reply to `POST /ingest`: whether the history is kept, and when it is taken in unless another call comes."""
+
+    status: Literal["accepted", "skipped"]
+    session_id: str
+    due_at: str | None
+    reason: str
+    """why it was skipped"""
+
+
+class HistoriesWaiting(TypedDict):
+    """How many histories of sessions wait to be taken in, and why one of them failed, or empty."""
+
+    waiting: int
+    fault: str
+
+
 class Statements(TypedDict):
     """The comparison of new statements with earlier ones: how many wait, and the error of the last try, or empty."""
 
@@ -591,6 +608,7 @@ class Status(TypedDict):
     links: dict[str, int]
     """links below the folders of [notes], by kind: none is followed"""
     statements: NotRequired[Statements]
+    histories: NotRequired[HistoriesWaiting]
     failed_jobs: NotRequired[list[FailedJob]]
     """for the home's owner"""
     incidents: NotRequired[list[str]]

@@ -347,6 +347,21 @@ def memory_append(text: str, **scope: str | None) -> Call[wire.Appended]:
     return Call.post("/v1/tools/memory_append", locals())
 
 
+def ingest_history(
+    messages: Sequence[Mapping[str, Any]],
+    session_id: str,
+    *,
+    channel: str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    project: str | None = None,
+    audience: str | None = None,
+    debounce: bool = True,
+) -> Call[wire.HistoryKept]:
+    """Keep the whole history of a session, after each of its turns; what is new or changed is taken in later."""
+    return Call.post("/ingest", locals())
+
+
 def daily_logs(
     *, zone: str | None = None, budget_chars: int | None = None, all_users: bool = False, **scope: str | None
 ) -> Call[wire.DailyLogs]:

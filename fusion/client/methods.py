@@ -90,3 +90,4 @@ class Methods:
     memory_search = Method(calls.memory_search)
     memory_get = Method(calls.memory_get)
     memory_append = Method(calls.memory_append)
+    ingest_history = Method(calls.ingest_history)

@@ -62,9 +62,11 @@ from fusion.lib.moment import end_of, zone_of
 from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, MAX_TTL_S, stated_entities, to_stated
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT, FuseRequest
+from fusion.sources.histories import agent_of
 from fusion.sources.readers import moment
 
 MAX_BATCH = 100
+MAX_MESSAGES = 50_000
 MAX_REF_CHARS = 512
 MAX_ENTITIES = 32
 
@@ -784,6 +786,26 @@ class AppendToolBody(Scoped):
     """memory_append: lines for today's log."""
 
     text: MemoryText = Field(max_length=MAX_TEXT_CHARS)
+
+
+class HistoryBody(_Body):
+    """The whole history of a session, as Memory Cortex's ``POST /ingest`` takes it after each turn."""
+
+    messages: list[Any] = Field(
+        max_length=MAX_MESSAGES,
+        description="{role, content, timestamp} each; other roles than user and assistant are left out",
+    )
+    session_id: Id
+    channel: Id | None = None
+    user_id: UserId | None = None
+    agent_id: Id | None = Field(default=None, description="without it, that of a session_id like agent:main:telegram:1")
+    project: Id | None = None
+    audience: Audience = Field(default="group", description="the widest audience that may read it")
+    debounce: bool = Field(default=True, description="take it in once no other call came for a while, else at once")
+
+    def scope(self, tenant: str) -> Scope:
+        agent = self.agent_id or agent_of(self.session_id)
+        return Scope(tenant, self.user_id, agent, None, self.session_id, self.project, self.audience)
 
 
 class DailyLogsBody(Asking):

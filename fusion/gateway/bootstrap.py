@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -41,6 +42,8 @@ from fusion.recipe import Learned, Recipe
 from fusion.recipe_files import recipes
 from fusion.settings import NoteSettings, SessionSettings, Settings, WorkspaceSettings
 from fusion.sources.files import Limits
+from fusion.sources.histories import Histories
+from fusion.sources.histories import Rules as HistoryRules
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import Delta, SessionWatcher
 from fusion.trust.token import make_private
@@ -177,6 +180,10 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         forgetter = Forgetter(journal, deliverer, forget_texts)
         read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)
         intake = Intake(journal, deliverer, shared.clock, distiller, ids, read)
+        histories = Histories(journal, intake, tenant, _history_rules(settings), clock=shared.clock)
+        if not damaged:
+            histories.start()
+        stack.push_async_callback(histories.close)
         yield kind(
             tenant=tenant,
             settings=settings,
@@ -191,6 +198,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             asking_sessions=asking_sessions,
             forgetter=forgetter,
             use=use_log,
+            histories=histories,
             lifecycle=Lifecycle(
                 journal,
                 embedder,
@@ -212,6 +220,13 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             note_watcher=None if damaged else _note_watcher(settings, intake),
             health=Health(settings, guarded, journal, deliverer, damaged),
         )
+
+
+def _history_rules(settings: Settings) -> HistoryRules:
+    chosen = settings.memory_cortex
+    return HistoryRules(
+        timedelta(seconds=chosen.debounce_s), int(chosen.max_waiting_mb * 1_000_000), chosen.skip_heartbeat
+    )
 
 
 async def _deliver(deliverer: Deliverer) -> None:

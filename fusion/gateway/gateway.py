@@ -95,6 +95,7 @@ from fusion.recall.recording import Recorder, Recording
 from fusion.recall.wants_memory import SILENT
 from fusion.recipe import Recipe
 from fusion.settings import Settings, load
+from fusion.sources.histories import of_program
 from fusion.trust import require
 from fusion.upkeep.lifecycle import LifecycleRequest, Report, no_progress
 from fusion.upkeep.runner import Runner
@@ -466,6 +467,24 @@ class Gateway(TenantParts):
         return kept
 
     @in_tenant
+    async def ingest_history(
+        self, scope: Scope, body: bytes, *, channel: str = "", debounce: bool = True
+    ) -> wire.HistoryKept:
+        """Store the body of a call with the whole history of the session ``scope``, which is taken in later.
+
+        Raises BadInput, Overloaded, StoreFull and StoreBusy; nothing is stored then.
+        """
+        self.require_home()
+        chosen = self.settings.memory_cortex
+        session = scope.session_id or ""
+        if not (chosen.enabled and chosen.auto_ingest):
+            return {"status": "skipped", "session_id": session, "due_at": None, "reason": "[memory_cortex] is off"}
+        if chosen.skip_heartbeat and of_program(session, channel):
+            return {"status": "skipped", "session_id": session, "due_at": None, "reason": "a session of a program"}
+        due = await self.histories.put(scope, channel, body, debounce=debounce)
+        return {"status": "accepted", "session_id": session, "due_at": due.isoformat(), "reason": ""}
+
+    @in_tenant
     async def update(
         self,
         ref: str,
@@ -801,6 +820,7 @@ class Gateway(TenantParts):
             self.journal.read(tombstones.withheld_documents, self.tenant),
         )
         waiting, failed = await self.journal.upkeep()
+        histories = await self.histories.backlog()
         fault = self.consolidator.fault if self.consolidator is not None else ""
         late = [f"statements wait to be compared, the embedder fails: {fault}"] if fault else []
         judge = self.live.judge
@@ -828,6 +848,7 @@ class Gateway(TenantParts):
             "held_back": held,
             "links": dict(self.note_watcher.linked) if self.note_watcher is not None else {},
             "statements": {"waiting": waiting, "fault": fault},
+            "histories": {"waiting": histories.waiting, "fault": histories.fault},
             "failed_jobs": failed,
             "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
         }
@@ -905,11 +926,13 @@ class Gateway(TenantParts):
     async def settle(self, tenant: str = DEFAULT) -> None:
         """Return once all memories of a tenant are delivered and searchable in every way, or have failed permanently.
 
-        With a language model, distillation that is due is done; the last turns of a conversation still wait for more.
+        Histories that are due are taken in. With a language model, distillation that is due is done; the last turns of
+        a conversation still wait for more.
         """
         await self._finish_background()
         await self.use.flush()
         await self.prepared.settle()
+        await self.histories.settle()
         if self.distiller is not None:
             await self.distiller.settle()
         await self.deliverer.settle()

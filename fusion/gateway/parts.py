@@ -23,6 +23,7 @@ from fusion.recall.io import Live
 from fusion.recall.receipt_store import ReceiptStore
 from fusion.recipe import Recipe
 from fusion.settings import Settings
+from fusion.sources.histories import Histories
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import SessionWatcher
 from fusion.upkeep.consolidator import Consolidator
@@ -74,6 +75,7 @@ class TenantParts:
     health: Health
     use: UseLog
     lifecycle: Lifecycle
+    histories: Histories
     use_trackers: Mapping[str, TracksUse]
     """the backends that record use, by name; found once, since the check of a protocol is slow"""
     embedders: Embedders

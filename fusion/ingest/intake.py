@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -192,6 +192,13 @@ class Intake:
         """Retire the memories that files no longer contain; counts by source."""
         retired = await self._journal.retire(scope, files, dry_run=dry_run)
         if retired and not dry_run:
+            self._deliverer.wake()
+        return retired
+
+    async def retire_turns(self, scope: Scope, source: str, document: str, places: Collection[int]) -> int:
+        """Retire the turns at these places of a conversation, which its source no longer has; their number."""
+        retired = await self._journal.retire_turns(scope, source, document, places)
+        if retired:
             self._deliverer.wake()
         return retired
 

@@ -90,6 +90,8 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
             if row["superseded_by"] == RETIRED:
                 if not other:
                     retire.revive(db, row, rules.stores)
+                    if rules.distils and event.kind == "turn" and event.trust != "quarantined":
+                        distil_queue.add(db, row["seq"])
                     return Stored(short_ref(row["seq"]), event_of(row), "stored")
             elif row["superseded_by"] is None and other and len(event.text) > len(row["text"]):
                 retire.retire(db, [row])

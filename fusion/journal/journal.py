@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from fusion.journal import (
     deletion,
     distil_queue,
     external_refs,
+    histories,
     idempotency,
     jobs,
     lifecycle,
@@ -655,11 +656,21 @@ class Journal:
             gone = await self.read(retire.missing_from, scope, files)
         else:
             gone = await self.write(_retire_missing, scope, files)
-            self._cache.invalidate()
-            self._forget_owners()
-            self._drop_cached(map(event_of, gone))
-            await self._show_decisions()
+            await self._drop_retired(gone)
         return Counter(row["source"] for row in gone)
+
+    async def retire_turns(self, scope: Scope, source: str, document: str, places: Collection[int]) -> int:
+        """Retire the turns at these places of a conversation, and what was distilled from them; their number."""
+        gone = await self.write(histories.retire_turns, scope, source, document, places)
+        await self._drop_retired(gone)
+        return len(gone)
+
+    async def _drop_retired(self, gone: Sequence[Any]) -> None:
+        """Drop from the caches what was retired."""
+        self._cache.invalidate()
+        self._forget_owners()
+        self._drop_cached(map(event_of, gone))
+        await self._show_decisions()
 
 
 def _retire_missing(db: Connection, scope: Scope, files: Sequence[CompleteFile]) -> list[Any]:

@@ -276,12 +276,13 @@ def _held(state: str, sent: bool, external: bool) -> tuple[int, int]:
 
 
 def has_open_deliveries(file: Path) -> bool:
-    """Whether a closed journal has open deliveries, or cannot be read; never writes to it."""
+    """Whether a closed journal has open deliveries or waiting histories, or cannot be read; never writes to it."""
     if not file.exists():
         return False
     try:
         with closing(read_only(file)) as db:
-            return bool(db.execute("select 1 from delivery where state in ('pending', 'forget') limit 1").fetchall())
+            left = "select 1 from delivery where state in ('pending', 'forget') union all select 1 from history limit 1"
+            return bool(db.execute(left).fetchall())
     except sqlite3.Error:
         return True
 

@@ -10,6 +10,7 @@ from fusion.journal import (
     episodes,
     external_refs,
     feedback,
+    histories,
     jobs,
     outbox,
     owners,
@@ -92,5 +93,6 @@ STEPS = (
     statements.SCHEMA,
     state.TAKEN_OVER,
     statements.COMPARED,
+    histories.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

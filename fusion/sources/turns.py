@@ -89,7 +89,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
     """One turn as its transcript has it, before text that programs added is removed."""
 
     id: str
@@ -102,7 +102,7 @@ class _Turn:
 _HIDDEN = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 
 
-def _claude_code(entry: Mapping[str, Any]) -> _Turn | None:
+def _claude_code(entry: Mapping[str, Any]) -> Turn | None:
     message = entry.get("message")
     speaker = entry.get("type")
     if not isinstance(message, dict) or speaker not in ("user", "assistant") or any(map(entry.get, _HIDDEN)):
@@ -110,7 +110,7 @@ def _claude_code(entry: Mapping[str, Any]) -> _Turn | None:
     if message.get("model") == "<synthetic>":  # "No response requested.", limits, errors
         return None
     text = _text(message.get("content"))
-    return _Turn(valid_id(entry.get("uuid")), speaker, text, _when(entry.get("timestamp"))) if text.strip() else None
+    return Turn(valid_id(entry.get("uuid")), speaker, text, _when(entry.get("timestamp"))) if text.strip() else None
 
 
 _PROGRAM_KINDS = ("inter_session", "internal_system")
@@ -118,9 +118,13 @@ _DELIVERY_MODELS = ("delivery-mirror", "gateway-injected")
 """the model names under which OpenClaw writes delivered messages a second time"""
 
 
-def _openclaw(entry: Mapping[str, Any]) -> _Turn | None:
-    message = entry.get("message")
-    if entry.get("type") != "message" or not isinstance(message, dict):
+def _openclaw(entry: Mapping[str, Any]) -> Turn | None:
+    return message_turn(entry.get("message"), entry) if entry.get("type") == "message" else None
+
+
+def message_turn(message: object, entry: Mapping[str, Any]) -> Turn | None:
+    """The turn of a message to or from a model; its entry has the id and the time. None for any other message."""
+    if not isinstance(message, dict):
         return None
     speaker = message.get("role")
     if (
@@ -135,7 +139,7 @@ def _openclaw(entry: Mapping[str, Any]) -> _Turn | None:
     at = _when(entry.get("timestamp")) or _when(message.get("timestamp"))
     provenance = message.get("provenance")
     from_program = isinstance(provenance, dict) and provenance.get("kind") in _PROGRAM_KINDS
-    return _Turn(valid_id(entry.get("id")), speaker, text, at, from_program)
+    return Turn(valid_id(entry.get("id")), speaker, text, at, from_program)
 
 
 def _text(content: object) -> str:
@@ -153,13 +157,18 @@ def valid_id(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= MAX_ID_CHARS and not not_one_line(value) else ""
 
 
+_MILLISECONDS = 1e11
+"""the least number that is a time in milliseconds: in seconds it would be in the year 5138"""
+
+
 def _when(value: object) -> Moment | None:
-    """A time of a transcript, in ISO 8601 or milliseconds since 1970; None for anything else."""
+    """A time of a transcript, in ISO 8601 or milliseconds or seconds since 1970; None for anything else."""
     try:
         if isinstance(value, str):
             return moment(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return Moment(datetime.fromtimestamp(value / 1000, UTC))
+            seconds = value / 1000 if value >= _MILLISECONDS else value
+            return Moment(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
     return None

@@ -233,6 +233,10 @@ class FakeFusion:
         self.appended.append((text, scope))
         return {"path": "m1z", "ref": "m1z", "status": "stored", "redacted": 0, "reason": ""}
 
+    async def ingest_history(self, scope: Scope, body: bytes, *, channel: str, debounce: bool) -> dict[str, Any]:
+        await self._work()
+        return {**examples()["ingest"]["reply"], "session_id": scope.session_id}
+
     async def daily_logs(self, scope: Scope, **options: Any) -> dict[str, Any]:
         self.logs_asked.append((scope, options))
         return {"block": self.logs, "logs": []}

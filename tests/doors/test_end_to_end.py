@@ -69,6 +69,27 @@ def test_command_ends_quietly_on_a_closed_pipe(home: Path) -> None:
         assert (process.communicate(timeout=60)[1], process.returncode) == ("", 141)
 
 
+@pytest.mark.feature("a history is taken in although kill -9 ended the server within the debounce")
+def test_ingest_survives_kill_9_within_the_debounce(home: Path) -> None:
+    """The next server has it waiting, and takes it in when it is stopped."""
+    (home / "fusion.toml").write_text(f"{SMALL}[memory_cortex]\ndebounce_s = 3000\n")
+    allow(home)
+    said = [{"role": "user", "content": "The mill at the harbour is closed in March."}]
+    pid = ensure_server(home).pid
+    with Client.of_home(home, start=False) as client:
+        assert client.ingest_history(said, "s1", user_id="ana")["status"] == "accepted"
+    os.kill(pid, signal.SIGKILL)
+    ensure_server(home)
+    with Client.of_home(home, start=False) as client:
+        assert client.memories(user_id="ana")["memories"] == []
+        assert client.status()["histories"] == {"waiting": 1, "fault": ""}
+    assert "1 waits to be taken in" in fusion("status", "--home", home)
+    stop_server(home)
+    ensure_server(home)
+    with Client.of_home(home, start=False) as client:
+        assert [one["text"] for one in client.memories(user_id="ana")["memories"]] == [said[0]["content"]]
+
+
 @pytest.mark.row("A039", "an episode is stated with `fusion remember --from --to --with`, and shown by `fusion get`")
 def test_remember_an_episode_and_ask_for_its_time(home: Path) -> None:
     """From 28 February to 3 March is in March, and no word of it is in the question."""

@@ -40,6 +40,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "memory_get": schemas.GetToolBody,
     "memory_append": schemas.AppendToolBody,
     "daily_logs": schemas.DailyLogsBody,
+    "ingest_history": schemas.HistoryBody,
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
     "status": schemas.Scoped,

@@ -174,6 +174,7 @@ class Tenant:
         await post("/v1/tools/memory_get", {"path": PLACE})
         await post("/v1/tools/daily_logs", {"user_id": word})
         await post("/v1/flush/plan", {"context_window": 200_000, "message": word})
+        await post("/ingest", {"messages": [{"role": "user", "content": word}], "session_id": "s", "channel": "cron"})
         for verb in ("list", "entities", "stats"):
             await post(f"/v1/backends/cortex/{verb}", {})
         await note(

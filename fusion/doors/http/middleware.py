@@ -41,6 +41,8 @@ WAITING = frozenset({"/v1/settle"})
 """routes that only wait for work in the background: they hold no place, and up to ``max_in_flight`` of them may wait"""
 STREAMED = frozenset({"/v1/import"})
 """routes that read a large body piece by piece, as lines of JSON; each piece has the time limit of a whole body"""
+HISTORIES = frozenset({"/ingest"})
+"""routes whose body is the whole history of a session, which is stored as it comes"""
 STREAMS_BODY = "fusion.streams_body"
 """the member of a request's scope by which the protocol knows an admitted request with such a body"""
 LINES = b"application/x-ndjson"
@@ -77,6 +79,7 @@ class Rules:
     """the token that `proof_of` proves to know; it opens the server only if it is in ``keys``"""
     max_body_bytes: int = 262_144
     max_import_bytes: int = 1 << 32
+    max_history_bytes: int = 16_000_000
     max_in_flight: int = 64
     max_queued: int = 128
     body_timeout_s: float = 10.0
@@ -102,9 +105,16 @@ class Rules:
             token=local_token,
             max_body_bytes=server.max_body_bytes,
             max_import_bytes=int(server.max_import_mb * 1_000_000),
+            max_history_bytes=int(settings.memory_cortex.max_history_mb * 1_000_000),
             max_in_flight=server.max_in_flight,
             max_queued=server.max_queued,
         )
+
+    def most_bytes(self, path: str) -> int:
+        """The most bytes that the body of a request to this path may have."""
+        if path in STREAMED:
+            return self.max_import_bytes
+        return self.max_history_bytes if path in HISTORIES else self.max_body_bytes
 
     def proof_of(self, challenge: bytes, address: Sequence[object]) -> str | None:
         """The proof for a client of this address that the server knows the token; None without a valid challenge."""
@@ -256,12 +266,13 @@ class Gate:
             if scope["path"] not in self._probes:
                 self._require_home()
             streamed = scope["path"] in STREAMED
-            self._check_body(scope["method"], head, streamed=streamed)
+            most = self.rules.most_bytes(scope["path"])
+            self._check_body(scope["method"], head, most, streamed=streamed)
             if streamed:
                 scope[STREAMS_BODY] = True
                 receive = self._limited(receive)
             elif scope["method"] in ("POST", "PUT", "PATCH"):
-                receive = await self._read(receive)
+                receive = await self._read(receive, most)
             async with self._place_for(scope):
                 await self._app(scope, receive, send_with_headers)
         except Refused as refused:
@@ -304,7 +315,7 @@ class Gate:
                 found = tenant
         return found
 
-    def _check_body(self, method: str, head: Mapping[bytes, bytes], *, streamed: bool) -> None:
+    def _check_body(self, method: str, head: Mapping[bytes, bytes], most: int, *, streamed: bool) -> None:
         if method in ("POST", "PATCH"):
             kind = head.get(b"content-type", b"").partition(b";")[0].strip().lower()
             if kind != b"application/json" and not (streamed and kind == LINES):
@@ -312,7 +323,6 @@ class Gate:
             if head.get(b"content-encoding", b"identity").lower() != b"identity":
                 raise Refused(415, "Send the body as it is, without Content-Encoding.")
         announced = head.get(b"content-length", b"0")
-        most = self.rules.max_import_bytes if streamed else self.rules.max_body_bytes
         if not announced.isdigit() or int(announced) > most:
             huge = not announced.isdigit() or int(announced) > MAX_DISCARDED_BYTES
             raise self._too_large(hang_up=huge, most=most)
@@ -339,7 +349,7 @@ class Gate:
 
         return next_piece
 
-    async def _read(self, receive: Receive) -> Receive:
+    async def _read(self, receive: Receive, most: int) -> Receive:
         """Read the whole body; the result replays it and then passes on later messages, such as a disconnect."""
         chunks: list[bytes] = []
         size = 0
@@ -351,8 +361,8 @@ class Gate:
                         raise Refused(499, "The client has gone.")
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
-                    if size > self.rules.max_body_bytes:
-                        raise self._too_large(hang_up=True)  # sent in chunks: the rest has no known size
+                    if size > most:
+                        raise self._too_large(hang_up=True, most=most)  # sent in chunks: the rest has no known size
                     if not message.get("more_body"):
                         break
         except TimeoutError:
@@ -369,8 +379,8 @@ class Gate:
 
         return replay
 
-    def _too_large(self, *, hang_up: bool, most: int | None = None) -> Refused:
-        error = self._too_large_error(most or self.rules.max_body_bytes)
+    def _too_large(self, *, hang_up: bool, most: int) -> Refused:
+        error = self._too_large_error(most)
         return Refused(error, **({"connection": "close"} if hang_up else {}))
 
     @staticmethod

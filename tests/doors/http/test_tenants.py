@@ -290,6 +290,13 @@ async def uses_tools(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/tools/memory_append", {"text": f"{me.mark} of {me.example} likes {word}"})
 
 
+@case(("POST", "/ingest"))
+async def sends_a_history(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Both have a session of this name, and each has its own turns in it."""
+    said = [{"role": "user", "content": f"{me.mark} of {me.example} says that {word} matters"}]
+    yield await me.post("/ingest", {"messages": said, "session_id": "s1", "debounce": False})
+
+
 @case(("POST", "/v1/tools/daily_logs"))
 async def reads_daily_logs(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/tools/daily_logs", {"all_users": False, "user_id": me.example})

@@ -125,6 +125,10 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
     }
     if silent := sum(found.get("silent", {}).values()):
         lines["silent"] = f"{counted(silent, 'prompt')} that wanted no memory"
+    if waiting := found.get("histories", {}).get("waiting", 0):
+        fault = found["histories"]["fault"]
+        last = f"; the last try failed: {fault}" if fault else ""
+        lines["histories"] = f"{waiting:,} {'waits' if waiting == 1 else 'wait'} to be taken in{last}"
     if found.get("held_back"):
         lines["held"] = held_back(found["held_back"])
     if found.get("links"):

@@ -1,0 +1,229 @@
+"""Histories: what callers send of their sessions, as it came, until it is taken in; and what was taken in of each.
+
+A session has one waiting history, that of its last call. It is due some time after that call, and taken in under a
+lease. A call that comes meanwhile replaces the body, and the session is taken in once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from fusion.contract import CLAIMED_PREFIX, Scope
+from fusion.errors import Overloaded
+from fusion.journal import distil_queue, retire
+from fusion.journal.retire import CURRENT
+from fusion.store.rows import microseconds, storable, time_of
+from fusion.store.sqlite import Connection
+
+SCHEMA = """
+create table history(
+    user_id text not null, agent_id text not null, session_id text not null, channel text not null, body blob not null,
+    call integer not null, first_at integer not null, due_at integer not null, attempts integer not null default 0,
+    fault text not null default '', leased_by text not null default '', leased_until integer not null default 0,
+    primary key(user_id, agent_id, session_id)
+);
+create index history_due on history(due_at);
+create table history_session(
+    user_id text not null, agent_id text not null, session_id text not null, talk integer not null, known blob not null,
+    ingested_at integer not null,
+    primary key(user_id, agent_id, session_id)
+) without rowid;
+"""
+"""``known`` are the turns that were taken in, in their order, as `fusion.sources.follow` writes them"""
+
+MAX_DEBOUNCES = 10
+"""debounces after the first waiting call at which a history is due although calls go on"""
+CLOCK_SLACK = timedelta(hours=1)
+"""a history that is due later than this after its longest wait is of a clock that went back since: it is due now"""
+
+_SAME = "user_id = ? and agent_id = ? and session_id = ?"
+
+
+class HistoryKey(NamedTuple):
+    """What identifies a session in the journal of its tenant; a part that is not named is ""."""
+
+    user_id: str
+    agent_id: str
+    session_id: str
+
+    @classmethod
+    def of(cls, scope: Scope) -> HistoryKey:
+        return cls(*(storable(name or "") for name in (scope.user_id, scope.agent_id, scope.session_id)))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A history that waits: the body of its last call, and the number of that call."""
+
+    key: HistoryKey
+    channel: str
+    body: bytes
+    call: int
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken in of a session: ``talk`` counts the conversations that were held under its id."""
+
+    talk: int = 1
+    known: bytes = b""
+    ingested_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How many histories wait, and the last fault among them."""
+
+    waiting: int = 0
+    fault: str = ""
+
+
+def put(
+    db: Connection,
+    key: HistoryKey,
+    channel: str,
+    body: bytes,
+    now: datetime,
+    debounce: timedelta,
+    max_bytes: int,
+) -> datetime:
+    """Store a session's history in the place of the one that waits; when it is due.
+
+    Raises Overloaded if more than ``max_bytes`` would wait.
+    """
+    others = db.execute(f"select coalesce(sum(length(body)), 0) from history where not ({_SAME})", key).fetchone()[0]
+    if others and others + len(body) > max_bytes:
+        raise Overloaded("Too many histories wait to be taken in. Send it again in a minute.")
+    known = db.execute(f"select first_at, call, due_at from history where {_SAME}", key).fetchone()
+    first = now if known is None else min(now, time_of(known["first_at"]))
+    due = min(now + debounce, max(now, first + MAX_DEBOUNCES * debounce))
+    call = 1 if known is None else known["call"] + 1
+    db.execute(
+        "insert into history(user_id, agent_id, session_id, channel, body, call, first_at, due_at) "
+        "values(?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set channel = excluded.channel, body = excluded.body, "
+        "call = excluded.call, due_at = excluded.due_at, attempts = 0, fault = ''",
+        (*key, storable(channel), body, call, microseconds(first), microseconds(due)),
+    )
+    return due
+
+
+def claim(
+    db: Connection, owner: str, now: datetime, lease: timedelta, *, longest: timedelta, early: bool = False
+) -> Waiting | None:
+    """The history that is due first, leased to ``owner``; None if none is due. ``early`` takes what is not due yet.
+
+    ``longest`` is the longest debounce and pause: what is due much later is due now.
+    """
+    at = microseconds(now)
+    row = db.execute(
+        "select rowid, * from history where leased_until <= ? and (? or due_at <= ? or due_at > ?) "
+        "order by due_at limit 1",
+        (at, early, at, microseconds(now + longest + CLOCK_SLACK)),
+    ).fetchone()
+    if row is None:
+        return None
+    db.execute(
+        "update history set leased_by = ?, leased_until = ? where rowid = ?",
+        (owner, microseconds(now + lease), row["rowid"]),
+    )
+    key = HistoryKey(row["user_id"], row["agent_id"], row["session_id"])
+    return Waiting(key, row["channel"], row["body"], row["call"], row["attempts"])
+
+
+def next_due(db: Connection) -> datetime | None:
+    """When the next history is due, and its lease, if it has one, is over."""
+    row = db.execute("select min(max(due_at, leased_until)) as at from history").fetchone()
+    return None if row["at"] is None else time_of(row["at"])
+
+
+def release(db: Connection, waiting: Waiting, owner: str, fault: str, next_at: datetime) -> None:
+    """Give up a lease after a fault: the history is due again at ``next_at``, unless a newer call says when."""
+    db.execute(
+        f"update history set leased_by = '', leased_until = 0 where {_SAME} and leased_by = ?", (*waiting.key, owner)
+    )
+    db.execute(
+        f"update history set attempts = attempts + 1, fault = ?, due_at = ? where {_SAME} and call = ?",
+        (storable(fault), microseconds(next_at), *waiting.key, waiting.call),
+    )
+
+
+def release_all(db: Connection) -> None:
+    """End every lease: the process that had them is gone, for this one holds the home."""
+    db.execute("update history set leased_by = '', leased_until = 0 where leased_until <> 0")
+
+
+def holds(db: Connection, waiting: Waiting, owner: str) -> bool:
+    """Whether the lease is still of this owner."""
+    row = db.execute(f"select 1 from history where {_SAME} and leased_by = ?", (*waiting.key, owner)).fetchone()
+    return row is not None
+
+
+def finish(db: Connection, waiting: Waiting, owner: str, taken: Taken) -> None:
+    """Record what was taken in, and remove the history unless a newer call replaced it meanwhile."""
+    if not holds(db, waiting, owner):
+        return
+    assert taken.ingested_at is not None  # noqa: S101 — the caller has just taken it in
+    db.execute(
+        "insert or replace into history_session values(?, ?, ?, ?, ?, ?)",
+        (*waiting.key, taken.talk, taken.known, microseconds(taken.ingested_at)),
+    )
+    db.execute(f"delete from history where {_SAME} and call = ?", (*waiting.key, waiting.call))
+    now = microseconds(taken.ingested_at)
+    db.execute(f"update history set leased_by = '', leased_until = 0, first_at = ? where {_SAME}", (now, *waiting.key))
+
+
+def taken(db: Connection, key: HistoryKey) -> Taken:
+    """What was taken in of a session so far."""
+    row = db.execute(f"select talk, known, ingested_at from history_session where {_SAME}", key).fetchone()
+    return Taken() if row is None else Taken(row["talk"], row["known"], time_of(row["ingested_at"]))
+
+
+def backlog(db: Connection) -> Backlog:
+    """How many histories wait, and the fault of one of those that failed last."""
+    waiting = db.execute("select count(*) from history").fetchone()[0]
+    failed = db.execute("select fault from history where fault <> '' order by due_at desc limit 1").fetchone()
+    return Backlog(waiting, "" if failed is None else failed["fault"])
+
+
+def turns_at(db: Connection, scope: Scope, source: str, document: str, places: Collection[int]) -> Sequence[Any]:
+    """The rows of the current turns at these places of a conversation, of exactly this owner and source."""
+    if not places:
+        return []
+    wanted = set(places)
+    sources = (storable(source), storable(f"{CLAIMED_PREFIX}{source}"))
+    rows = db.execute(
+        f"select * from event where tenant = ? and user_id is ? and document = ? and place_unit = 'turn' "
+        f"and agent_id is ? and run_id is null and place_start between ? and ? and source in (?, ?) and {CURRENT}",
+        (
+            scope.tenant,
+            _stored(scope.user_id),
+            storable(document),
+            _stored(scope.agent_id),
+            min(wanted),
+            max(wanted),
+            *sources,
+        ),
+    ).fetchall()
+    return [row for row in rows if row["place_start"] in wanted]
+
+
+def _stored(name: str | None) -> str | None:
+    return None if name is None else storable(name)
+
+
+def retire_turns(db: Connection, scope: Scope, source: str, document: str, places: Collection[int]) -> Sequence[Any]:
+    """Retire the turns at these places, and what was distilled from them; their rows.
+
+    They stay in the journal, and are current again when a history has them again.
+    """
+    rows = turns_at(db, scope, source, document, places)
+    made = [row for turn in rows for row in retire.made_of(db, turn["event_id"])]
+    gone = list({row["event_id"]: row for row in [*rows, *made]}.values())
+    for row in rows:
+        distil_queue.remove(db, row["seq"])
+    retire.retire(db, gone)
+    return gone

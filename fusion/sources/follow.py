@@ -1,0 +1,102 @@
+"""Follows a session's history from one call to the next: which turns are new, which changed, and which are gone.
+
+A caller sends the whole history each time. It may have grown, a turn may be edited, and its end may be taken back (a
+rewind) and continued in another way (a fork). It may also have lost its beginning, because the caller compacted it or
+sends the last turns only; or it is another conversation, because the caller began anew under the same session. The last
+two retire nothing: what is not sent any more was said all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from fusion.journal.conversations import LONG_TURN_CHARS
+
+_DIGEST_BYTES = 8
+_BYTES = _DIGEST_BYTES + 1
+_LONG, _BY_USER = 1, 2
+_REPEATS = 8
+"""the last places of a turn that was said several times"""
+
+
+def fingerprint(speaker: str, text: str) -> bytes:
+    """Identifies a turn by its words, and says whether they are long enough to prove that two histories are one."""
+    digest = blake2b(f"{speaker}\0{text}".encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    return digest + bytes([(_LONG if len(text) >= LONG_TURN_CHARS else 0) | (_BY_USER if speaker == "user" else 0)])
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a history changes. The turn ``number`` of the history has the place ``number + offset``.
+
+    ``changed`` are the numbers of turns that are new or other than before. ``gone`` are the places whose turns were
+    taken back. ``known`` is what to follow the next history by. ``anew`` says that another conversation began.
+    """
+
+    offset: int
+    changed: tuple[int, ...]
+    gone: range
+    known: bytes
+    anew: bool = False
+
+
+def follow(known: bytes, history: Sequence[bytes]) -> Followed:
+    """Compare the fingerprints of a history with those of what was taken in of its session before.
+
+    A history without turns changes nothing.
+    """
+    old = [known[at : at + _BYTES] for at in range(0, len(known), _BYTES)]
+    if not history:
+        return Followed(0, (), range(0), known)
+    found = _aligned(old, history)
+    if found is None:
+        return Followed(0, tuple(range(len(history))), range(0), b"".join(history), anew=bool(old))
+    first, offset = found
+    whole = [*old[: first + offset], *history[first:]]
+    changed = (n for n in range(first, len(history)) if n + offset >= len(old) or old[n + offset] != history[n])
+    return Followed(offset, tuple(changed), range(len(whole), len(old)), b"".join(whole))
+
+
+def _aligned(old: Sequence[bytes], history: Sequence[bytes]) -> tuple[int, int] | None:
+    """The first turn of a history that continues the old one, and how many places its turns are later there.
+
+    None if they have too little in common to be one conversation: no long turn of the user, nor two of anybody.
+    """
+    common = _common(old, history)
+    if common == len(old) or _proves(history[:common]):
+        return 0, 0
+    later = len(old) - len(history)
+    same_end = _common(old[::-1], history[::-1])
+    if later > 0 and _proves(history[len(history) - same_end :]):  # the same as last time
+        return len(history) - same_end, later
+    places: dict[bytes, deque[int]] = {}
+    for place, turn in enumerate(old):
+        if turn[-1] & _LONG:
+            places.setdefault(turn, deque(maxlen=_REPEATS)).append(place)
+    offsets = Counter(place - number for number, turn in enumerate(history) for place in places.get(turn, ()))
+    if not offsets:
+        return None
+    ((offset, _),) = offsets.most_common(1)
+    numbers = [number for number, turn in enumerate(history) if number + offset in places.get(turn, ())]
+    if not _proves([history[number] for number in numbers]):
+        return None
+    if offset <= 0:  # a turn at the beginning was edited, or turns are sent that were not sent before
+        return 0, 0
+    first = numbers[0]
+    while first and old[first + offset - 1] == history[first - 1]:
+        first -= 1
+    return first, offset
+
+
+def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+    """How many turns two lists begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _proves(turns: Sequence[bytes]) -> bool:
+    long = [turn for turn in turns if turn[-1] & _LONG]
+    return len(long) > 1 or any(turn[-1] & _BY_USER for turn in long)

@@ -1,0 +1,257 @@
+"""Takes in the histories that callers send of their sessions, in the background: seed 002's ``POST /ingest``.
+
+A call stores the body as it came, and is answered then. The last call of a session is taken in once no other has come
+for a while; only turns that are new or changed are read closely. Stopping the gateway takes in what waits, and what a
+crash left waiting is taken in at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import orjson
+
+from fusion.contract import Place, Scope
+from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory
+from fusion.ingest.wakeup import wait_for_news
+from fusion.journal import Journal, histories
+from fusion.journal.histories import Backlog, HistoryKey, Taken, Waiting
+from fusion.lib.backoff import backoff_s
+from fusion.lib.budget import clip
+from fusion.lib.clock import Clock, utc_now
+from fusion.lib.envelope import UNATTENDED, said, without_own_block, without_wrappers
+from fusion.lib.queue_worker import QueueWorker
+from fusion.lib.words import content_hash
+from fusion.sources.follow import Followed, fingerprint, follow
+from fusion.sources.turns import Turn, message_turn
+
+log = logging.getLogger(__name__)
+
+SOURCE = "memory-cortex"
+"""the kind of source of a history's turns, and the beginning of the name of its conversation"""
+BATCH = 100
+"""turns of one call of remember"""
+LEASE = timedelta(minutes=10)
+"""how long a worker has a history to itself"""
+FIRST_RETRY_S, MAX_RETRY_S = 1.0, 3600.0
+"""seconds until a history that failed is tried again, doubled each time up to the maximum"""
+CLOSE_S = 10.0
+"""maximum seconds at closing for what waits; the rest is taken in at the next start"""
+
+_PROGRAMS = re.compile(r"(?:^|:)(?:cron|heartbeat|subagent)(?::|$)", re.IGNORECASE)
+_AGENT = re.compile(r"agent:([^:\s]+):")
+
+
+def of_program(session_id: str, channel: str) -> bool:
+    """Whether a session is a program's, by its id or channel as OpenClaw writes them: cron, heartbeat, subagent."""
+    return _PROGRAMS.search(session_id) is not None or channel.lower() in ("cron", "heartbeat")
+
+
+def agent_of(session_id: str) -> str | None:
+    """The agent that a session's id names as OpenClaw's do: ``agent:main:telegram:1``."""
+    named = _AGENT.match(session_id)
+    return named[1] if named else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How long a history waits for the next call, how much may wait, and whether heartbeats are left out."""
+
+    debounce: timedelta = timedelta(seconds=30)
+    max_waiting_bytes: int = 256_000_000
+    skip_heartbeat: bool = True
+
+
+class Histories(QueueWorker):
+    """The histories of one tenant. Tests replace ``clock`` and ``sleep``."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        intake: Intake,
+        tenant: str,
+        rules: Rules,
+        *,
+        clock: Clock = utc_now,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        super().__init__("histories")
+        self._journal = journal
+        self._intake = intake
+        self._tenant = tenant
+        self._rules = rules
+        self._clock = clock
+        self._sleep = sleep
+        self._owner = secrets.token_hex(8)
+        self._idle.set()
+
+    async def put(self, scope: Scope, channel: str, body: bytes, *, debounce: bool = True) -> datetime:
+        """Store the body of a call durably; when it is due. ``body`` is JSON with ``messages``.
+
+        Raises BadInput for an id with a secret in it, Overloaded, StoreFull and StoreBusy.
+        """
+        Intake.check(_memory(scope, 1, 0, Turn("", "user", "", None), "-"), "history")
+        key, wait = HistoryKey.of(scope), self._rules.debounce if debounce else timedelta()
+        most = self._rules.max_waiting_bytes
+        due = await self._journal.write(histories.put, key, channel, body, self._clock(), wait, most)
+        self.wake()
+        return due
+
+    async def backlog(self) -> Backlog:
+        """How many histories wait, and why one failed."""
+        found = await self._journal.read(histories.backlog)
+        return replace(found, fault=self.fault or found.fault)
+
+    async def settle(self) -> None:
+        """Wait until no history is due, or one has failed."""
+        if self._task is not None:
+            self.wake()
+            await self._idle.wait()
+
+    async def close(self) -> None:
+        """Stop, and take in what waits, for it may be long until somebody opens this home again."""
+        started = self._task is not None
+        await super().close()
+        if started:
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await self._journal.write(histories.release_all)
+                    while await self._take_next(early=True):
+                        pass
+            except Exception as error:  # noqa: BLE001 — they are on the disk, and taken in at the next start
+                log.warning("histories wait for the next start: %s", type(error).__name__)
+
+    async def _serve(self) -> None:
+        failures, released = 0, False
+        while True:
+            self._news.clear()
+            try:
+                if not released:
+                    await self._journal.write(histories.release_all)
+                    released = True
+                pause_s = await self._round()
+            except Exception as error:  # noqa: BLE001 — the histories stay on the disk after any fault
+                failures += 1
+                self.fault = str(error) or type(error).__name__
+                log.warning("histories could not be read (try %d): %s", failures, type(error).__name__)
+                released = False  # the lease of what failed may be left
+                self._idle.set()
+                await wait_for_news(self._news, backoff_s(failures, FIRST_RETRY_S, 60.0), self._sleep)
+                continue
+            failures, self.fault = 0, ""
+            if pause_s != 0 and not self._news.is_set():
+                self._idle.set()
+                await wait_for_news(self._news, pause_s, self._sleep)
+
+    async def _round(self) -> float | None:
+        """Take in one history and return 0; else the seconds until one is due, None without any."""
+        if await self._take_next():
+            return 0.0
+        due = await self._journal.read(histories.next_due)
+        return None if due is None else max((due - self._clock()).total_seconds(), 0.001)
+
+    async def _take_next(self, *, early: bool = False) -> bool:
+        """Take in the history that is due first; False if none is. One that fails is due again later."""
+        longest = max(self._rules.debounce * histories.MAX_DEBOUNCES, timedelta(seconds=MAX_RETRY_S))
+        waiting = await self._journal.write(
+            histories.claim, self._owner, self._clock(), LEASE, longest=longest, early=early
+        )
+        if waiting is None:
+            return False
+        try:
+            await self._take(waiting)
+        except Exception as error:
+            if early:
+                raise
+            log.warning("a history was not taken in (try %d): %s", waiting.attempts + 1, type(error).__name__)
+            pause = timedelta(seconds=backoff_s(waiting.attempts + 1, FIRST_RETRY_S, MAX_RETRY_S))
+            fault = f"{type(error).__name__}: {error}"
+            await self._journal.write(histories.release, waiting, self._owner, fault, self._clock() + pause)
+        return True
+
+    async def _take(self, waiting: Waiting) -> None:
+        """Store what a history changes. It may stop after any statement: all of it can be done again."""
+        before = await self._journal.read(histories.taken, waiting.key)
+        talk, items, empty, done = await asyncio.to_thread(self._read, waiting, before)
+        for start in range(0, len(items), BATCH):
+            batch = items[start : start + BATCH]
+            kept = await self._intake.remember(batch, tenant=self._tenant)
+            empty |= {_place(item) for item, one in zip(batch, kept, strict=True) if one.status == "skipped"}
+        if gone := {*done.gone, *empty}:
+            scope = self._scope(waiting.key)
+            await self._intake.retire_turns(scope, source_of(scope), document_of(scope, talk), gone)
+        await self._journal.write(histories.finish, waiting, self._owner, Taken(talk, done.known, self._clock()))
+
+    def _read(self, waiting: Waiting, before: Taken) -> tuple[int, list[NewMemory], set[int], Followed]:
+        """The number of the conversation, the memories of its new and changed turns, and the places without one."""
+        sent = orjson.loads(waiting.body)
+        turns = [turn for message in sent["messages"] if (turn := turn_of(message)) is not None]
+        done = follow(before.known, [fingerprint(turn.speaker, turn.text) for turn in turns])
+        talk = before.talk + done.anew
+        scope = replace(self._scope(waiting.key), audience=sent.get("audience", "group"), project=sent.get("project"))
+        items, empty = [], set()
+        for number in done.changed:
+            turn, place = turns[number], number + done.offset
+            text = self._text(turns, number)
+            if text:
+                items.append(_memory(scope, talk, place, turn, text))
+            else:
+                empty.add(place)
+        return talk, items, empty, done
+
+    def _scope(self, key: HistoryKey) -> Scope:
+        return Scope(self._tenant, key.user_id or None, key.agent_id or None, session_id=key.session_id)
+
+    def _text(self, turns: Sequence[Turn], number: int) -> str:
+        """What a turn says; empty if nothing of it is kept, as of a heartbeat and the answer to one."""
+        turn = turns[number]
+        found = said(turn.text, turn.speaker)
+        if not self._rules.skip_heartbeat:
+            unkept = found.reason == UNATTENDED
+            return without_wrappers(without_own_block(turn.text)).strip() if unkept else found.text
+        prompt = next((turns[n] for n in range(number, -1, -1) if turns[n].speaker == "user"), None)
+        if prompt is not None and (prompt.unattended or said(prompt.text, "user").unattended):
+            return ""
+        return found.text
+
+
+def turn_of(message: object) -> Turn | None:
+    """The turn of a message of a user or an assistant that says something; None for all others."""
+    found = message_turn(message, message) if isinstance(message, dict) else None
+    return found and replace(found, text=found.text.replace("\0", ""))
+
+
+def source_of(scope: Scope) -> str:
+    """The source of a session's turns."""
+    return f"{SOURCE}:{scope.session_id}"
+
+
+def document_of(scope: Scope, talk: int) -> str:
+    """The name of a conversation; ``talk`` counts those that were held under one session."""
+    return f"{SOURCE}/{scope.session_id}" + (f"#{talk}" if talk > 1 else "")
+
+
+def _memory(scope: Scope, talk: int, place: int, turn: Turn, text: str) -> NewMemory:
+    text = clip(text, MAX_TEXT_CHARS)
+    return NewMemory(
+        text=text,
+        scope=scope,
+        kind="turn",
+        speaker=turn.speaker,
+        at=turn.at,
+        place=Place(document_of(scope, talk), place, place),
+        source=source_of(scope),
+        revision=content_hash(f"{turn.speaker}\0{text}"),
+        origin="agent" if turn.speaker == "assistant" else "owner",
+    )
+
+
+def _place(item: NewMemory) -> int:
+    assert item.place is not None  # noqa: S101 — `_memory` gives each one
+    return item.place.start
