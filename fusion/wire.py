@@ -566,6 +566,40 @@ class HistoryKept(TypedDict):
     """why it was skipped"""
 
 
+class CortexResult(TypedDict):
+    """One result of `POST /hybrid-search`. ``id`` is a number, as Memory Cortex has; ``ref`` names the memory here."""
+
+    id: int
+    ref: str
+    user_id: str
+    topic: str
+    fact: str
+    importance: int
+    created_at: str
+    score: float
+    source: str
+    """what found it: fts5+vector, fts5 or vector"""
+
+
+class CortexResults(TypedDict):
+    """The reply to `POST /hybrid-search`: best first."""
+
+    results: list[CortexResult]
+    count: int
+
+
+class CortexRecall(TypedDict):
+    """The reply to `POST /recall`: an answer in sentences, each with the refs of the memories that say it."""
+
+    response: str
+    memories_searched: int
+    memories_used: int
+    synthesis: Literal["model", "rules"]
+    """who wrote it: the language model, or rules that quote the memories"""
+    refs: list[str]
+    """the memories that are cited"""
+
+
 class HistoriesWaiting(TypedDict):
     """How many histories of sessions wait to be taken in, and why one of them failed, or empty."""
 

@@ -362,6 +362,18 @@ def ingest_history(
     return Call.post("/ingest", locals())
 
 
+def hybrid_search(
+    query: str, *, limit: int = 10, all_users: bool = False, **scope: str | None
+) -> Call[wire.CortexResults]:
+    """The best memories of all backends by words and vectors, with the scores of seed 002's Memory Cortex."""
+    return Call.post("/hybrid-search", locals())
+
+
+def recall(query: str, *, all_users: bool = False, **scope: str | None) -> Call[wire.CortexRecall]:
+    """An answer in a few sentences from all memories, each with its refs; by the language model or by rules."""
+    return Call.post("/recall", locals())
+
+
 def daily_logs(
     *, zone: str | None = None, budget_chars: int | None = None, all_users: bool = False, **scope: str | None
 ) -> Call[wire.DailyLogs]:

@@ -91,3 +91,5 @@ class Methods:
     memory_get = Method(calls.memory_get)
     memory_append = Method(calls.memory_append)
     ingest_history = Method(calls.ingest_history)
+    hybrid_search = Method(calls.hybrid_search)
+    recall = Method(calls.recall)

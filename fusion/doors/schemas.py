@@ -67,6 +67,7 @@ from fusion.sources.readers import moment
 
 MAX_BATCH = 100
 MAX_MESSAGES = 50_000
+MAX_RESULTS = 100
 MAX_REF_CHARS = 512
 MAX_ENTITIES = 32
 
@@ -806,6 +807,18 @@ class HistoryBody(_Body):
     def scope(self, tenant: str) -> Scope:
         agent = self.agent_id or agent_of(self.session_id)
         return Scope(tenant, self.user_id, agent, None, self.session_id, self.project, self.audience)
+
+
+class CortexQuestion(Asking):
+    """What to recall, as Memory Cortex's ``POST /recall`` takes it."""
+
+    query: QueryText
+
+
+class CortexSearchBody(CortexQuestion):
+    """What to search for, as Memory Cortex's ``POST /hybrid-search`` takes it."""
+
+    limit: int = Field(default=10, ge=1, le=MAX_RESULTS)
 
 
 class DailyLogsBody(Asking):

@@ -44,7 +44,7 @@ from fusion.errors import (
     NotFound,
 )
 from fusion.extension import Asks, Call, Operates, Route, Verb
-from fusion.gateway import decisions, transfer
+from fusion.gateway import decisions, memory_cortex, transfer
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log, recent_logs
 from fusion.gateway.decisions import StateRequest
@@ -59,6 +59,7 @@ from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
 from fusion.gateway.summaries import By, with_sections
+from fusion.gateway.synthesis import Remembered, synthesise
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public
@@ -403,6 +404,50 @@ class Gateway(TenantParts):
         """An arm's answer with the faults of the whole home, as in `fuse`."""
         degraded = answer["degraded"] or self.health.degraded
         return {**answer, "coverage": self.health.coverage(answer["coverage"]), "degraded": degraded}
+
+    @in_tenant
+    async def hybrid_search(
+        self, query: str, scope: Scope, limit: int = 10, *, all_users: bool = False
+    ) -> wire.CortexResults:
+        """The best memories of all backends by words and vectors, as Memory Cortex scores them. Raises as `fuse`.
+
+        Nothing is found while ``[memory_cortex] enabled`` is off.
+        """
+        self.require_home()
+        if not self.settings.memory_cortex.enabled:
+            return {"results": [], "count": 0}
+        await require_owner(self.journal, scope, all_users)
+        asked = self._in_zone(FuseRequest(query, scope, gate=False))
+        recipe = memory_cortex.recipe_for(self.recipes["seed002"], self._recipe(asked), limit)
+        async with self.admission.slot(_max_wait_s(asked, recipe)):
+            outcome = await fuse(asked, recipe, self.live)
+        self._keep_receipt(outcome, scope)
+        records = await self.journal.records(memory_cortex.found_ids(outcome))
+        found = memory_cortex.results(outcome, records, limit)
+        return {"results": found, "count": len(found)}
+
+    @in_tenant
+    async def synthesis(self, query: str, scope: Scope, *, all_users: bool = False) -> wire.CortexRecall:
+        """An answer in sentences over what `fuse` finds, by the language model or by rules. Raises as `fuse`.
+
+        It has none while ``[memory_cortex] enabled`` is off.
+        """
+        if not self.settings.memory_cortex.enabled:
+            return {"response": "", "memories_searched": 0, "memories_used": 0, "synthesis": "rules", "refs": []}
+        fused = await self.fuse(FuseRequest(query, scope, all_users=all_users, gate=False, explain=True))
+        members = [member for excerpt in fused.memories for member in excerpt.members]
+        best_first = sorted(members, key=lambda member: -member.score)
+        memories = [
+            Remembered(one.ref, spoken(one.text, one.speaker), (one.at or "")[:10]) for one in best_first if one.text
+        ]
+        made = await synthesise(query, memories, self.model)
+        return {
+            "response": made.text,
+            "memories_searched": len((fused.explain or {}).get("candidates", ())),
+            "memories_used": len(made.refs),
+            "synthesis": made.by,
+            "refs": list(made.refs),
+        }
 
     @in_tenant
     async def search(

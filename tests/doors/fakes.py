@@ -237,6 +237,14 @@ class FakeFusion:
         await self._work()
         return {**examples()["ingest"]["reply"], "session_id": scope.session_id}
 
+    async def hybrid_search(self, query: str, scope: Scope, limit: int, *, all_users: bool) -> dict[str, Any]:
+        await self._work()
+        return examples()["hybrid_search"]["reply"]
+
+    async def synthesis(self, query: str, scope: Scope, *, all_users: bool) -> dict[str, Any]:
+        await self._work()
+        return examples()["recall"]["reply"]
+
     async def daily_logs(self, scope: Scope, **options: Any) -> dict[str, Any]:
         self.logs_asked.append((scope, options))
         return {"block": self.logs, "logs": []}

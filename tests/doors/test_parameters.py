@@ -41,6 +41,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "memory_append": schemas.AppendToolBody,
     "daily_logs": schemas.DailyLogsBody,
     "ingest_history": schemas.HistoryBody,
+    "hybrid_search": schemas.CortexSearchBody,
+    "recall": schemas.CortexQuestion,
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
     "status": schemas.Scoped,

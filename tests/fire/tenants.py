@@ -130,6 +130,9 @@ class Tenant:
                 await self.settle()  # what was used is noted after the reply
             await post("/v1/fuse", {"query": word, "user_id": "ana", "explain": True})
             await self.settle()
+            await post("/hybrid-search", {"query": word})
+            await post("/recall", {"query": word})
+            await self.settle()
             for store in STORES:
                 await post("/v1/search", {"backend": store, "query": word, "limit": 100})
             await post("/v1/tools/memory_search", {"query": word})

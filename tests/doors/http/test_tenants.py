@@ -297,6 +297,12 @@ async def sends_a_history(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/ingest", {"messages": said, "session_id": "s1", "debounce": False})
 
 
+@case(("POST", "/hybrid-search"), ("POST", "/recall"))
+async def asks_memory_cortex(me: Tenant, other: Tenant, word: str) -> Replies:
+    for path in ("/hybrid-search", "/recall"):
+        yield await me.post(path, {"query": f"what did {other.mark} say about the {word}?"})
+
+
 @case(("POST", "/v1/tools/daily_logs"))
 async def reads_daily_logs(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/tools/daily_logs", {"all_users": False, "user_id": me.example})

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from fusion import wire
 from fusion.doors import schemas
-from fusion.doors.http.routing import Context, problems, reply, router
+from fusion.doors.http.routing import Context, problems, reply, router, while_connected
 
 
 @router.post("/ingest", response_model=wire.HistoryKept, status_code=HTTPStatus.ACCEPTED, responses=problems(507))
@@ -23,3 +23,25 @@ async def ingest(request: Request, context: Context, body: schemas.HistoryBody) 
         body.scope(context.tenant), await request.body(), channel=body.channel or "", debounce=body.debounce
     )
     return reply(kept, HTTPStatus.ACCEPTED)
+
+
+@router.post("/hybrid-search", response_model=wire.CortexResults)
+async def hybrid_search(request: Request, context: Context, body: schemas.CortexSearchBody) -> Response:
+    """Search all memories by words and vectors: .4 of the one score and .6 of the other
+
+    Without an embedding model, and while it fails, by words alone.
+    """
+    context.permit(body)
+    search = context.gateway.hybrid_search(body.query, body.scope(context.tenant), body.limit, all_users=body.all_users)
+    return reply(await while_connected(request, search))
+
+
+@router.post("/recall", response_model=wire.CortexRecall)
+async def recall(request: Request, context: Context, body: schemas.CortexQuestion) -> Response:
+    """Answer a question from all memories in a few sentences, each with its refs
+
+    The language model of the settings writes them; without one, and while it fails, they are quoted.
+    """
+    context.permit(body)
+    made = context.gateway.synthesis(body.query, body.scope(context.tenant), all_users=body.all_users)
+    return reply(await while_connected(request, made))

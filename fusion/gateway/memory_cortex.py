@@ -1,0 +1,94 @@
+"""Memory Cortex's search over the fused memory: a score of words and one of vectors for each memory (seed 002)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+from fusion import wire
+from fusion.contract import Hit
+from fusion.journal.rows import Record
+from fusion.lib.budget import clip
+from fusion.lib.grading import grade_of
+from fusion.lib.ids import parse_short_ref
+from fusion.lib.words import spoken
+from fusion.recall.engine import Outcome
+from fusion.recall.signals import ROLES
+from fusion.recipe import GateSettings, Recipe
+
+WORDS, VECTORS = 0.4, 0.6
+"""the weights of the two scores (seed 002)"""
+MIN_COSINE = 0.2
+"""least score of vectors of a memory that counts as found by them: any two texts are a little alike"""
+MAX_FACT_CHARS = 600
+"""maximum characters of one result; a client's 500 tokens are some 2,000"""
+_EXTERNAL_ID = 1 << 48
+"""the least id of a memory that only another system has; those of the journal are numbered from 1"""
+
+
+def recipe_for(seed: Recipe, configured: Recipe, limit: int) -> Recipe:
+    """The seed's recipe with the time and depth for so many results, and without a gate: a search always searches."""
+    depth = max(limit, seed.gather.depth, configured.gather.depth)
+    gather = replace(seed.gather, depth=depth, timeout_ms=configured.gather.timeout_ms)
+    return replace(seed, gather=gather, gate=GateSettings())
+
+
+def found_ids(outcome: Outcome) -> list[str]:
+    """The event ids of all hits of an answer."""
+    return list(dict.fromkeys(hit.event_id for _, hits in outcome.hits for hit in hits if hit.event_id))
+
+
+def results(outcome: Outcome, records: Mapping[str, Record], limit: int) -> list[wire.CortexResult]:
+    """The best candidates of an answer, each once, by ``.4 · words + .6 · vectors``.
+
+    The score of words is BM25 as a share of the best one's, that of vectors the cosine with the question; one that a
+    memory lacks is 0, as every vector's is while no model answers.
+    """
+    rows = [row for row in outcome.receipt.body["candidates"] if not row["neighbour_of"]]
+    best = max((row["signals"].get("bm25", 0.0) for row in rows), default=0.0) or 1.0
+    found: dict[str, wire.CortexResult] = {}
+    for row in rows:
+        words = max(0.0, row["signals"].get("bm25", 0.0)) / best
+        vectors = min(1.0, max(0.0, row["signals"].get("dense", 0.0)))
+        hit = _hit(outcome, row)
+        named = [name for name, is_found in (("fts5", words > 0), ("vector", vectors >= MIN_COSINE)) if is_found]
+        if hit is None or not named:
+            continue
+        one = _result(row["ref"], hit, records.get(hit.event_id or ""))
+        found[row["ref"]] = {**one, "score": round(WORDS * words + VECTORS * vectors, 4), "source": "+".join(named)}
+    return sorted(found.values(), key=lambda one: -one["score"])[:limit]
+
+
+def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
+    """The hit of a candidate, of the first backend that found it."""
+    wanted = {backend: (native_id,) for backend, _, native_id, *_ in reversed(row["source_hits"])}
+    hits: Sequence[Hit] = [*outcome.found(wanted).values()]
+    return hits[0] if hits else None
+
+
+def _result(ref: str, hit: Hit, record: Record | None) -> wire.CortexResult:
+    importance, tags = (record.state.importance, record.state.tags) if record is not None else (None, ())
+    grade = grade_of(hit.text, hit.kind, importance, tags)
+    said = hit.text if (hit.speaker or "").lower() in ROLES else spoken(hit.text, hit.speaker)
+    at = hit.at.utc if hit.at is not None else hit.recorded_at
+    return {
+        "id": id_of(ref),
+        "ref": ref,
+        "user_id": hit.scope.user_id or "",
+        "topic": grade.topic,
+        "fact": clip(said, MAX_FACT_CHARS),
+        "importance": grade.importance,
+        "created_at": "" if at is None else at.isoformat(),
+        "score": 0.0,
+        "source": "",
+    }
+
+
+def id_of(ref: str) -> int:
+    """A memory's number, as Memory Cortex has ids: the same for the same ref, and exact in every language."""
+    number = parse_short_ref(ref)
+    if number is not None:
+        return number
+    return _EXTERNAL_ID + int.from_bytes(blake2b(ref.encode(), digest_size=6).digest())

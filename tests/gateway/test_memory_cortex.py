@@ -1,0 +1,148 @@
+"""Memory Cortex's search and recall over the fused memory: the scores, what found each result, and what fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from fusion.contract import Scope
+from fusion.gateway.gateway import Gateway
+from fusion.gateway.memory_cortex import id_of
+from fusion.ingest.intake import NewMemory
+from fusion.settings import MemoryCortexSettings, Settings
+from tests.fakes import FakeEmbedder, FakeModel
+from tests.gateway.helpers import small
+from tests.patience import load
+
+ANA, OMAR = Scope(user_id="ana", audience="private"), Scope(user_id="omar", audience="private")
+RUST, TEA, MILL = "Prefers Rust for systems programming", "Drinks tea with lemon", "The mill is closed in March"
+SYNONYMS = {"languages": "rust", "beverage": "tea"}
+
+
+class Synonymous:
+    """Opens an embedder that knows some synonyms."""
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, Any]) -> FakeEmbedder:
+        return FakeEmbedder(synonyms=SYNONYMS)
+
+
+class Failing:
+    """Opens an embedder that cannot embed."""
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, Any]) -> FakeEmbedder:
+        return FakeEmbedder(failing=True)
+
+
+class Writing(FakeModel):
+    """A language model that answers with one true and one made-up sentence."""
+
+    @classmethod
+    def open(cls, options: Mapping[str, object]) -> Self:
+        true, made_up = {"text": "Prefers Rust.", "refs": ["m1"]}, {"text": "Owns a yellow submarine.", "refs": ["m1"]}
+        return cls(json.dumps({"sentences": [true, made_up]}))
+
+
+def embedded(home: Path, embedder: type[object], **tables: Any) -> Settings:
+    named = {"adapter": f"tests.gateway.test_memory_cortex:{embedder.__name__}"}
+    backends = {"cortex": {"adapter": "adapters.cortex:Cortex"}, "triples": {"adapter": "adapters.triples:Triples"}}
+    return load(home=home, backends_only=True, embedder=named, backends=backends, **tables)
+
+
+@asynccontextmanager
+async def remembering(settings: Settings) -> AsyncIterator[Gateway]:
+    async with Gateway.open(settings) as gateway:
+        await gateway.remember([NewMemory(text, scope=ANA, kind="preference") for text in (RUST, TEA)])
+        await gateway.remember([NewMemory(MILL, scope=ANA), NewMemory("Prefers Go", scope=OMAR)])
+        await gateway.settle()
+        yield gateway
+
+
+@pytest.mark.row("A093", "`POST /hybrid-search` has the seed's fields, and says which search found each result")
+async def test_hybrid_search_has_the_fields_of_the_seed(home: Path) -> None:
+    async with remembering(embedded(home, Synonymous)) as gateway:
+        found = await gateway.hybrid_search("which programming languages", ANA)
+        assert found["count"] == len(found["results"]) > 0
+        best = found["results"][0]
+        assert {**best, "score": 0, "created_at": ""} == {
+            "id": 1,
+            "ref": "m1",
+            "user_id": "ana",
+            "topic": "preferences",
+            "fact": RUST,
+            "importance": 7,
+            "created_at": "",
+            "score": 0,
+            "source": "fts5+vector",
+        }
+        assert best["created_at"].endswith("+00:00")
+        beverage = (await gateway.hybrid_search("a beverage", ANA))["results"][0]
+        assert (beverage["fact"], beverage["source"]) == (TEA, "vector")
+        assert beverage["score"] <= 0.6
+
+
+@pytest.mark.row("A094", "the score is .4 of the words' and .6 of the vectors', each 0 to 1; each id is there once")
+async def test_hybrid_search_fuses_the_two_scores(home: Path) -> None:
+    """The same text as the question has both scores at 1; the backends' copies are one result; the best N are kept."""
+    async with remembering(embedded(home, Synonymous)) as gateway:
+        found = (await gateway.hybrid_search(RUST, ANA))["results"]
+        assert found[0]["score"] == pytest.approx(1.0, abs=0.01)
+        assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
+        assert len({one["id"] for one in found}) == len(found)
+        assert (await gateway.hybrid_search(RUST, ANA, limit=1))["results"] == found[:1]
+
+
+async def test_hybrid_search_asks_for_one_user(home: Path) -> None:
+    async with remembering(embedded(home, Synonymous)) as gateway:
+        for scope, texts in ((OMAR, {"Prefers Go"}), (ANA, {RUST})):
+            found = (await gateway.hybrid_search("what is preferred: prefers", scope))["results"]
+            assert {one["fact"] for one in found if "Prefers" in one["fact"]} == texts
+            assert {one["user_id"] for one in found} == {scope.user_id}
+
+
+@pytest.mark.row("A104", "embedder down: words alone, silently; model down: raw search, and a synthesis by rules")
+@pytest.mark.parametrize("settings", [small, lambda home: embedded(home, Failing)], ids=["none", "failing"])
+async def test_hybrid_search_without_an_embedder_is_by_words(home: Path, settings: Any) -> None:
+    async with remembering(settings(home)) as gateway:
+        found = (await gateway.hybrid_search("tea with lemon", ANA))["results"]
+        assert [(one["fact"], one["source"], one["score"]) for one in found] == [(TEA, "fts5", 0.4)]
+
+
+@pytest.mark.row("A095", "`POST /recall` answers in sentences with refs, by the model of the settings or by rules")
+async def test_synthesis_is_by_the_model_of_the_settings(home: Path) -> None:
+    """What the model made up is left out; without a model the sentences are quoted, and the reply says so."""
+    model = {"adapter": "tests.gateway.test_memory_cortex:Writing", "quiet_s": 3600}
+    async with remembering(embedded(home, Synonymous, model=model)) as gateway:
+        made = await gateway.synthesis("which programming languages are preferred?", ANA)
+        assert (made["response"], made["synthesis"], made["refs"]) == ("Prefers Rust. [m1]", "model", ["m1"])
+        assert (made["memories_used"], made["memories_searched"] >= 1) == (1, True)
+
+
+async def test_synthesis_without_a_model_quotes(home: Path) -> None:
+    async with remembering(small(home)) as gateway:
+        made = await gateway.synthesis("who drinks tea with lemon?", ANA)
+        assert (made["synthesis"], made["refs"]) == ("rules", ["m2"])
+        assert made["response"] == f"{TEA} [m2]"
+        nothing = await gateway.synthesis("submarines", ANA)
+        assert (nothing["response"], nothing["memories_used"]) == ("", 0)
+
+
+async def test_search_and_recall_find_nothing_while_they_are_switched_off(home: Path) -> None:
+    off = small(home).model_copy(update={"memory_cortex": MemoryCortexSettings(enabled=False)})
+    async with remembering(off) as gateway:
+        assert await gateway.hybrid_search(TEA, ANA) == {"results": [], "count": 0}
+        assert (await gateway.synthesis(TEA, ANA))["response"] == ""
+
+
+def test_ids_are_exact_numbers_in_every_language() -> None:
+    """A memory of another system has a number of its own above those of the journal."""
+    assert id_of("m1") == 1
+    other = id_of("x0123456789")
+    assert 1 << 48 <= other < 1 << 53
+    assert other == id_of("x0123456789") != id_of("x0123456788")
