@@ -22,22 +22,30 @@ QMD gives at most one snippet of a document, with its lines. A question is sent 
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
+from signal import SIGKILL
 from typing import Any, Self
 
 from adapters.hits import admitted, read_each
 from adapters.http import Http, HttpOptions, checked
 from adapters.options import features_of, number, owner, read, verified
 from fusion.contract import Description, Hit, Opening, Place, Query, Scope
-from fusion.errors import BackendError, InvalidAnswer, Unauthorized
+from fusion.errors import BackendError, BackendTimeout, InvalidAnswer, Unauthorized
 from fusion.lib.moment import day_of
 from fusion.lib.words import STOP_WORDS, word_list
 
 START = "Fix: qmd mcp --http --daemon"
+REINDEX_S = 300.0
+"""seconds for each of QMD's commands; on a CPU its vectors take minutes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +109,38 @@ class Qmd:
             )
         return Description()
 
+    async def reindex(self) -> str:
+        """Run `qmd update` and `qmd embed`, if the command is on this machine: QMD's server has no call for that."""
+        command = shutil.which("qmd")
+        if command is None:
+            return "not indexed: there is no command qmd here"
+        for verb in ("update", "embed"):
+            await _run(command, verb)
+        return "indexed"
+
     async def close(self) -> None:
         await self._http.close()
+
+
+async def _run(command: str, verb: str) -> None:
+    """Run one verb of QMD's command. Raises BackendError if it fails or takes too long."""
+    process = await asyncio.create_subprocess_exec(
+        command, verb, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(REINDEX_S):
+            _, said = await process.communicate()
+    except TimeoutError:
+        raise BackendTimeout(f"qmd {verb} was stopped after {REINDEX_S:g} s") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, SIGKILL)
+            await process.wait()
+    if process.returncode:
+        raise BackendError(
+            f"qmd {verb} failed ({process.returncode}): {said.decode('utf-8', 'replace').strip()[-200:]}"
+        )
 
 
 _NEGATION = re.compile(r'(?<!-)-++(?=[\w"])')

@@ -714,6 +714,18 @@ class LooksUp(Protocol):
         ...
 
 
+@runtime_checkable
+class Reindexes(Protocol):
+    """A backend that searches files of the user's, and can be asked to read those that changed."""
+
+    async def reindex(self) -> str:
+        """Read what changed since the last time, or begin to; returns what was done, in a few words.
+
+        Raises a `fusion.errors.BackendError`.
+        """
+        ...
+
+
 Forgotten = Literal["deleted", "hidden", "absent"]
 
 

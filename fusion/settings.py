@@ -234,6 +234,8 @@ class NoteSettings(_Part):
 class WorkspaceSettings(_Part):
     write: bool = False
     root_folder: str = ""
+    user_id: str = ""
+    agent_id: str = ""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -308,6 +310,12 @@ class ConsolidationJobSettings(JobSettings):
     schedule: ScheduleText = "30 2 * * *"
 
 
+class ExtractJobSettings(JobSettings):
+    schedule: ScheduleText = "every 1 hour"
+    raw_days: int = Field(default=4, ge=1, le=366)
+    max_chars: int = Field(default=40_000, ge=1_000, le=1_000_000)
+
+
 class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
@@ -336,6 +344,7 @@ class JobsSettings(_Part):
     lease_s: float = Field(default=60.0, ge=1)
     checks: ChecksJobSettings = ChecksJobSettings()
     consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
+    extract: ExtractJobSettings = ExtractJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     shepherd: ShepherdJobSettings = ShepherdJobSettings()

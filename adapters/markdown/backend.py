@@ -367,6 +367,12 @@ class Markdown:
             for root in self._roots[1:]:
                 self._sync.mark(root)
 
+    async def reindex(self) -> str:
+        """Read the user's folders again in the background; the next search waits for what changed."""
+        for root in self._roots[1:]:
+            self._sync.mark(root)
+        return "reads what changed"
+
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         (outcome,) = await self._finished(self._forget([(event_id, native_ids)]))
         return outcome

@@ -16,24 +16,18 @@ from fusion import wire
 from fusion.contract import Embedder, Scope
 from fusion.gateway.parts import DEFAULT
 from fusion.gateway.shepherding import cosines_by, scratch_of, shepherd_of
-from fusion.journal import Journal
-from fusion.recall.gather import GuardedBackend
-from fusion.settings import JobSettings, Settings
-from fusion.upkeep import checks, consolidation, lifecycle, receipts, shepherd, vectors
+from fusion.gateway.workspace import workspace_of
+from fusion.gateway.workspace_jobs import WorkspaceCalls, extract_sources
+from fusion.settings import JobSettings
+from fusion.upkeep import checks, consolidation, extract, lifecycle, receipts, shepherd, vectors
 from fusion.upkeep.job import Job
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
 
 
-class JobCalls(Protocol):
+class JobCalls(WorkspaceCalls, Protocol):
     """The parts and calls of a gateway that jobs are made of."""
 
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def guarded(self) -> Mapping[str, GuardedBackend]: ...
-    @property
-    def journal(self) -> Journal: ...
     @property
     def embedder(self) -> Embedder | None: ...
     def check(self, tenant: str) -> Awaitable[Mapping[str, str]]: ...
@@ -87,6 +81,18 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             tenants,
             consolidation.step(gateway.statements_waiting, gateway.compare_statements),
             **planned(settings.consolidation),
+        ),
+        Job(
+            extract.NAME,
+            extract.DOES,
+            extract.steps,
+            extract.step(
+                workspace_of(gateway.settings),
+                extract_sources(gateway),
+                extract.Limits(settings.extract.raw_days, settings.extract.max_chars),
+                zone,
+            ),
+            **planned(settings.extract, writes=True),
         ),
         Job(
             lifecycle.NAME,

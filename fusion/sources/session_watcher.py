@@ -61,6 +61,7 @@ class SessionWatcher:
     limits: Limits = DEFAULT_LIMITS
     _sizes: dict[Path, int] = field(default_factory=dict)
     """the size at the last reading of databases and packed files, whose bookmarks are not byte offsets"""
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, every_s: float) -> None:
         """Runs a round every ``every_s`` seconds until it is cancelled. One that fails is logged."""
@@ -73,8 +74,19 @@ class SessionWatcher:
 
     async def round(self) -> int:
         """Remembers the new turns of every transcript that is due; returns their number."""
+        return await self._read(self.delta)
+
+    async def read_all(self) -> int:
+        """Remembers the new turns of every transcript that has grown at all; returns their number."""
+        return await self._read(Delta(1, 1, 0.0))
+
+    async def _read(self, delta: Delta) -> int:
+        async with self._reading:
+            return await self._read_due(delta)
+
+    async def _read_due(self, delta: Delta) -> int:
         bookmarks = Bookmarks(self.home, self.owner)
-        due = await asyncio.to_thread(lambda: dict(self._due(bookmarks)))
+        due = await asyncio.to_thread(lambda: dict(self._due(bookmarks, delta)))
         if not due:
             return 0
         found = read(self.paths, self.owner, limits=self.limits, bookmarks=bookmarks, only=set(due))
@@ -88,7 +100,7 @@ class SessionWatcher:
         self._sizes.update(due)
         return count
 
-    def _due(self, bookmarks: Bookmarks) -> Iterator[tuple[Path, int]]:
+    def _due(self, bookmarks: Bookmarks, delta: Delta) -> Iterator[tuple[Path, int]]:
         """The transcripts to read now, with their sizes."""
         for file in files(self.paths):
             if not isinstance(file, File) or file.form == "markdown":
@@ -106,10 +118,10 @@ class SessionWatcher:
                 if file.form == "lines":
                     if session_of(file.path, self.owner) is None:
                         continue
-                    new = _grown(file.path, bookmarks.find(str(file.path)), self.delta) or new
+                    new = _grown(file.path, bookmarks.find(str(file.path)), delta) or new
             except (OSError, Unreadable):
                 continue  # gone, or unreadable: the next round tries again
-            if self.delta.is_due(*new, rested_s):
+            if delta.is_due(*new, rested_s):
                 yield file.path, size
 
 

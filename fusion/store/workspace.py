@@ -106,6 +106,14 @@ class Workspace:
         with self._opened() as root, self._folder(root, path) as folder:
             return Snapshot(path, None if folder is None else self._read(folder, path))
 
+    def names(self, folder: str) -> list[str]:
+        """The names of the plain files in a folder of the workspace; none if there is no such folder."""
+        with self._opened() as root, self._folder(root, f"{folder}/-") as fd:
+            if fd is None:
+                return []
+            with os.scandir(fd) as listing:
+                return sorted(entry.name for entry in listing if entry.is_file(follow_symlinks=False))
+
     def write(
         self,
         read: Snapshot,

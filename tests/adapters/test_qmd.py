@@ -19,7 +19,7 @@ import pytest
 from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
 from fusion.contract import Backend, Extracted, Hit, Moment, Opening, PartialHits, Place, Query, Scope
-from fusion.errors import InvalidAnswer, SettingsError, Unauthorized
+from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
 from fusion.gateway.gateway import Gateway
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_event, make_query
@@ -337,3 +337,27 @@ async def test_our_index_answers_when_qmd_fails(tmp_path: Path) -> None:
             for fault, status in faults:
                 server.behaviour = fault
                 assert await asked() == ({"qmd": status, "markdown": "ok"}, {"markdown"})
+
+
+def command(folder: Path, script: str) -> Path:
+    """A command ``qmd`` in a folder of its own."""
+    folder.mkdir()
+    file = folder / "qmd"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return folder
+
+
+@pytest.mark.feature("… and has QMD index them where its command is there", of="the job `extract` writes sessions")
+async def test_reindex_runs_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = await Qmd.open(opening_at("http://localhost:8181"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert await backend.reindex() == "not indexed: there is no command qmd here"
+    log = tmp_path / "log"
+    monkeypatch.setenv("PATH", f"{command(tmp_path / 'good', f'echo $1 >> {log}')}:/bin:/usr/bin")
+    assert await backend.reindex() == "indexed"
+    assert log.read_text().split() == ["update", "embed"]
+    monkeypatch.setenv("PATH", f"{command(tmp_path / 'bad', 'echo no such collection >&2; exit 3')}:/bin:/usr/bin")
+    with pytest.raises(BackendError, match=r"qmd update failed \(3\): no such collection"):
+        await backend.reindex()
+    await backend.close()

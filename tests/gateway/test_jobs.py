@@ -49,6 +49,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
         assert {name: view.schedule for name, view in views.items()} == {
             "checks": "every 6 hours",
             "consolidation": "30 2 * * *",
+            "extract": "off",
             "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
             "shepherd": "off",
@@ -144,9 +145,9 @@ async def test_paused_job_stays_paused_after_a_restart(home: Path) -> None:
         await gateway.jobs().set_paused("receipts", True)
     async with Gateway.open(settings) as gateway:
         paused = {view.name: view.paused for view in await gateway.jobs().views()}
-    assert paused == dict.fromkeys(("checks", "consolidation", "lifecycle", "shepherd", "vectors"), False) | {
-        "receipts": True
-    }
+    assert paused == dict.fromkeys(
+        ("checks", "consolidation", "extract", "lifecycle", "shepherd", "vectors"), False
+    ) | {"receipts": True}
 
 
 async def test_home_with_a_damaged_journal_runs_no_jobs(home: Path) -> None:
