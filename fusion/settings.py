@@ -342,6 +342,7 @@ class JobsSettings(_Part):
     zone: Zone = ""
     start_after_s: float = Field(default=60.0, ge=0)
     lease_s: float = Field(default=60.0, ge=1)
+    servers: dict[str, str] = Field(default_factory=dict)
     checks: ChecksJobSettings = ChecksJobSettings()
     consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
     extract: ExtractJobSettings = ExtractJobSettings()

@@ -27,7 +27,7 @@ EMBEDDED = frozenset({"adapters.markdown", "adapters.cortex", "adapters.mem0", "
 """modules of backends that reach nothing outside the home by default"""
 _BUILT_IN_EMBEDDER = "adapters.embedders.providers:Providers"
 _SAFE_TOP = frozenset({"recipe", "backends_only", "log_level"})
-_SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "checks", "jobs"})
+_SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "checks"})
 _SAFE_SERVER = frozenset({"host", "port", "keys", "allowed_hosts", "allowed_origins"})
 """settings of [server] that `_safe_server` checks; its other settings are numbers"""
 _SAFE_TEXTS = frozenset({"merge", "fallback_for", "ignore", "private", "paths", "bind", "weights", "user_id"})
@@ -61,6 +61,8 @@ class Reach:
     folders: tuple[NamedSetting, ...] = ()
     writes: tuple[NamedSetting, ...] = ()
     """folders of the user's that may be written to"""
+    runs: tuple[NamedSetting, ...] = ()
+    """commands of programs that `fusion jobs install` keeps running"""
     listens: tuple[NamedSetting, ...] = ()
     says: tuple[NamedSetting, ...] = ()
     """texts that reach an agent's prompt"""
@@ -170,6 +172,8 @@ def _kind(key: str, value: object) -> str | None:
         return "variables"
     if name.endswith("_file"):
         return "key_files"
+    if key.startswith("jobs.servers"):
+        return "runs"
     if key == "workspace.root_folder" or name == "log_folder":
         return "writes"
     if name in ("paths", "home") or name.endswith("_folder") or key in ("judge.file", "judge.tokenizer"):
@@ -207,6 +211,8 @@ def _safe(name: str, value: Any, folder: Path, around: Path) -> bool:
         return _inside([value], folder, around)
     if not isinstance(value, Mapping):
         return False
+    if name == "jobs":
+        return not value.get("servers")
     if name == "server":
         return _safe_server(value)
     if name == "embedder":

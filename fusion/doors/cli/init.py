@@ -66,6 +66,7 @@ class Asking:
     yes: bool = False
     dry_run: bool = False
     force: bool = False
+    write_workspace: bool = False
     quiet: bool = False
     ask: Callable[[str], str] | None = None
     ports: Mapping[str, Sequence[int]] = field(default_factory=lambda: PORTS)
@@ -90,28 +91,40 @@ def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
         _say(asking, f"Nothing was written. Without --dry-run the settings go to {asking.config}.")
         return _report(asking, found)
     chosen = choose(asking, found)  # not in an event loop, in which a Ctrl-C would not reach the question
+    workspace = choose_workspace(asking, chosen)
     kept = _kept_paths(asking.config, found.finds)
-    return _report(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept))
+    return _report(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept, workspace))
 
 
 async def set_up(
-    asking: Asking, chosen: Sequence[Find], gateway: Gateway, kept: Mapping[str, Sequence[str]]
+    asking: Asking,
+    chosen: Sequence[Find],
+    gateway: Gateway,
+    kept: Mapping[str, Sequence[str]],
+    workspace: Path | None = None,
 ) -> dict[str, Any]:
     """Writes the settings, reads in what was chosen, answers a first question.
 
-    ``kept`` has, by table, the paths of the earlier settings that stay.
+    ``kept`` has, by table, the paths of the earlier settings that stay; ``workspace`` may be written to.
     """
-    _write(asking, new_file(_settings(chosen, kept), _opening()))
+    _write(asking, new_file([*_settings(chosen, kept), *_writable(workspace)], _opening()))
     summary = await _read_in(asking, chosen, gateway)
     question, answer = (None, None) if summary is None else await first_answer(chosen, gateway)
     offered = await asyncio.to_thread(_offered_model, chosen)
     if not asking.quiet:
-        _go_on(asking, question, answer)
+        _go_on(asking, question, answer, workspace)
         if offered is not None:
             _offer(asking, offered)
     where = [str(one.where) for one in chosen]
     model = None if offered is None else offered.name
-    return {"chosen": where, "ingested": summary, "question": question, "answer": answer, "offered_model": model}
+    return {
+        "chosen": where,
+        "workspace": None if workspace is None else str(workspace),
+        "ingested": summary,
+        "question": question,
+        "answer": answer,
+        "offered_model": model,
+    }
 
 
 def _refuse(asking: Asking) -> None:
@@ -181,6 +194,32 @@ def _ask(ask: Callable[[str], str], name: str, offered: Mapping[int, Find]) -> l
         name = f"{', '.join(map(str, offered))} are there. {name.rpartition('. ')[2]}"
 
 
+WRITTEN = "MEMORY.md, memory/interactions.md, memory/reflect/, .daily-raw/ and .archive/"
+"""what jobs write in a workspace"""
+
+
+def choose_workspace(asking: Asking, chosen: Sequence[Find]) -> Path | None:
+    """The agent's workspace that jobs may write to, if the user says so; ``--yes`` does not say it.
+
+    Raises SettingsError where an option says so and there is not exactly one workspace.
+    """
+    workspaces = [one.where.resolve() for one in chosen if one.kind == "workspace"]
+    if asking.write_workspace:
+        if len(workspaces) != 1:
+            found = "several" if workspaces else "no agent's workspace"
+            raise SettingsError(f"--write-workspace: {found} of what is used may be meant; set [workspace] root_folder")
+        return workspaces[0]
+    if asking.yes or asking.ask is None:
+        return None
+    for folder in workspaces:
+        question = (
+            f"May jobs write to {folder}? They write {WRITTEN}; fusion undo takes each change back. y, or Enter: no"
+        )
+        if asking.ask(question).strip().lower() in ("y", "yes"):
+            return folder
+    return None
+
+
 # The configuration -----------------------------------------------------------------------------------------------
 
 
@@ -244,6 +283,16 @@ def _settings(chosen: Sequence[Find], kept: Mapping[str, Sequence[str]]) -> list
     return settings
 
 
+def _writable(workspace: Path | None) -> list[Chosen]:
+    if workspace is None:
+        return []
+    reason = "you allowed it; jobs look after the files of this agent"
+    return [
+        Chosen("workspace", "write", "true", reason),
+        Chosen("workspace", "root_folder", toml_text(str(workspace)), reason),
+    ]
+
+
 def _list(lines: Sequence[str]) -> str:
     return "\n".join(["[", *lines, "]"])
 
@@ -299,7 +348,7 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
     return summary
 
 
-def _go_on(asking: Asking, question: str | None, answer: wire.FuseReply | None) -> None:
+def _go_on(asking: Asking, question: str | None, answer: wire.FuseReply | None, workspace: Path | None = None) -> None:
     """Prints the answer, and what to type next."""
     home = _home(asking)
     if question and answer:
@@ -313,6 +362,9 @@ Go on:
   fusion remember{home} "…"    add a memory; fusion ingest{home} PATH adds files
   fusion status{home}          what is there; fusion doctor{home} says what is wrong""",
     )
+    if workspace is not None:
+        _say(asking, f"  fusion shepherd promote{home}    approve MEMORY.md, so that it is kept from drifting")
+        _say(asking, f"  fusion jobs install{home}    timers for the jobs that write to {workspace}")
     # The plugin is in a checkout of the sources, not in a wheel.
     if find_spec("fusion.doors.mcp"):
         _say(asking, f"  claude mcp add memory-fusion -- {_command()} mcp{home}")

@@ -74,19 +74,20 @@ def plan(
         catch_up = getattr(settings.jobs, job["name"]).catch_up
         if (one := timers.wanted(job["name"], job["schedule"], caller.zone, catch_up=catch_up)) is not None:
             found.append(one)
+    programs = [] if jobs is None else timers.programs(settings.jobs.servers)
     if kind == "cron":
         shown_only = dry_run and shutil.which(crontab[0]) is None
         before = "" if shown_only else timers.read_crontab(crontab)
-        after = timers.cron(found, caller, before)
+        after = timers.cron(found, caller, before, programs)
         return Plan([Change(CRONTAB, before, after, lambda: timers.write_crontab(after, crontab))])
     if kind == "compose":
         wanted = timers.compose(folder or Path.cwd())
         if jobs is None:
             wanted = timers.Timers({}, (), [file for file in wanted.files if file.exists()])
     elif kind == "systemd":
-        wanted = timers.systemd(found, caller, folder or timers.systemd_folder())
+        wanted = timers.systemd(found, caller, folder or timers.systemd_folder(), programs)
     else:
-        wanted = timers.launchd(found, caller, folder or timers.launchd_folder())
+        wanted = timers.launchd(found, caller, folder or timers.launchd_folder(), programs)
     return Plan(
         [*map(_written, wanted.files.items()), *map(_removed, wanted.remove)], _next(kind, wanted, jobs is None)
     )

@@ -21,6 +21,9 @@ def init(
     scan: Annotated[list[Path] | None, typer.Option(help="Also look in this folder. Repeatable.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what was found; write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace fusion.toml; the old file is kept.")] = False,
+    write_workspace: Annotated[
+        bool, typer.Option("--write-workspace", help="Let jobs write to the agent's workspace; --yes does not.")
+    ] = False,
     target: Target,
 ) -> None:
     """Set up a home: find notes and sessions, answer a question.
@@ -41,6 +44,7 @@ def init(
         yes=yes,
         dry_run=dry_run,
         force=force,
+        write_workspace=write_workspace,
         quiet=target.as_json,
         ask=typed if sys.stdin.isatty() and not target.as_json else None,
     )

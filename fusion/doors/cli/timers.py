@@ -29,6 +29,8 @@ MOST_TIMES = 200
 """most times that a launchd file lists; a job with more is woken up every quarter of an hour"""
 QUARTER_S = 900
 CRONTAB = ("crontab",)
+SERVER = "server-"
+"""the beginning of a program's name in the names of files, which no job has"""
 COMPOSE = "compose.jobs.yaml"
 
 
@@ -39,6 +41,14 @@ class Wanted:
     name: str
     schedule: Cron | Every
     catch_up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A server of another program that is kept running, such as Cognee's."""
+
+    name: str
+    words: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +90,41 @@ def wanted(name: str, schedule: str, zone: str, *, catch_up: bool = True) -> Wan
 # systemd
 
 
+def programs(servers: Mapping[str, str]) -> list[Program]:
+    """The programs of ``[jobs] servers``. Raises SettingsError for a command that cannot be read."""
+    found = []
+    for name, command in servers.items():
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise SettingsError(f"[jobs] servers: the command of {name} cannot be read: {error}") from None
+        if (
+            not words
+            or not all(word.isprintable() for word in words)
+            or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,40}", name)
+        ):
+            raise SettingsError(f"[jobs] servers: {name!r} needs a name of letters, digits and hyphens, and a command")
+        found.append(Program(name, words))
+    return found
+
+
 def systemd_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where systemd looks for the units of this user."""
     base = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config"
     return Path(base) / "systemd" / "user"
 
 
-def systemd(jobs: Sequence[Wanted], caller: Caller, folder: Path) -> Timers:
-    """A service and a timer for each job."""
+def systemd(jobs: Sequence[Wanted], caller: Caller, folder: Path, programs: Sequence[Program] = ()) -> Timers:
+    """A service and a timer for each job, and a service for each program."""
     files: dict[Path, str] = {}
+    for program in programs:
+        about = f"memory-fusion: {program.name} for {caller.home}".replace("%", "%%")
+        words = " ".join(map(_systemd_quoted, program.words))
+        files[folder / f"memory-fusion-{caller.id}-{SERVER}{program.name}.service"] = (
+            f"[Unit]\nDescription={about}\n\n[Service]\nExecStart={words}\nRestart=always\nRestartSec=10\n\n"
+            "[Install]\nWantedBy=default.target\n"
+        )
+    started = [file.name for file in files]
     for job in jobs:
         name = f"memory-fusion-{caller.id}-{job.name}"
         about = f"memory-fusion: {job.name} of {caller.home}".replace("%", "%%")
@@ -101,7 +137,7 @@ def systemd(jobs: Sequence[Wanted], caller: Caller, folder: Path) -> Timers:
         files[folder / f"{name}.timer"] = (
             f"[Unit]\nDescription={about}\n\n[Timer]\n{when}\n\n[Install]\nWantedBy=timers.target\n"
         )
-    timers = [file.name for file in files if file.suffix == ".timer"]
+    timers = [*started, *(file.name for file in files if file.suffix == ".timer")]
     old = _others(folder.glob(f"memory-fusion-{caller.id}-*.*"), files)
     # restart, because a timer that runs already keeps its old times
     enable = [f"systemctl --user {verb} {' '.join(timers)}" for verb in ("enable", "restart") if timers]
@@ -138,10 +174,14 @@ def launchd_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("HOME", "~")).expanduser() / "Library" / "LaunchAgents"
 
 
-def launchd(jobs: Sequence[Wanted], caller: Caller, folder: Path) -> Timers:
-    """An agent for each job. launchd itself makes up for what a sleeping machine missed."""
+def launchd(jobs: Sequence[Wanted], caller: Caller, folder: Path, programs: Sequence[Program] = ()) -> Timers:
+    """An agent for each job and program. launchd itself makes up for what a sleeping machine missed."""
     _require_local_zone(caller.zone, "launchd")
     files = {}
+    for program in programs:
+        label = f"memory-fusion.{caller.id}.{SERVER}{program.name}"
+        kept = {"Label": label, "ProgramArguments": [*program.words], "RunAtLoad": True, "KeepAlive": True}
+        files[folder / f"{label}.plist"] = plistlib.dumps(kept).decode()
     for job in jobs:
         label = f"memory-fusion.{caller.id}.{job.name}"
         # AbandonProcessGroup: the server that the command may have to start goes on after it.
@@ -164,12 +204,16 @@ def _launchd_times(job: Wanted) -> dict[str, Any]:
 # cron
 
 
-def cron(jobs: Sequence[Wanted], caller: Caller, crontab: str) -> str:
-    """This user's crontab with the lines for this home's jobs, between two markers; without jobs, without them."""
+def cron(jobs: Sequence[Wanted], caller: Caller, crontab: str, programs: Sequence[Program] = ()) -> str:
+    """This user's crontab with the lines for this home's jobs, between two markers; without jobs, without them.
+
+    A program is started when the machine starts; cron does not start it again if it ends.
+    """
     _require_local_zone(caller.zone, "cron")
     begin, end = (f"# memory-fusion {caller.id}: {mark}" for mark in ("begin", "end"))
     lines = [f"{_cron_times(job.schedule)} {_cron_quoted(caller.words(job.name))} >/dev/null" for job in jobs]
-    block = "\n".join((f"{begin}, the jobs of {caller.home}", *lines, end, "")) if jobs else ""
+    lines += [f"@reboot {_cron_quoted(program.words)} >/dev/null 2>&1" for program in programs]
+    block = "\n".join((f"{begin}, the jobs of {caller.home}", *lines, end, "")) if lines else ""
     old = re.compile(rf"^{re.escape(begin)}.*?^{re.escape(end)}\n?", re.MULTILINE | re.DOTALL)
     if found := old.search(crontab):
         return crontab[: found.start()] + block + crontab[found.end() :]

@@ -147,6 +147,29 @@ def test_one_question_a_group(user: Path, home: Path) -> None:
     assert load(home=home).backends["markdown"].options["paths"] == []
 
 
+@pytest.mark.feature("`fusion init` asks once whether jobs may write to an agent's workspace; --yes does not say so")
+def test_jobs_write_to_a_workspace_only_after_a_yes_of_its_own(user: Path, home: Path) -> None:
+    workspace = (user / ".openclaw/workspace").resolve()
+    for answer, written in (("y", str(workspace)), ("", ""), ("n", "")):
+        answers = Answers("", "n", answer)
+        told = init(asking(user, home, ask=answers, force=True), over(FakeFusion(), home))
+        assert "MEMORY.md" in answers.asked[2]
+        assert str(workspace) in answers.asked[2]
+        settings = load(home=home).workspace
+        assert (settings.write, settings.root_folder, told["workspace"] or "") == (bool(written), written, written)
+    assert init(asking(user, home, yes=True, force=True), over(FakeFusion(), home))["workspace"] is None
+    told = init(asking(user, home, yes=True, force=True, write_workspace=True), over(FakeFusion(), home))
+    assert told["workspace"] == str(workspace)
+    assert load(home=home).workspace.writable == workspace
+
+
+def test_write_workspace_without_a_workspace_is_an_error(tmp_path: Path, home: Path) -> None:
+    how = Asking(home=home, user=tmp_path, cwd=tmp_path, quiet=True, ports={}, yes=True, write_workspace=True)
+    with pytest.raises(SettingsError, match="no agent's workspace"):
+        init(how, over(FakeFusion(), home))
+    assert not home.exists()
+
+
 def test_nobody_to_ask(user: Path, home: Path) -> None:
     """Without a terminal and without --yes nothing is written."""
     with pytest.raises(Unanswered, match="--yes"):

@@ -22,6 +22,7 @@ from fusion.client import stop_server
 from fusion.doors.cli import app, install, timers
 from fusion.doors.cli.command import Target
 from fusion.errors import BadInput, SettingsError
+from fusion.trust import allow
 from tests.doors.fakes import SMALL, FakeFusion, serving
 
 PYTHON = (sys.executable, "-m", "fusion")
@@ -99,6 +100,51 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         check=False,
     )
     assert [line for line in done.stderr.splitlines() if "memory-fusion" in line] == []
+
+
+COGNEE = timers.Program("cognee", ("/opt/cognee/bin/python", "-m", "uvicorn", "cognee.api.client:app"))
+
+
+@pytest.mark.row(
+    "A121", "`fusion jobs install` writes the schedules of all jobs, and keeps the servers of other programs running"
+)
+def test_a_server_of_another_program_is_kept_running() -> None:
+    made = timers.systemd(wanted("30 3 * * *"), caller(), Path("/nowhere"), [COGNEE])
+    (service,) = [text for path, text in made.files.items() if path.name.endswith("server-cognee.service")]
+    assert "ExecStart=/opt/cognee/bin/python -m uvicorn cognee.api.client:app\nRestart=always\n" in service
+    assert "WantedBy=default.target" in service
+    assert any(one.startswith("systemctl --user enable") and "server-cognee.service" in one for one in made.after)
+    agents = timers.launchd([], caller(), Path("/nowhere"), [COGNEE])
+    (agent,) = [plistlib.loads(text.encode()) for text in agents.files.values()]
+    assert (agent["KeepAlive"], agent["RunAtLoad"], agent["ProgramArguments"][0]) == (True, True, COGNEE.words[0])
+    crontab = timers.cron([], caller(), "", [COGNEE])
+    assert "@reboot /opt/cognee/bin/python -m uvicorn cognee.api.client:app >/dev/null 2>&1" in crontab
+    assert timers.cron([], caller(), crontab) == ""
+
+
+@pytest.mark.parametrize("servers", [{"cognee": "'"}, {"cognee": ""}, {"../x": "true"}, {"x": "a\nb\x07"}])
+def test_a_server_that_cannot_be_run_is_refused(servers: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="servers"):
+        timers.programs(servers)
+
+
+SEED = ["distill", "extract", "reflect", "shepherd"]
+"""the jobs of seed 003"""
+
+
+def test_all_schedules_of_a_writable_workspace_are_installed(home: Path, tmp_path: Path) -> None:
+    agent = (tmp_path / "agent").resolve()
+    agent.mkdir()
+    workspace = (
+        f'[workspace]\nwrite = true\nroot_folder = "{agent}"\n[jobs.servers]\ncognee = "cognee-serve --port 8000"\n'
+    )
+    (home / "fusion.toml").write_text(SMALL + workspace)
+    allow(home)
+    jobs = json.loads(CliRunner().invoke(app, ["jobs", "--home", str(home), "--direct", "--json"]).stdout)["jobs"]
+    made = install.plan("systemd", jobs, Target(home=home), folder=tmp_path)
+    names = {Path(one.name).name.split("-", 3)[-1] for one in made.changes}
+    assert {f"{name}.timer" for name in SEED if name in {one["name"] for one in jobs}} <= names
+    assert "server-cognee.service" in names
 
 
 def agent_of(schedule: str) -> dict[str, Any]:
