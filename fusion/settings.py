@@ -266,6 +266,7 @@ class MemoryCortexSettings(_Part):
     port: int = Field(default=0, ge=0, le=65535)
     auto_ingest: bool = True
     skip_heartbeat: bool = True
+    synthesis: bool = True
     debounce_s: float = Field(default=30.0, ge=0, le=3600)
     max_history_mb: float = Field(default=16.0, gt=0, le=256)
     max_waiting_mb: float = Field(default=256.0, gt=0)

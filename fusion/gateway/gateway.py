@@ -11,7 +11,7 @@ import functools
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -52,6 +52,7 @@ from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import external_items, memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
+from fusion.gateway.next_synthesis import Cited, NextSyntheses, within_budget
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prepared_answers import Basis, PreparedAnswer, PreparedAnswers
@@ -81,8 +82,9 @@ from fusion.lib.clock import Clock, utc_now
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import external_ref
+from fusion.lib.listing import summary_item, with_summary
 from fusion.lib.moment import local_zone
-from fusion.lib.words import spoken
+from fusion.lib.words import content_hash, spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import Fused, FuseRequest, Outcome, dated_event, explain, fuse, list_all, whole_query
 from fusion.recall.event_dates import EventTime
@@ -166,6 +168,7 @@ class Gateway(TenantParts):
     runner: Runner | None = None
     """the jobs of the home; None in the gateway of another tenant"""
     prepared: PreparedAnswers = field(default_factory=PreparedAnswers)
+    syntheses: NextSyntheses = field(default_factory=NextSyntheses)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
@@ -209,6 +212,7 @@ class Gateway(TenantParts):
             gateway = replace(parts, tenants=tenants)
             stack.push_async_callback(gateway._finish_background)
             stack.push_async_callback(gateway.prepared.close)
+            stack.push_async_callback(gateway.syntheses.close)
             stack.push_async_callback(_cancel, asyncio.create_task(gateway._compare_regularly()))
             if gateway.session_watcher is not None:
                 every_s = gateway.settings.sessions.every_s
@@ -235,10 +239,11 @@ class Gateway(TenantParts):
         session = await self.asking_sessions.of(asked.scope, asked.asker)
         if session and asked.asker and (asked.asker.new_context or session[1].turn == 0):
             self._sync_with_session()
-        outcome = await self._prepared_outcome(asked, session) if session else None
+        summary, limited = await self._summary(asked, session) if session else ((), asked)
+        outcome = await self._prepared_outcome(limited, session) if session else None
         if outcome is None:
             try:
-                outcome = await self._outcome(asked, session)
+                outcome = await self._outcome(limited, session)
             except NobodyAnswered as error:
                 error.retry_after_s = self.retry_after_s(asked.backends)
                 raise
@@ -248,6 +253,9 @@ class Gateway(TenantParts):
         if session:
             self.asking_sessions.take_turn(*session, outcome.shown)
             self.prepared.asked(session[0], asked)
+            if self._takes_summary(asked):
+                fused = outcome.fused
+                self.syntheses.start(session[0], asked.query, lambda: self._next_summary(asked, fused))
         self._keep_receipt(outcome, asked.scope, asked.asker)
         await self._refresh_health()
         for row in outcome.fused.backends:
@@ -258,6 +266,7 @@ class Gateway(TenantParts):
             self._in_background(self._report_use(used))
         return replace(
             outcome.fused,
+            block=with_summary(outcome.fused.block, summary),
             abstained=await self._abstained(outcome.fused, asked.scope.tenant),
             notes=(*self._notes, *self.health.failing),
             coverage=self.health.coverage(outcome.fused.coverage),
@@ -301,6 +310,44 @@ class Gateway(TenantParts):
         explained = None if found.fused.explain is None else {**found.fused.explain, **renewed}
         fused = replace(found.fused, receipt_id=receipt_id, took_ms=took_ms, explain=explained, prepared=True)
         return replace(found, fused=fused, receipt=receipt)
+
+    def _takes_summary(self, asked: FuseRequest) -> bool:
+        """Whether a question is that of auto-recall, whose block begins with a synthesis of the turn before."""
+        chosen = asked.format or self._recipe(asked).pack.format
+        return chosen == "long-term" and self.settings.memory_cortex.synthesis
+
+    async def _summary(
+        self, asked: FuseRequest, session: tuple[SessionKey, Session]
+    ) -> tuple[Sequence[str], FuseRequest]:
+        """The synthesis for a question of a session, and the question with what is left of its budget.
+
+        A sentence stays only as long as every memory that says it is current and visible to this question.
+        """
+        if not self._takes_summary(asked):
+            return (), asked
+        found = await self.syntheses.take(session[0], asked.query, self.live.embedder)
+        still = {ref: text for one in found for ref, text in (await self._texts(one.texts, asked.scope)).items()}
+        items = [summary_item(one.text, [*one.texts]) for one in found if one.texts.items() <= still.items()]
+        return within_budget(items, asked, self._recipe(asked).pack) if items else ((), asked)
+
+    async def _next_summary(self, asked: FuseRequest, fused: Fused) -> Sequence[Cited]:
+        """The synthesis of what was recalled for a question; of memories that only another system has there is none."""
+        members = sorted((one for each in fused.memories for one in each.members), key=lambda one: -one.score)
+        found = [Remembered(one.ref, spoken(one.text, one.speaker), (one.at or "")[:10]) for one in members if one.text]
+        made = await synthesise(asked.query, found, self.model)
+        texts = await self._texts(made.refs, asked.scope)
+        cited = (Cited(one.text, {ref: texts[ref] for ref in one.refs if ref in texts}) for one in made.sentences)
+        return [one for one, sentence in zip(cited, made.sentences, strict=True) if {*one.texts} == {*sentence.refs}]
+
+    async def _texts(self, refs: Iterable[str], scope: Scope) -> dict[str, str]:
+        """The hashes of the texts of those of these memories that are current and visible to a scope."""
+        found = {}
+        for ref in refs:
+            with suppress(NotFound):
+                record = await self.journal.find(ref, scope)
+                if not record.forgotten and not record.superseded_by and record.state.ended_at is None:
+                    found[ref] = content_hash(record.event.text)
+        return found
 
     def _basis(self, session: Session) -> Basis:
         return Basis(self.journal.changes, session.turn)
@@ -977,6 +1024,7 @@ class Gateway(TenantParts):
         await self._finish_background()
         await self.use.flush()
         await self.prepared.settle()
+        await self.syntheses.settle()
         await self.histories.settle()
         if self.distiller is not None:
             await self.distiller.settle()

@@ -13,6 +13,7 @@ from fusion.journal.rows import Record
 from fusion.lib.budget import clip
 from fusion.lib.grading import grade_of
 from fusion.lib.ids import parse_short_ref
+from fusion.lib.junk import is_all_junk
 from fusion.lib.words import spoken
 from fusion.recall.engine import Outcome
 from fusion.recall.signals import ROLES
@@ -54,8 +55,8 @@ def results(outcome: Outcome, records: Mapping[str, Record], limit: int) -> list
         vectors = min(1.0, max(0.0, row["signals"].get("dense", 0.0)))
         hit = _hit(outcome, row)
         named = [name for name, is_found in (("fts5", words > 0), ("vector", vectors >= MIN_COSINE)) if is_found]
-        if hit is None or not named:
-            continue
+        if hit is None or not named or (hit.kind == "turn" and is_all_junk(hit.text, hit.speaker)):
+            continue  # a greeting or a question is no fact
         one = _result(row["ref"], hit, records.get(hit.event_id or ""))
         found[row["ref"]] = {**one, "score": round(WORDS * words + VECTORS * vectors, 4), "source": "+".join(named)}
     return sorted(found.values(), key=lambda one: -one["score"])[:limit]

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from fusion.lib.listing import CORTEX, END, END_BEGINS, HEADERS, ITEM, SEPARATOR
+from fusion.lib.listing import CORTEX, END, END_BEGINS, HEADERS, ITEM, SEPARATOR, SUBHEADS
 
 Speaker = Literal["user", "assistant"]
 
@@ -230,13 +230,15 @@ class _Lines:
         return next((one for one in HEADERS if self.texts[number].endswith(one)), None)
 
     def _is_item(self, number: int) -> bool:
-        return ITEM.match(self._text(number) or "") is not None and self._header(number) is None
+        line = self._text(number) or ""
+        return line in SUBHEADS or (ITEM.match(line) is not None and self._header(number) is None)
 
 
 def _is_cut(line: str) -> bool:
     """Whether the last line of a text may be the beginning of an item, or of the last line of a block."""
     cut_end = END_BEGINS.startswith(line) or (line.startswith(END_BEGINS) and not END.match(line))
-    return cut_end or _CUT_ITEM.fullmatch(line) is not None
+    cut_subhead = bool(line) and any(subhead.startswith(line) for subhead in SUBHEADS)
+    return cut_end or cut_subhead or _CUT_ITEM.fullmatch(line) is not None
 
 
 # Text that a harness adds ---------------------------------------------------------------------------------------------

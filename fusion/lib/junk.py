@@ -15,6 +15,7 @@ from fusion.lib.clean import clean
 from fusion.lib.envelope import is_silent, said, without_own_block
 from fusion.lib.jaccard import guard_words, jaccard
 from fusion.lib.prompt_words import COURTESY, FUNCTION, ORDER, QUESTION
+from fusion.lib.statements import sentences
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, stem
 
 Junk = Literal["heartbeat", "echo", "tool", "question", "offer", "instruction", "greeting", "fragment", "duplicate"]
@@ -295,6 +296,12 @@ def junk_of(text: str, speaker: str | None = None) -> Junk | None:
     """The first check that leaves a sentence out; None for one that may be a fact."""
     text = clean(text[:MAX_CHECKED_CHARS])[0].strip()
     return next((name for name, (_, check) in CHECKS.items() if check(text, speaker)), None)
+
+
+def is_all_junk(text: str, speaker: str | None = None) -> bool:
+    """Whether no sentence of a text may be a fact: "Hi Max! Where do the bookings live?" """
+    text = text[: 2 * MAX_CHECKED_CHARS]
+    return all(junk_of(text[start:end], speaker) is not None for start, end in sentences(text))
 
 
 class Duplicates:

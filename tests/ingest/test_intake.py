@@ -20,7 +20,7 @@ from fusion.journal import Journal
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block
 from fusion.lib.ids import parse_short_ref
-from fusion.lib.listing import CONTEXT_PACK, CORTEX, END_BEGINS, LONG_TERM
+from fusion.lib.listing import CONTEXT_PACK, CORTEX, END_BEGINS, LONG_TERM, summary_item, with_summary
 from tests.ingest.helpers import ME, START, FakeClock, FakeStore
 
 ANA = Scope(user_id="ana")
@@ -135,6 +135,7 @@ LISTED = [
         (CORTEX, "[fact] We chose SQLite.\n---\n[turn] Ada: I like tea."),
     ]
 ]
+LISTED.append(with_summary(LISTED[0], [summary_item("We chose SQLite, says Ada.", ("m1", "x2", "m3"))]))
 
 
 @pytest.mark.row("A157", "a block in the format long-term, context-pack or cortex is not captured again")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.lib.junk import CHECKS, MAX_CHECKED_CHARS, Duplicates, junk_of
+from fusion.lib.junk import CHECKS, MAX_CHECKED_CHARS, Duplicates, is_all_junk, junk_of
 
 LINES = [
     line.split("\t") for line in (Path(__file__).parent / "labelled_lines.tsv").read_text(encoding="utf-8").splitlines()
@@ -92,3 +92,16 @@ def test_duplicates_have_nearly_the_same_words(one: str, other: str, same: bool)
 def test_same_words_of_another_speaker_are_no_duplicate() -> None:
     seen = Duplicates()
     assert [seen.same_as("I moved to Faro in May", who) for who in ("Ada", "Omar", "Ada")] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "junk"),
+    [
+        ("Hi Max! Where do the bookings live?", True),
+        ("Thanks a lot! The bookings live in Postgres.", False),
+        ("", True),
+        ("- HEARTBEAT_OK", True),
+    ],
+)
+def test_text_is_junk_if_all_its_sentences_are(text: str, junk: bool) -> None:
+    assert is_all_junk(text) is junk

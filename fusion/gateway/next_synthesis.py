@@ -1,0 +1,177 @@
+"""Syntheses for the next turn of a session: seed 002's narrative of what was recalled for the turn before.
+
+A synthesis is made in the background once a prompt has got its block. The next question of the same session gets it
+above its own facts, if it comes within five minutes and is about the same; else the synthesis is dropped. It is used
+once. The seed uses it for any question; here the questions are compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fusion.contract import Embedder, text_scale
+from fusion.errors import FusionError
+from fusion.journal.sessions import SessionKey
+from fusion.lib.budget import estimate_tokens
+from fusion.lib.junk import content_words
+from fusion.lib.listing import FACTS, SUMMARY
+from fusion.lib.words import find_words, normalise
+from fusion.recall.engine import FuseRequest
+from fusion.recipe import PackSettings
+
+log = logging.getLogger(__name__)
+
+KEPT_S = 300.0
+"""seconds for which a synthesis may be used (seed 002)"""
+MIN_PROMPT_CHARS = 10
+"""characters of the shortest prompt for which one is made (seed 002)"""
+MAX_SESSIONS = 64
+MAX_MAKING = 4
+"""syntheses that are made at the same time; a model has other work, too"""
+MIN_COSINE = 0.3
+"""least cosine of two questions about the same, on the scale of all-MiniLM-L6-v2: of 30 changes of topic the highest is
+.23, of the follow-ups that have a subject of their own two are below"""
+MIN_SHARED = 1
+"""content words that two questions about the same share, where no model compares them"""
+
+_GOES_ON = frozenset("and but also then und aber auch dann et mais aussi y pero tambien e ma anche".split())
+"""first words of a question that goes on from the one before"""
+_POINTS = re.compile(
+    r"\b(?:it|its|that|this|these|those|they|them|their|he|him|his|she|her|there|then|es|das|dies|sie|er|ihn|ihm|ça|cela"
+    r"|il|elle|eso|esto|ello|quello|questo)\b",
+    re.IGNORECASE,
+)
+_OWN_SUBJECT = 3
+"""content words from which a question with a pronoun has a subject of its own"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A sentence of a synthesis; ``texts`` are the hashes of the memories that say it, by ref, as they were then."""
+
+    text: str
+    texts: Mapping[str, str]
+
+
+Lines = Sequence[Cited]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    query: str
+    lines: Lines
+    at: float
+
+
+class NextSyntheses:
+    """The synthesis that waits for the next question of each session. ``clock`` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._kept: OrderedDict[SessionKey, _Kept] = OrderedDict()
+        self._making: dict[SessionKey, asyncio.Task[None]] = {}
+
+    def start(self, key: SessionKey, query: str, make: Callable[[], Awaitable[Lines]]) -> None:
+        """Make the synthesis for a session's next turn in the background; returns at once."""
+        self._drop(key)
+        if len(query.strip()) < MIN_PROMPT_CHARS or len(self._making) >= MAX_MAKING:
+            return
+        self._making[key] = asyncio.create_task(self._make(key, query, make))
+
+    async def _make(self, key: SessionKey, query: str, make: Callable[[], Awaitable[Lines]]) -> None:
+        try:
+            lines = await make()
+            if lines:
+                self._kept[key] = _Kept(query, lines, self.clock())
+                self._kept.move_to_end(key)
+                while len(self._kept) > MAX_SESSIONS:
+                    self._kept.popitem(last=False)
+        except (FusionError, TimeoutError) as error:
+            log.info("no synthesis for the next turn of a session: %s", type(error).__name__)
+        finally:
+            if self._making.get(key) is asyncio.current_task():
+                del self._making[key]
+
+    def _drop(self, key: SessionKey) -> None:
+        self._kept.pop(key, None)
+        if (making := self._making.pop(key, None)) is not None:
+            making.cancel()
+
+    async def take(self, key: SessionKey, query: str, embedder: Embedder | None) -> Lines:
+        """The synthesis for a session's question; () if there is none, or it is too old or about something else.
+
+        It never waits for one that is still being made.
+        """
+        kept = self._kept.pop(key, None)
+        if kept is None or self.clock() - kept.at > KEPT_S or not await about_the_same(kept.query, query, embedder):
+            return ()
+        return kept.lines
+
+    async def settle(self) -> None:
+        """Return once no synthesis is being made."""
+        if self._making:
+            await asyncio.wait(set(self._making.values()))
+
+    async def close(self) -> None:
+        making = [*self._making.values()]
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
+
+
+async def about_the_same(one: str, other: str, embedder: Embedder | None) -> bool:
+    """Whether the second question goes on from the first: by its words, else by the cosine of their vectors."""
+    if _goes_on(other):
+        return True
+    mine, theirs = content_words(one), content_words(other)
+    if embedder is None:
+        return len(mine & theirs) >= MIN_SHARED
+    try:
+        # One text a call: the embedder looks for several texts on the disk first, where questions never are.
+        vectors = [(await embedder.embed([text], keep=False))[0] for text in (one, other)]
+    except (FusionError, OSError, RuntimeError) as error:
+        log.warning("two questions could not be compared: %s", type(error).__name__)
+        return len(mine & theirs) >= MIN_SHARED
+    return text_scale(embedder).of(float(vectors[0] @ vectors[1])) >= MIN_COSINE
+
+
+def within_budget(items: Sequence[str], asked: FuseRequest, pack: PackSettings) -> tuple[Sequence[str], FuseRequest]:
+    """The first items that take at most a third of a question's budget, and the question with the rest of it."""
+    tokens, chars = asked.budget_tokens or 0, asked.budget_chars or 0
+    if not tokens and not chars:
+        tokens, chars = pack.budget_tokens, pack.budget_chars
+    kept: list[str] = []
+    while len(kept) < len(items):
+        size = _size([*kept, items[len(kept)]])
+        if (tokens and 3 * size[0] > tokens) or (chars and 3 * size[1] > chars):
+            break
+        kept.append(items[len(kept)])
+    if not kept:
+        return (), asked
+    used_tokens, used_chars = _size(kept)
+    return kept, replace(
+        asked,
+        budget_tokens=tokens - used_tokens if tokens else None,
+        budget_chars=chars - used_chars if chars else None,
+    )
+
+
+def _size(items: Sequence[str]) -> tuple[int, int]:
+    """The tokens and characters that these items add to a block, with the lines around them."""
+    added = "\n".join([SUMMARY, *items, "", FACTS, ""])
+    return estimate_tokens(added), len(added)
+
+
+def _goes_on(question: str) -> bool:
+    """Whether a question has no subject of its own: "and why?", "what time does it leave?" """
+    words = find_words(normalise(question))
+    content = content_words(question)
+    if not words or not content:
+        return True
+    return len(content) < _OWN_SUBJECT and (words[0] in _GOES_ON or _POINTS.search(question) is not None)
