@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks import reliability
 from benchmarks.datasets import UNANSWERABLE
+from benchmarks.fill_stores import Stored
 from benchmarks.metrics import by_group, mean, percentile, ranking
 from benchmarks.recordings import BUDGETS
 from benchmarks.scored_rows import Row
@@ -54,7 +55,19 @@ def cost(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "p50_ms": _ms(percentile(0.50, (row.took_ms for row in full))),
         "p95_ms": _ms(percentile(0.95, (row.took_ms for row in full))),
+        "p50_cpu_ms": _ms(percentile(0.50, (row.cpu_ms for row in full))),
         "cpu_ms_per_query": mean((row.cpu_ms for row in full), 1),
+    }
+
+
+def ingest(stored: Sequence[Stored]) -> dict[str, float | None]:
+    """Memories stored in a second, by the clock and of CPU; None if the homes had them already."""
+    fresh = [(one.copies, one.took) for one in stored if one.took is not None]
+    copies = sum(n for n, _ in fresh)
+    seconds, cpu_s = sum(took.seconds for _, took in fresh), sum(took.cpu_s for _, took in fresh)
+    return {
+        "ingest_per_s": round(copies / seconds, 1) if seconds else None,
+        "ingest_per_cpu_s": round(copies / cpu_s, 1) if cpu_s else None,
     }
 
 

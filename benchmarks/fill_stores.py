@@ -48,11 +48,28 @@ TIMEOUT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The item of each stored memory, by ref. ``seconds`` is None where the home had them already."""
+    """The item of each stored memory, by ref. ``took`` is None where the home had them already."""
 
     items: Mapping[str, Item]
-    seconds: float | None
+    took: Took | None
     copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds by the clock, and of this process's CPU, all threads."""
+
+    seconds: float
+    cpu_s: float
+
+    @classmethod
+    def since(cls, began: Took) -> Took:
+        now = cls.now()
+        return cls(now.seconds - began.seconds, now.cpu_s - began.cpu_s)
+
+    @classmethod
+    def now(cls) -> Took:
+        return cls(time.perf_counter(), time.process_time())
 
 
 def content_digest(corpus: Corpus) -> str:
@@ -147,7 +164,7 @@ async def store_corpus(
     fusion: Gateway, corpus: Corpus, *, captions: bool = False, advance: Advance = no_progress
 ) -> Stored:
     """Stores every memory through the gateway, and waits for the last vector. Stored ones are acknowledged again."""
-    started = time.perf_counter()
+    began = Took.now()
     stored: dict[str, Item] = {}
     fresh = True
     every = [(item, part) for item in corpus.memories for part in split(_memory(item, corpus.id, captions))]
@@ -158,7 +175,7 @@ async def store_corpus(
             fresh = fresh and acknowledged.status != "duplicate"
             stored.setdefault(acknowledged.ref, item)
     await wait_until_stored(fusion, len(corpus.memories), advance)
-    return Stored(stored, time.perf_counter() - started if fresh else None, len(corpus.memories))
+    return Stored(stored, Took.since(began) if fresh else None, len(corpus.memories))
 
 
 def count_split(corpora: Iterable[Corpus], captions: bool) -> dict[str, int]:
@@ -212,7 +229,7 @@ async def store_copies(
         advance(len(corpus.memories))
         kept = json.loads(ledger.read_text(encoding="utf-8"))
         return Stored({ref: by_id[item] for ref, item in kept.items()}, None, len(copies))
-    started = time.perf_counter()
+    began = Took.now()
     now = datetime.now(UTC)
     draw = Random(corpus.id)
     stored: dict[str, Item] = {}
@@ -238,7 +255,7 @@ async def store_copies(
             stored |= {external_ref(guarded.name, native): copy.turn for native in natives}
     await wait_until_stored(fusion, len(corpus.memories), advance)
     ledger.write_text(json.dumps({ref: item.id for ref, item in stored.items()}), encoding="utf-8")
-    return Stored(stored, time.perf_counter() - started, len(copies))
+    return Stored(stored, Took.since(began), len(copies))
 
 
 def _parts(copy: Copy, user_id: str) -> Iterator[NewMemory]:

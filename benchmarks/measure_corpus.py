@@ -41,9 +41,8 @@ class CorpusResult:
     """The rows of one corpus, the first arm's first, and how it was stored."""
 
     rows: tuple[Row, ...]
-    copies: int
-    ingest_s: float | None
-    """None where the home had the memories already"""
+    stored: Stored | None
+    """None where all answers are replayed"""
     alone: Mapping[str, str] = field(default_factory=dict)
     """by item, the store that alone has it (scattered only)"""
     recorded_by: tuple[str | None, ...] = ()

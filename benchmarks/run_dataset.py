@@ -41,17 +41,12 @@ def run(options: Run) -> dict[str, Any]:
         write(options.answers, (row.answer() for row in main))
     if options.rows is not None:
         write_rows(options.rows, rows)
-    ingested = [result for result in results if result.ingest_s]
     out = {
         **heading(options, arms[0].recipe, [commit for result in results for commit in result.recorded_by]),
         **({"split": too_long} if too_long else {}),
         **figures.quality(main),
         **figures.cost(main),
-        "ingest_per_s": round(
-            sum(result.copies for result in ingested) / sum(result.ingest_s or 0.0 for result in ingested), 1
-        )
-        if ingested
-        else None,
+        **figures.ingest([result.stored for result in results if result.stored is not None]),
     }
     if options.scattered:
         out |= scattered_stores.figures(options, results, main)
@@ -105,7 +100,7 @@ def measure(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, 
     if not _is_replayed(options, arms):
         rows, ranked, stored = asyncio.run(ask_live(corpus, options, arms[0], advance))
         rows += baselines.rows(options.setup, corpus, ranked, BUDGETS)
-        return CorpusResult(tuple(rows), stored.copies, stored.seconds)
+        return CorpusResult(tuple(rows), stored)
     one, fresh = corpus_recording(corpus, options, arms, advance)
     asked = replace(corpus, questions=tuple(corpus.asked(options.limit)))
     indexes = {question.index for question in asked.questions}
@@ -116,8 +111,7 @@ def measure(corpus: Corpus, advance: Advance, *, options: Run, arms: tuple[Arm, 
     rows += baselines.rows(options.setup, asked, wanted, BUDGETS)
     return CorpusResult(
         tuple(rows),
-        fresh.copies if fresh else 0,
-        fresh.seconds if fresh else None,
+        fresh,
         recorded_by=(one.made.get("commit"),),
     )
 

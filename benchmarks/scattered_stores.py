@@ -38,8 +38,7 @@ def measure(corpus: Corpus, options: Run, arms: Sequence[Arm], advance: Advance)
     copies = scattered_copies(corpus, options.backends, options.seed)
     return CorpusResult(
         tuple(rows),
-        fresh.copies if fresh else 0,
-        fresh.seconds if fresh else None,
+        fresh,
         held_alone(copies, by_document=corpus.match == "document"),
         (one.made.get("commit"), whole.made.get("commit")),
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +24,8 @@ from fusion.store.private_files import NAME, READ_FLAGS, sync, xdg_folder
 Progress = Callable[[int], None]
 """is called with the bytes that were copied since the last call"""
 _CHUNK = 1 << 20
+_ADDING = ".adding-"
+_ABANDONED_S = 3600.0
 
 
 def folder() -> Path:
@@ -75,7 +79,8 @@ def install(model: LocalModel, source: BinaryIO, progress: Progress = lambda cop
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if target.parent.is_symlink():
         raise ModelMissing(f"{target.parent} is a link, and models are not kept behind one: remove it")
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".adding-", suffix=".onnx")
+    sweep()
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_ADDING, suffix=".onnx")
     new = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as copy:
@@ -89,6 +94,14 @@ def install(model: LocalModel, source: BinaryIO, progress: Progress = lambda cop
         raise
     sync(target.parent)
     return target
+
+
+def sweep() -> None:
+    """Delete what killed installations left in the folder; one that is under way has written within the hour."""
+    for left in folder().glob(f"{_ADDING}*"):
+        with suppress(OSError):  # another process was first
+            if left.lstat().st_mtime < time.time() - _ABANDONED_S:
+                left.unlink()
 
 
 def remove(model: LocalModel) -> bool:

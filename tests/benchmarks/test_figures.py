@@ -13,7 +13,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.figures import arms, cost, quality
+from benchmarks.figures import arms, cost, ingest, quality
+from benchmarks.fill_stores import Stored, Took
 from benchmarks.metrics import texts_in_block
 from benchmarks.scored_rows import Row, write, write_rows
 from tests.benchmarks.helpers import KITCHEN
@@ -59,6 +60,13 @@ def rows() -> list[Row]:
     return made
 
 
+def test_the_rate_of_storing_is_by_the_clock_and_by_cpu() -> None:
+    """30 memories in 2 + 4 s that took 10 s of CPU; a home that had its memories counts for nothing."""
+    fresh = Stored({}, Took(2.0, 6.0), 10), Stored({}, Took(4.0, 4.0), 20)
+    assert ingest([*fresh, Stored({}, None, 50)]) == {"ingest_per_s": 5.0, "ingest_per_cpu_s": 3.0}
+    assert ingest([Stored({}, None, 50)]) == {"ingest_per_s": None, "ingest_per_cpu_s": None}
+
+
 def test_the_figures_of_an_arm(rows: list[Row]) -> None:
     """EIB frac (1/1 + 1/2) / 2, all 1 of 2; R@5 the same, R@10 has all; the unanswerable question got nothing.
 
@@ -79,6 +87,7 @@ def test_the_figures_of_an_arm(rows: list[Row]) -> None:
         "chars_per_gold": float(len(BLOCK)),
         "p50_ms": 11.0,
         "p95_ms": 12.0,
+        "p50_cpu_ms": 8.0,
         "cpu_ms_per_query": 8.0,
         "over_budget": 0,
     }

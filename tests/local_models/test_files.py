@@ -99,6 +99,17 @@ def linked(target: Path, at: Path) -> Iterator[None]:
 
 
 @pytest.mark.feature("no model is written or read through a link")
+def test_what_a_killed_install_left_is_deleted_by_the_next_one(data: Path) -> None:
+    """After an hour without a byte; what another process is writing now stays."""
+    data.mkdir(parents=True)
+    left, under_way = data / ".adding-killed.onnx", data / ".adding-now.onnx"
+    for file in (left, under_way):
+        file.write_bytes(CONTENT[:5])
+    os.utime(left, (0, 0))
+    path = files.install(MODEL, io.BytesIO(CONTENT))
+    assert {*data.iterdir()} == {path, under_way}
+
+
 def test_no_model_goes_through_a_link(tmp_path: Path) -> None:
     """A link at the model's place is replaced, not followed; it is not read either, even where its file is right."""
     elsewhere = written(tmp_path / "elsewhere.onnx", CONTENT)

@@ -31,9 +31,10 @@ app = typer.Typer(
 def listed(*, target: Target) -> None:
     """List the local models: which are installed, what they are for, their licence and size."""
     from fusion.doors.cli.render import models as render
-    from fusion.local_models.files import folder
+    from fusion.local_models.files import folder, sweep
     from fusion.local_models.registry import MODELS
 
+    sweep()
     target.show({"folder": str(folder()), "models": [_as_json(one) for one in MODELS.values()]}, render.models)
 
 
