@@ -265,11 +265,14 @@ class MemoryCortexSettings(_Part):
     enabled: bool = True
     port: int = Field(default=0, ge=0, le=65535)
     auto_ingest: bool = True
+    auto_recall: bool = True
     skip_heartbeat: bool = True
     synthesis: bool = True
     debounce_s: float = Field(default=30.0, ge=0, le=3600)
     max_history_mb: float = Field(default=16.0, gt=0, le=256)
     max_waiting_mb: float = Field(default=256.0, gt=0)
+    hw_monitor_url: str = ""
+    hw_monitor_busy_percent: float = Field(default=80.0, gt=0, le=100)
 
 
 class ToolSettings(_Part):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusion.discover.files import SECONDS, Find, Group, find
+from fusion.discover.memory_cortex import CortexBlock, cortex_block
 from fusion.discover.servers import PORTS, Server, servers
 from fusion.discover.topics import Topic, foreign, topics
 
@@ -23,6 +24,8 @@ class Discovery:
     finds: tuple[Find, ...]
     servers: tuple[Server, ...]
     complete: bool = True
+    cortex: CortexBlock | None = None
+    """the settings of Memory Cortex in those of OpenClaw"""
 
 
 async def discover(
@@ -38,10 +41,12 @@ async def discover(
 
     Takes about ``seconds`` at most.
     """
-    found, answering = await asyncio.gather(
-        asyncio.to_thread(find, user, cwd, scan, never=never, seconds=seconds), servers(ports)
+    found, answering, cortex = await asyncio.gather(
+        asyncio.to_thread(find, user, cwd, scan, never=never, seconds=seconds),
+        servers(ports),
+        asyncio.to_thread(cortex_block, user),
     )
-    return Discovery(found.finds, answering, found.complete)
+    return Discovery(found.finds, answering, found.complete, cortex)
 
 
-__all__ = ["PORTS", "Discovery", "Find", "Group", "Server", "Topic", "discover", "foreign", "topics"]
+__all__ = ["PORTS", "CortexBlock", "Discovery", "Find", "Group", "Server", "Topic", "discover", "foreign", "topics"]

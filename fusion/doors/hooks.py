@@ -130,6 +130,13 @@ class HookCall(NamedTuple):
         gate = str(os.environ.get("FUSION_HOOKS__GATE", table.get("gate", True)))
         return {**limits, "gate": False} if gate.casefold() in _FALSE else limits
 
+    def is_on(self, switch: str) -> bool:
+        """Whether a switch of `[memory_cortex]` is on: auto_recall or auto_ingest."""
+        given = os.environ.get(
+            f"FUSION_MEMORY_CORTEX__{switch.upper()}", self._table("memory_cortex").get(switch, True)
+        )
+        return str(given).casefold() not in _FALSE
+
     def recall_ms(self) -> int:
         """Milliseconds that a prompt waits for its memories, from the start of this process on."""
         given = os.environ.get("FUSION_HOOKS__RECALL_TIMEOUT_MS", self._table("hooks").get("recall_timeout_ms"))
@@ -273,7 +280,7 @@ def _settings_table(file: Path, name: str) -> Mapping[str, Any]:
 
 def recall(call: HookCall) -> str:
     """The block for a prompt; "" for a prompt that asks nothing."""
-    question = question_of(call.text("prompt"))
+    question = question_of(call.text("prompt")) if call.is_on("auto_recall") else ""
     if not question or "agent_id" in call.payload:  # the agent that wrote a subagent's prompt has recalled already
         return ""
     return call.block_for(question, **call.limits())
@@ -295,6 +302,8 @@ def profile(call: HookCall) -> str:
 
     It also starts the server. A session that is resumed has the logs in its context already.
     """
+    if not call.is_on("auto_recall"):
+        return ""
     topics = "decisions, preferences, rules and plans"
     limits = call.limits()
     limits["budget_chars"] = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS))
@@ -319,6 +328,9 @@ def capture(call: HookCall) -> None:
 
 def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
     """Remember the new turns of the session's transcript and then ``more``, in order, in batches."""
+    if not call.is_on("auto_ingest"):
+        return
+
     from itertools import chain
 
     from fusion.contract import Scope

@@ -15,6 +15,7 @@ from fusion.errors import SettingsError
 from fusion.gateway.admission import Admission
 from fusion.gateway.earlier_states import take_over
 from fusion.gateway.health import Health, only_read
+from fusion.gateway.hw_monitor import while_gpu_is_free
 from fusion.gateway.open_backends import open_backends, search_function, was_emptied
 from fusion.gateway.open_journal import events_lost, open_journal, refill, write_marks
 from fusion.gateway.open_models import local_model, open_embedders, open_judge, open_language_model
@@ -140,7 +141,12 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         distiller = None
         if shared.model is not None and not damaged:
             distiller = Distiller(
-                journal, deliverer, shared.model, quiet_s=settings.model.quiet_s, clock=shared.clock, ids=ids
+                journal,
+                deliverer,
+                while_gpu_is_free(shared.model, settings.memory_cortex),
+                quiet_s=settings.model.quiet_s,
+                clock=shared.clock,
+                ids=ids,
             )
             distiller.start()
             stack.push_async_callback(distiller.close)

@@ -182,6 +182,8 @@ def _kind(key: str, value: object) -> str | None:
         return "says"
     if key in ("server.host", "server.allowed_hosts", "server.allowed_origins") or name == "compat_port":
         return "listens"
+    if key == "memory_cortex.port" and value:
+        return "listens"
     if key.startswith("server.keys"):
         return "listens" if name in ("name", "tenant") else None
     if isinstance(value, str) and ("://" in value or name.endswith(("url", "endpoint", "host", "server"))):
@@ -221,6 +223,8 @@ def _safe(name: str, value: Any, folder: Path, around: Path) -> bool:
         return not value.get("adapter") and value.get("provider", "") in ("", "local") and not value.get("file")
     if name == "model":
         return not value.get("adapter")
+    if name == "memory_cortex":
+        return all(_is_safe_number(key, one) for key, one in value.items())
     if name in ("notes", "sessions"):
         return "adapter" not in value and _safe_backend(value, folder, around)
     if name == "flush":

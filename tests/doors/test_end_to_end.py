@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from adapters.http import HttpMemory
 from fusion.client import Client, ensure_server, stop_server
+from fusion.contract import Query, Scope
 from fusion.home import ServerRecord, owner, read_record
 from fusion.local_server import running_server
 from fusion.trust import allow
 from fusion.trust.token import home_token
 from tests.doors.fakes import SMALL
+from tests.patience import opening_at
 
 
 @pytest.fixture
@@ -88,6 +94,40 @@ def test_ingest_survives_kill_9_within_the_debounce(home: Path) -> None:
     ensure_server(home)
     with Client.of_home(home, start=False) as client:
         assert [one["text"] for one in client.memories(user_id="ana")["memories"]] == [said[0]["content"]]
+
+
+@pytest.mark.feature("a client that was written for Memory Cortex works unchanged, on the port that it knows")
+def test_client_of_memory_cortex_works_on_a_port_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls of seed 002, and the preset of our own `http` backend, which reads a Memory Cortex server."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = probe.getsockname()[1]
+    (home / "fusion.toml").write_text(f"{SMALL}[memory_cortex]\nport = {port}\n")
+    allow(home)
+    server = ensure_server(home)
+    url, key = f"http://127.0.0.1:{port}", {"authorization": f"Bearer {server.token}"}
+    said = [{"role": "user", "content": "Prefers Rust for systems programming"}]
+    call = {"messages": said, "session_id": "s1", "channel": "telegram", "user_id": "oogley", "debounce": False}
+    asked = {"query": "who prefers Rust?", "user_id": "oogley", "limit": 10}
+    with httpx.Client(base_url=url, headers=key, timeout=60) as client:
+        assert client.post("/ingest", json=call).status_code == 202
+        client.post("/v1/settle", json={"timeout_s": 60})
+        found = client.post("/hybrid-search", json=asked).json()
+        assert (found["count"], found["results"][0]["fact"]) == (1, said[0]["content"])
+        recalled = client.post("/recall", json={"query": asked["query"], "user_id": "oogley"}).json()
+        assert (recalled["memories_used"], said[0]["content"] in recalled["response"]) == (1, True)
+        assert httpx.post(f"{url}/hybrid-search", json=asked, timeout=60).status_code == 401
+    monkeypatch.setenv("FUSION_SEED_KEY", server.token)
+
+    async def by_preset() -> list[str]:
+        options = {"preset": "memory-cortex", "api_key_env": "FUSION_SEED_KEY"}
+        backend = await HttpMemory.open(opening_at(url, "seed", home / "seed", **options))
+        try:
+            query = Query("who prefers Rust?", Scope(user_id="oogley"), datetime.now(UTC), deadline_s=60.0)
+            return [hit.text for hit in await backend.search(query)]
+        finally:
+            await backend.close()
+
+    assert asyncio.run(by_preset()) == [said[0]["content"]]
 
 
 @pytest.mark.row("A039", "an episode is stated with `fusion remember --from --to --with`, and shown by `fusion get`")

@@ -264,6 +264,22 @@ class TestRecall:
         assert [asked.gate for asked in memory.requests] == [None, False, False, False]
         assert [asked.fill for asked in memory.requests] == [None, True, None, None]
 
+    @pytest.mark.row("A099", "autoRecall and autoIngest off: prompts get no memories, and nothing is captured")
+    async def test_recall_and_capture_are_turned_off_by_setting_or_environment(
+        self, memory: FakeFusion, home: Path, tmp_path: Path
+    ) -> None:
+        payload = {"prompt": "where do chains come from?", "cwd": str(tmp_path / "hjul"), "session_id": "s1"}
+        (home / "fusion.toml").write_text("[memory_cortex]\nauto_recall = false\nauto_ingest = false\n")
+        allow(home)
+        for event in ("user-prompt-submit", "session-start"):
+            await asyncio.to_thread(hook, event, payload, "--home", home)
+        reply = {"last_assistant_message": "Chains come from a shop in Bremen.", "session_id": "s1"}
+        await asyncio.to_thread(hook, "stop", reply, "--home", home)
+        assert (memory.requests, memory.kept) == ([], [])
+        named = {**os.environ, "FUSION_MEMORY_CORTEX__AUTO_RECALL": "true"}
+        await asyncio.to_thread(hook, "user-prompt-submit", payload, "--home", home, environment=named)
+        assert len(memory.requests) == 1
+
     @pytest.mark.parametrize(
         ("table", "reason"),
         [

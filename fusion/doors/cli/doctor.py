@@ -227,14 +227,11 @@ def _ports(settings: Settings, file: str) -> Iterator[Finding]:
 
     A server that a command starts takes a free port, except for the compatible ports of backends.
     """
-    from fusion.doors.http.serve import listen
+    from fusion.doors.http.serve import listen, own_ports
 
     own = "other commands take a free one; for `fusion serve`: --port 0, or another [server] port in"
     wanted: list[tuple[str, int, Literal["warn", "fail"], str]] = [("server.port", settings.server.port, "warn", own)]
-    for name, backend in settings.backends.items():
-        if backend.compat_port:
-            key = f"backends.{name}.compat_port"
-            wanted.append((key, backend.compat_port, "fail", f"choose another {key} in"))
+    wanted += ((key, port, "fail", f"choose another {key} in") for key, port, _ in own_ports(settings))
     with ExitStack() as doors:
         for check, port, status, fix in wanted:
             try:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import fusion as package
 from fusion.client import stop_server
 from fusion.contract import Scope, VerifiesOptions
-from fusion.discover import PORTS, Discovery, Find, Group, discover, foreign
+from fusion.discover import PORTS, CortexBlock, Discovery, Find, Group, discover, foreign
 from fusion.doors.cli import render
 from fusion.doors.cli.first_answer import BUDGET, RESULTS, Gateway, first_answer
 from fusion.doors.cli.ingest import Summary, ingest
@@ -90,10 +90,11 @@ def init(asking: Asking, gateway: Gateway) -> dict[str, Any]:
     if asking.dry_run:
         _say(asking, f"Nothing was written. Without --dry-run the settings go to {asking.config}.")
         return _report(asking, found)
+    cortex = found.cortex if _takes_cortex(asking, found.cortex) else None
     chosen = choose(asking, found)  # not in an event loop, in which a Ctrl-C would not reach the question
     workspace = choose_workspace(asking, chosen)
     kept = _kept_paths(asking.config, found.finds)
-    return _report(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept, workspace))
+    return _report(asking, found) | asyncio.run(set_up(asking, chosen, gateway, kept, workspace, cortex))
 
 
 async def set_up(
@@ -102,12 +103,15 @@ async def set_up(
     gateway: Gateway,
     kept: Mapping[str, Sequence[str]],
     workspace: Path | None = None,
+    cortex: CortexBlock | None = None,
 ) -> dict[str, Any]:
     """Writes the settings, reads in what was chosen, answers a first question.
 
-    ``kept`` has, by table, the paths of the earlier settings that stay; ``workspace`` may be written to.
+    ``kept`` has, by table, the paths of the earlier settings that stay; ``workspace`` may be written to; ``cortex`` has
+    the settings of Memory Cortex.
     """
-    _write(asking, new_file([*_settings(chosen, kept), *_writable(workspace)], _opening()))
+    more = [*_writable(workspace), *_of_cortex(cortex)]
+    _write(asking, new_file([*_settings(chosen, kept), *more], _opening()))
     summary = await _read_in(asking, chosen, gateway)
     question, answer = (None, None) if summary is None else await first_answer(chosen, gateway)
     offered = await asyncio.to_thread(_offered_model, chosen)
@@ -154,7 +158,14 @@ def _report(asking: Asking, found: Discovery) -> dict[str, Any]:
         "finds": [asdict(one) | {"group": one.group, "large": one.large} for one in found.finds],
         "servers": [asdict(one) | {"used": False} for one in found.servers],
         "complete": found.complete,
+        "memory_cortex": None if found.cortex is None else _shown(found.cortex),
     }
+
+
+def _shown(cortex: CortexBlock) -> dict[str, Any]:
+    """The settings of Memory Cortex as ``--json`` prints them."""
+    settings = {f"{table}.{name}": value for (table, name), value in cortex.settings.items()}
+    return {"file": str(cortex.file), "settings": settings, "left_out": dict(cortex.left_out)}
 
 
 # What to take ----------------------------------------------------------------------------------------------------
@@ -175,6 +186,14 @@ def choose(asking: Asking, found: Discovery) -> list[Find]:
         if offered:
             chosen += _ask(asking.ask, name, offered)
     return chosen
+
+
+def _takes_cortex(asking: Asking, cortex: CortexBlock | None) -> bool:
+    """Whether to take the settings of Memory Cortex; --yes takes them."""
+    if cortex is None or asking.yes or asking.ask is None:
+        return cortex is not None
+    typed = asking.ask(f"Memory Cortex: take its settings from {cortex.file}? Enter: yes; n: no").strip().lower()
+    return typed not in ("n", "no", "none")
 
 
 def _ask(ask: Callable[[str], str], name: str, offered: Mapping[int, Find]) -> list[Find]:
@@ -291,6 +310,18 @@ def _writable(workspace: Path | None) -> list[Chosen]:
         Chosen("workspace", "write", "true", reason),
         Chosen("workspace", "root_folder", toml_text(str(workspace)), reason),
     ]
+
+
+def _of_cortex(cortex: CortexBlock | None) -> list[Chosen]:
+    """The settings that a block of Memory Cortex has."""
+    if cortex is None:
+        return []
+    reason = f"memoryCortex in {cortex.file} has it so"
+    return [Chosen(table, name, _toml(value), reason) for (table, name), value in cortex.settings.items()]
+
+
+def _toml(value: str | int | float | bool) -> str:
+    return toml_text(value) if isinstance(value, str) else str(value).lower()
 
 
 def _list(lines: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ import shutil
 import signal
 import socket
 import stat
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -135,11 +135,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     with contextlib.ExitStack() as doors:
         door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
         drop_ins: dict[socket.socket, str] = {}
-        for name, chosen in settings.backends.items():
-            if chosen.compat_port:
-                fix = f"Choose another: backends.{name}.compat_port"
-                own = listen(settings.server.host, chosen.compat_port, fix)
-                drop_ins[doors.enter_context(contextlib.closing(own))] = name
+        for setting, port, prefix in own_ports(settings):
+            own = listen(settings.server.host, port, f"Choose another: {setting}")
+            drop_ins[doors.enter_context(contextlib.closing(own))] = prefix
         async with Gateway.open(settings) as gateway:
             doors.enter_context(settled_heap())
             await serve_on(door, gateway, settings, on_ready, drop_ins)
@@ -147,6 +145,18 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
                 gateway.require_home()
             except HomeGone as error:
                 abandon(error)
+
+
+def own_ports(settings: Settings) -> Iterator[tuple[str, int, str]]:
+    """The ports besides the server's own, for clients of other systems: the setting, the port, the prefix of its paths.
+
+    The routes of Memory Cortex are at the root of every port.
+    """
+    for name, chosen in settings.backends.items():
+        if chosen.compat_port:
+            yield f"backends.{name}.compat_port", chosen.compat_port, f"/compat/{name}"
+    if settings.memory_cortex.enabled and settings.memory_cortex.port:
+        yield "memory_cortex.port", settings.memory_cortex.port, ""
 
 
 def abandon(error: HomeGone) -> NoReturn:
@@ -197,12 +207,12 @@ async def serve_on(
 ) -> None:
     """Serve an open ``gateway`` on the socket ``door``, and record its address in the home for clients.
 
-    ``drop_ins`` are further sockets, each with the backend whose drop-in routes it serves at its root.
+    ``drop_ins`` are further sockets, each with the prefix of the paths that it serves at its root.
     """
     drop_ins = drop_ins or {}
     token = token_of(settings.home)
     gate = create_app(gateway, settings, local_token=token)
-    app = PortPrefix(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items()})
+    app = PortPrefix(gate, {one.getsockname()[1]: prefix for one, prefix in drop_ins.items()})
     server = Server(gate, settings, app=app)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

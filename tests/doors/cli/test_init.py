@@ -198,6 +198,28 @@ async def test_a_server_without_an_adapter_is_said_not_to_be_used(
     assert "found, not used yet" in said
 
 
+def test_settings_of_memory_cortex_are_taken(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of `openclaw.json` are in the new file, with where they are from; what is unknown is named."""
+    block = {"memoryCortex": {"autoRecall": False, "recallMaxFacts": 9, "llmPort": 8301, "colour": "red"}}
+    (user / ".openclaw" / "openclaw.json").write_text(json.dumps(block))
+    found = init(asking(user, home, yes=True), over(FakeFusion(), home))["memory_cortex"]
+    settings = load(home=home)
+    assert (settings.memory_cortex.auto_recall, settings.hooks.max_items) == (False, 9)
+    assert (settings.hooks.format, settings.model.base_url) == ("long-term", "http://localhost:8301/v1")
+    assert [*found["left_out"]] == ["colour"]
+    assert f"# Chosen: memoryCortex in {user}/.openclaw/openclaw.json has it so" in (home / "fusion.toml").read_text()
+    render.discovered(asyncio.run(look(asking(user, home))), user)
+    assert "~/.openclaw/openclaw.json: memory_cortex.auto_recall = False" in capsys.readouterr().out
+
+
+def test_settings_of_memory_cortex_can_be_declined(user: Path, home: Path) -> None:
+    (user / ".openclaw" / "openclaw.json").write_text('{"memoryCortex": {"autoRecall": false}}')
+    answers = Answers("n", "n", "n")
+    init(asking(user, home, ask=answers), over(FakeFusion(), home))
+    assert "Memory Cortex: take its settings" in answers.asked[0]
+    assert load(home=home).memory_cortex.auto_recall
+
+
 def test_a_configuration_is_not_overwritten(user: Path, home: Path) -> None:
     """It is refused before anything is read; with --force the old file is kept next to the new one."""
     home.mkdir()

@@ -63,6 +63,11 @@ def discovered(found: Discovery, user: Path) -> None:
     for answering in found.servers:
         server = " ".join(filter(None, (LABELS[answering.kind], answering.version, answering.url)))
         say(f"found, not used yet: {server} (this version has no adapter for it)")
+    if found.cortex is not None:
+        taken = ", ".join(f"{table}.{name} = {value}" for (table, name), value in found.cortex.settings.items())
+        say(f"found, settings of Memory Cortex in {_below(found.cortex.file, user)}: {taken or 'none that apply'}")
+        for key, why in found.cortex.left_out.items():
+            say(f"  left out: {key}: {why}")
     if not found.complete:
         say("There was no time to look everywhere; --scan DIR looks in a folder of yours.\n")
 
