@@ -68,6 +68,7 @@ from fusion.gateway.workspace import is_change, required
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
+from fusion.ingest.read_in_context import Portion, read_portion
 from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
 from fusion.journal import audit, batches, external_refs, feedback, rows, state, statements, tombstones, use
@@ -1085,6 +1086,16 @@ class Gateway(TenantParts):
         if self.consolidator is None:
             return await self.statements_waiting(tenant)
         return await self.consolidator.catch_up()
+
+    @in_tenant
+    async def read_by_second(
+        self, tenant: str = DEFAULT, before: int | None = None, *, dry_run: bool = False
+    ) -> Portion | None:
+        """Have the second encoder read the next stored memories, newest first; None if there is no such encoder."""
+        if self.embedders.second is None:
+            return None
+        whole = Scope(tenant, audience="private")
+        return await read_portion(self.journal, self.embedders.second, whole, before, dry_run=dry_run)
 
     @in_tenant
     async def prune_receipts(self, tenant: str = DEFAULT, *, dry_run: bool = False) -> int:

@@ -36,6 +36,9 @@ class JobCalls(WorkspaceCalls, Protocol):
     def statements_waiting(self, tenant: str) -> Awaitable[int]: ...
     def compare_statements(self, tenant: str) -> Awaitable[int]: ...
     def prune_receipts(self, tenant: str, *, dry_run: bool) -> Awaitable[int]: ...
+    def read_by_second(
+        self, tenant: str, before: int | None = None, *, dry_run: bool = False
+    ) -> Awaitable[vectors.Portion | None]: ...
     def run_lifecycle(
         self, request: lifecycle.LifecycleRequest, progress: lifecycle.Progress
     ) -> Awaitable[lifecycle.Report]: ...
@@ -117,7 +120,7 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             vectors.NAME,
             vectors.DOES,
             tenants,
-            vectors.step(partial(_vectors_pending, gateway), gateway.settle),
+            vectors.step(partial(_vectors_pending, gateway), gateway.settle, gateway.read_by_second),
             **planned(settings.vectors),
         ),
     )

@@ -72,6 +72,25 @@ async def test_a_home_with_a_second_encoder(home: Path) -> None:
         assert await second.known([in_context(said[1], "", said[2])])
 
 
+@pytest.mark.feature(
+    "… `fusion jobs run vectors` does it in a home that had none",
+    of="a second encoder reads each turn of a conversation with its neighbours when it is stored",
+)
+async def test_a_home_that_had_no_second_encoder(home: Path) -> None:
+    """What was stored before is read by the job; then a question finds all vectors."""
+    async with Gateway.open(with_second(home, "")) as gateway:
+        await gateway.remember(turns())
+        await gateway.settle()
+        assert "read_by_second" not in (await gateway.jobs().run("vectors")).receipt["result"]
+    async with Gateway.open(with_second(home)) as gateway:
+        counted = (await gateway.jobs().run("vectors", dry_run=True)).receipt["result"]
+        assert (counted["unread_by_second"] > 0, counted["read_by_second"]) == (True, 0)
+        ran = (await gateway.jobs().run("vectors")).receipt["result"]
+        assert ran["read_by_second"] == ran["unread_by_second"] == counted["unread_by_second"]
+        assert (await gateway.jobs().run("vectors")).receipt["result"]["unread_by_second"] == 0
+        assert "without_vectors" not in (await gateway.fuse(ASK)).rerank
+
+
 async def test_a_second_encoder_that_is_not_installed(home: Path) -> None:
     """The home opens and answers by the first one; notes, answers and doctor say what is missing, with the fix."""
     files.own_path(MODEL).unlink()

@@ -11,7 +11,7 @@ import pytest
 from fusion.contract import Place, Scope
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.intake import Intake, NewMemory
-from fusion.ingest.read_in_context import read_in_context
+from fusion.ingest.read_in_context import PORTION, Portion, read_in_context, read_portion
 from fusion.journal import Journal
 from fusion.lib.in_context import in_context
 from fusion.lib.passages import passage_texts
@@ -71,3 +71,20 @@ async def test_what_fails_keeps_nothing_from_being_stored(intake: Intake, second
     second.failing = True
     (kept,) = await intake.remember([NewMemory("a note", ANA)])
     assert kept.status == "stored"
+
+
+async def test_portions_read_what_was_stored_before_newest_first(tmp_path: Path) -> None:
+    """A memory that came before the encoder did; what a dry run counts, a run reads, and another one finds nothing."""
+    journal, encoder = await Journal.open(tmp_path / "old.sqlite"), FakeEmbedder()
+    intake = Intake(journal, Deliverer(journal, {}))
+    await intake.remember([turn(n, f"turn {n}") for n in range(PORTION + 1)])
+    whole = Scope(audience="private")
+    assert await read_portion(journal, encoder, whole, None, dry_run=True) == Portion(PORTION, 401, 0, 2)
+    assert not encoder.encoded
+    first = await read_portion(journal, encoder, whole, None)
+    assert first == Portion(PORTION, 401, 401, 2)
+    assert "Bo: turn 200" in encoder.encoded
+    assert "Bo: turn 0" not in encoder.encoded
+    assert await read_portion(journal, encoder, whole, first.before) == Portion(1, 1, 1, None)
+    assert await read_portion(journal, encoder, whole, None) == Portion(PORTION, 0, 0, 2)
+    await journal.close()

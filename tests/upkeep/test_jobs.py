@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
+import pytest
+
+from fusion.ingest.read_in_context import Portion
 from fusion.upkeep import checks, lifecycle, receipts, vectors
 from fusion.upkeep.job import JobContext
 from tests.upkeep.helpers import BEGAN, in_virtual_time
@@ -76,16 +79,64 @@ class Vectors:
         await asyncio.sleep(self.takes_s or 0)
         self.missing = 0
 
+    async def read(self, tenant: str, before: int | None = None, *, dry_run: bool = False) -> None:
+        """There is no second encoder."""
+
+
+class Shown:
+    """A progress that keeps its notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None:
+        self.notes.append(note)
+
+
+class Portions:
+    """A second encoder that reads two hundred memories, with two new texts each, in 25 seconds."""
+
+    def __init__(self, memories: int) -> None:
+        self.memories = memories
+
+    async def __call__(self, tenant: str, before: int | None = None, *, dry_run: bool = False) -> Portion:
+        left = self.memories if before is None else before
+        if not dry_run:
+            await asyncio.sleep(25)
+        portion = min(left, 200)
+        return Portion(portion, 2 * portion, 0 if dry_run else 2 * portion, left - portion or None)
+
 
 def test_vectors_waits_for_them_within_its_budget() -> None:
     async def runs() -> None:
         for takes_s, computed in ((5.0, 7), (None, 0)):
             run, store = context(), Vectors(takes_s)
-            await vectors.step(store.pending, store.settle)(run, "default")
+            await vectors.step(store.pending, store.settle, store.read)(run, "default")
             assert run.result == {"pending": 7, "computed": computed}
         run, store = context(dry_run=True), Vectors(None)
-        await vectors.step(store.pending, store.settle)(run, "default")
+        await vectors.step(store.pending, store.settle, store.read)(run, "default")
         assert run.result == {"pending": 7, "computed": 0}
+
+    in_virtual_time(runs())
+
+
+@pytest.mark.feature(
+    "the job `vectors` has a second encoder read what was stored before it was switched on, newest first"
+)
+def test_vectors_has_the_second_encoder_read_all_memories_within_its_budget() -> None:
+    """450 memories are three portions; of 2,000, those are read that 60 seconds are enough for."""
+
+    async def runs() -> None:
+        store = Vectors(0)
+        for memories, read in ((450, 900), (2_000, 1_200)):
+            run, shown = context(), Shown()
+            run.current, run.progress = "default", shown
+            await vectors.step(store.pending, store.settle, Portions(memories))(run, "default")
+            assert (run.result["unread_by_second"], run.result["read_by_second"]) == (read, read)
+            assert shown.notes[:2] == ["default: 200", "default: 400"]
+        dry = context(dry_run=True)
+        await vectors.step(store.pending, store.settle, Portions(2_000))(dry, "default")
+        assert (dry.result["unread_by_second"], dry.result["read_by_second"]) == (4_000, 0)
 
     in_virtual_time(runs())
 
