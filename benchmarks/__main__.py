@@ -172,6 +172,14 @@ def _parser() -> argparse.ArgumentParser:
     quiet.add_argument("--limit", type=_positive, help="prompts of each home")
     quiet.set_defaults(measure=_silence, show=_show_silence)
 
+    living = commands.add_parser(
+        "living", help="a memory that lives by itself: histories in, facts out, recall before a prompt, upkeep"
+    )
+    living.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for its facts and recall after ingest")
+    living.add_argument("--conversations", type=_names, default=(), help="only these of LoCoMo, by id")
+    living.add_argument("--limit", type=_positive, help="questions of each conversation")
+    living.set_defaults(measure=_living, show=_show_living)
+
     fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
     fire.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
     fire.add_argument("--short", action="store_true", help="some 20 s a part, as the tests run it")
@@ -222,6 +230,18 @@ def _show_dates(figures: Mapping[str, Any]) -> None:
     from benchmarks import dates
 
     dates.show(figures)
+
+
+def _living(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import living
+
+    return living.measure(options.data, options.limit, options.conversations)
+
+
+def _show_living(figures: Mapping[str, Any]) -> None:
+    from benchmarks import living
+
+    living.show(figures)
 
 
 def _silence(options: argparse.Namespace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.living import QUESTIONS
 from fusion.contract import Asker
 from fusion.errors import InvalidAnswer
 from fusion.gateway.gateway import Gateway
@@ -34,9 +35,7 @@ from tests.fakes import FakeModel
 from tests.gateway.helpers import DECIDED, NADIA, embedded, remember
 from tests.gateway.test_prepared_answers import LIKE, Clock, FixedVectors
 
-PAIRS = [
-    line.split("\t") for line in (Path(__file__).parent / "next_questions.tsv").read_text(encoding="utf-8").splitlines()
-]
+PAIRS = [line.split("\t") for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
 """30 follow-ups and 30 changes of topic: label, question, next question"""
 ASKED, NEXT, OTHER = "where does the bookings database move?", "is there a backup of the bookings?", "how much is rent?"
 LINES = [Cited("The bookings are in Postgres.", {"m1z": "hash"})]

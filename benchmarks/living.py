@@ -1,0 +1,294 @@
+"""Measures a memory that lives by itself: histories of sessions in, facts out, recall before a prompt, upkeep.
+
+Every figure stands for itself; one that cannot be measured yet says why. Nothing but the two figures of LoCoMo needs
+data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.bad_servers import WAYS, Way, bad_server
+from benchmarks.datasets import Corpus, DataError, locomo
+from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS, open_home, store_corpus, wait_until_stored
+from benchmarks.living_junk import KINDS, count
+from benchmarks.metrics import percentile, texts_in_block
+from benchmarks.progress import steps
+from fusion.client import AsyncClient, stop_server
+from fusion.contract import Event, Scope
+from fusion.doors.http.app import create_app
+from fusion.gateway.gateway import Gateway
+from fusion.gateway.next_synthesis import about_the_same
+from fusion.ingest.turn_facts import turn_facts
+from fusion.lib.words import spoken
+from fusion.recall.engine import FuseRequest
+
+SAMPLE = Path(__file__).parent.parent / "config" / "sample" / "sessions.jsonl"
+HISTORY = 2_000
+"""messages of the history that was known but for one turn"""
+CALLS = 20
+"""calls with it, each with one turn more"""
+PROMPTS = 20
+"""prompts for each bad server"""
+BUDGET_CHARS = 6_000
+UPKEEP = ("benchmarks.living_distill",)
+"""the modules that measure jobs: each has ``measure()``"""
+
+
+def measure(data: Path | None, limit: int | None = None, conversations: Sequence[str] = ()) -> dict[str, Any]:
+    """All figures. ``limit`` is the questions of each conversation; ``conversations`` are all if none is named."""
+    corpora = locomo.load(data) if data is not None else ()
+    known = {corpus.id for corpus in corpora}
+    if unknown := {*conversations} - known:
+        raise DataError(f"{data}: there is no conversation {', '.join(sorted(unknown))}")
+    chosen = [corpus for corpus in corpora if not conversations or corpus.id in conversations]
+    parts: Mapping[str, Callable[[], Any]] = {
+        "ingest": lambda: asyncio.run(ingest()),
+        "auto_recall": auto_recall,
+        "junk": lambda: junk(chosen),
+        "recall_after_ingest": lambda: asyncio.run(recall_after_ingest(chosen, limit)),
+        "synthesis": lambda: asyncio.run(synthesis()),
+        "upkeep": upkeep,
+    }
+    found: dict[str, Any] = {"command": "living"}
+    with steps([*parts]) as done:
+        for part in parts.values():
+            found |= part()
+            done()
+    return found
+
+
+# Histories -----------------------------------------------------------------------------------------------------------
+
+
+async def ingest(messages: int = HISTORY, calls: int = CALLS) -> dict[str, Any]:
+    """Milliseconds until ``POST /ingest`` answers, CPU of that, and CPU until the new turn is a memory."""
+    history = [_message(number) for number in range(messages)]
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+        async with open_home(Path(folder) / "home", ("markdown",)) as gateway:
+            app = create_app(gateway, gateway.settings)
+            import httpx
+
+            async with AsyncClient.over(httpx.ASGITransport(app)) as client:
+                answer_ms, cpu_ms, stored_ms = [], [], []
+                for call in range(calls + 1):
+                    started, cpu = time.perf_counter(), time.process_time()
+                    await client.ingest_history(history, "agent:main:bench", user_id="ada", debounce=False)
+                    answered, answered_cpu = time.perf_counter(), time.process_time()
+                    await gateway.settle()
+                    if call:  # the first is the whole history
+                        answer_ms.append((answered - started) * 1000)
+                        cpu_ms.append((answered_cpu - cpu) * 1000)
+                        stored_ms.append((time.process_time() - cpu) * 1000)
+                    history.append(_message(len(history)))
+    return {
+        "ingest_messages": messages,
+        "ingest_answer_ms_p50": percentile(0.5, answer_ms),
+        "ingest_answer_ms_p100": round(max(answer_ms), 2),
+        "ingest_cpu_ms_p50": percentile(0.5, cpu_ms),
+        "ingest_stored_cpu_ms_p50": percentile(0.5, stored_ms),
+    }
+
+
+def _message(number: int) -> dict[str, Any]:
+    at = datetime(2026, 1, 5, 9, tzinfo=UTC) + timedelta(minutes=number)
+    role = "assistant" if number % 2 else "user"
+    text = f"Note {number}: the order {7919 * number % 10_007} of workshop {number % 97} is due in {number % 30} days."
+    return {"role": role, "content": text, "timestamp": at.isoformat()}
+
+
+# Recall before a prompt ----------------------------------------------------------------------------------------------
+
+
+def auto_recall(prompts: int = PROMPTS) -> dict[str, Any]:
+    """Milliseconds that a hook adds to a prompt with each bad server, from the start of its process to its end."""
+    took = {way: _hooks(way, prompts) for way in WAYS}
+    return {
+        "auto_recall_ms_p100": round(max(ms for each in took.values() for ms in each), 1),
+        "auto_recall_by_server": {
+            way: {"p50_ms": percentile(0.5, each), "p100_ms": round(max(each), 1)} for way, each in took.items()
+        },
+    }
+
+
+def _hooks(way: Way, prompts: int) -> list[float]:
+    payload = json.dumps({"prompt": "where do the chains come from?"}).encode()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FUSION_")}
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+        home = Path(folder) / "home"
+        command = [sys.executable, "-m", "fusion", "hook", "user-prompt-submit", "--home", str(home)]
+        took = []
+        with bad_server(home, way):
+            for _ in range(prompts):
+                started = time.perf_counter()
+                subprocess.run(command, input=payload, capture_output=True, check=True, env=environment)
+                took.append((time.perf_counter() - started) * 1000)
+                if way == "dead":  # the prompt has started one, which must not answer the next
+                    _stop_started(home)
+                    break
+        return took
+
+
+def _stop_started(home: Path) -> None:
+    """Wait for the server that a hook has started in the background, and stop it."""
+    from fusion.client import ensure_server
+
+    ensure_server(home)
+    stop_server(home)
+
+
+# Junk ----------------------------------------------------------------------------------------------------------------
+
+
+def junk(corpora: Sequence[Corpus]) -> dict[str, Any]:
+    """The share of facts by rules from the sample's and LoCoMo's sessions that are junk, counted by other checks."""
+    sources = {"sample": _sample(), **({"locomo": _turns(corpora)} if corpora else {})}
+    counts, facts, rejects, turns = dict.fromkeys(KINDS, 0), 0, 0, 0
+    by_source = {}
+    for name, talks in sources.items():
+        extracted = [turn_facts(talk) for talk in talks]
+        pairs = [(fact.fact, fact.fact.partition(": ")[0]) for found in extracted for fact in found.facts]
+        counted = count(pairs)
+        by_source[name] = {
+            "turns": sum(map(len, talks)),
+            "facts": len(pairs),
+            "rejects": sum(len(found.rejects) for found in extracted),
+            "junk_rate": _share(sum(counted.values()), len(pairs)),
+        }
+        facts, rejects, turns = facts + len(pairs), rejects + by_source[name]["rejects"], turns + sum(map(len, talks))
+        counts = {kind: counts[kind] + counted[kind] for kind in KINDS}
+    raw = count(
+        (spoken(turn.text, turn.speaker), turn.speaker) for talks in sources.values() for t in talks for turn in t
+    )
+    return {
+        "junk_rate": _share(sum(counts.values()), facts),
+        "junk_rate_of_turns": _share(sum(raw.values()), turns),
+        "junk_by_kind": counts,
+        "facts": facts,
+        "rejects": rejects,
+        "junk_by_source": by_source,
+    }
+
+
+def _sample() -> list[list[Event]]:
+    """The sample's sessions as turns."""
+    talks: dict[str, list[Event]] = {}
+    for line in SAMPLE.read_text(encoding="utf-8").splitlines():
+        said = json.loads(line)
+        talks.setdefault(said["document"], []).append(_turn(said["text"], said["speaker"], len(talks)))
+    return [*talks.values()]
+
+
+def _turns(corpora: Sequence[Corpus]) -> list[list[Event]]:
+    """Each conversation of LoCoMo as turns."""
+    return [[_turn(item.text, item.speaker, n) for n, item in enumerate(corpus.memories)] for corpus in corpora]
+
+
+def _turn(text: str, speaker: str | None, number: int) -> Event:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Event(f"turn-{number}", text, at, scope=Scope(), kind="turn", speaker=speaker)
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+# Recall after ingest -------------------------------------------------------------------------------------------------
+
+
+async def recall_after_ingest(corpora: Sequence[Corpus], limit: int | None) -> dict[str, Any]:
+    """Evidence in the block after sessions were sent as histories, beside that after plain remember."""
+    if not corpora:
+        return {"recall_after_ingest": {"left_out": "it needs --data"}}
+    shares: dict[str, list[float]] = {"remember": [], "ingest": []}
+    for corpus in corpora:
+        for way, found in shares.items():
+            with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+                async with open_home(Path(folder) / "home", BACKENDS) as gateway:
+                    await (store_corpus(gateway, corpus) if way == "remember" else _send(gateway, corpus))
+                    found += [await _in_block(gateway, corpus, q) for q in corpus.asked(limit) if q.answerable]
+    means = {f"eib_{way}": round(fmean(found), 4) for way, found in shares.items() if found}
+    return {"recall_after_ingest": {"questions": len(shares["ingest"]), **means}}
+
+
+async def _send(gateway: Gateway, corpus: Corpus) -> None:
+    """Send each session as an agent does: its whole history, with the speakers' names in the messages."""
+    first = corpus.memories[0].speaker
+    for document in dict.fromkeys(item.document for item in corpus.memories):
+        messages = [
+            {
+                "role": "user" if item.speaker == first else "assistant",
+                "content": item.spoken,
+                **({"timestamp": item.at.isoformat()} if item.at else {}),
+            }
+            for item in corpus.memories
+            if item.document == document
+        ]
+        body = json.dumps({"messages": messages}).encode()
+        scope = Scope(user_id=corpus.id, session_id=f"{corpus.id}-{document}")
+        await gateway.ingest_history(scope, body, debounce=False)
+    await gateway.settle()
+    await wait_until_stored(gateway, len(corpus.memories))
+
+
+async def _in_block(gateway: Gateway, corpus: Corpus, question: Any) -> float:
+    request = FuseRequest(
+        question.text, Scope(user_id=corpus.id), budget_chars=BUDGET_CHARS, timeout_ms=TIMEOUT_MS, fill=True
+    )
+    block = (await gateway.fuse(request)).block
+    texts = {item.id: item.text for item in corpus.memories}
+    return fmean(texts_in_block([texts[gold] for gold in question.gold], block))
+
+
+# The synthesis of the turn before ------------------------------------------------------------------------------------
+
+QUESTIONS = Path(__file__).parent / "data" / "next_questions.tsv"
+
+
+async def synthesis() -> dict[str, Any]:
+    """The share of follow-ups and of changes of topic for which the synthesis of the turn before would be shown."""
+    rows = [line.split("\t") for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+        async with open_home(Path(folder) / "home", ()) as gateway:
+            embedder = gateway.live.embedder
+            used = [(kind, await about_the_same(one, other, embedder)) for kind, one, other in rows]
+    shares = {kind: [is_used for name, is_used in used if name == kind] for kind in ("follow", "change")}
+    return {
+        "synthesis_used_follow_ups": _share(sum(shares["follow"]), len(shares["follow"])),
+        "synthesis_used_changes": _share(sum(shares["change"]), len(shares["change"])),
+    }
+
+
+# Upkeep --------------------------------------------------------------------------------------------------------------
+
+
+def upkeep() -> dict[str, Any]:
+    """What the modules of the jobs measure: ``protected_lines`` and ``distill``."""
+    found: dict[str, Any] = {}
+    for name in UPKEEP:
+        try:
+            found |= import_module(name).measure()
+        except ModuleNotFoundError:
+            found |= {
+                "protected_lines": {"left_out": f"{name} is missing"},
+                "distill": {"left_out": f"{name} is missing"},
+            }
+    return found
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Print the figures."""
+    for name, value in found.items():
+        print(f"{name:28} {value}")
