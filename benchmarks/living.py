@@ -161,13 +161,14 @@ def junk(corpora: Sequence[Corpus]) -> dict[str, Any]:
         extracted = [turn_facts(talk) for talk in talks]
         pairs = [(fact.fact, fact.fact.partition(": ")[0]) for found in extracted for fact in found.facts]
         counted = count(pairs)
+        left_out = sum(len(found.rejects) for found in extracted)
         by_source[name] = {
             "turns": sum(map(len, talks)),
             "facts": len(pairs),
-            "rejects": sum(len(found.rejects) for found in extracted),
+            "rejects": left_out,
             "junk_rate": _share(sum(counted.values()), len(pairs)),
         }
-        facts, rejects, turns = facts + len(pairs), rejects + by_source[name]["rejects"], turns + sum(map(len, talks))
+        facts, rejects, turns = facts + len(pairs), rejects + left_out, turns + sum(map(len, talks))
         counts = {kind: counts[kind] + counted[kind] for kind in KINDS}
     raw = count(
         (spoken(turn.text, turn.speaker), turn.speaker) for talks in sources.values() for t in talks for turn in t
@@ -224,13 +225,13 @@ async def recall_after_ingest(corpora: Sequence[Corpus], limit: int | None) -> d
 
 
 async def _send(gateway: Gateway, corpus: Corpus) -> None:
-    """Send each session as an agent does: its whole history, with the speakers' names in the messages."""
-    first = corpus.memories[0].speaker
+    """Send each session as one history of a channel in which two people talk, with their names."""
     for document in dict.fromkeys(item.document for item in corpus.memories):
         messages = [
             {
-                "role": "user" if item.speaker == first else "assistant",
-                "content": item.spoken,
+                "role": "user",
+                "name": item.speaker,
+                "content": item.text,
                 **({"timestamp": item.at.isoformat()} if item.at else {}),
             }
             for item in corpus.memories

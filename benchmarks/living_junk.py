@@ -18,12 +18,13 @@ KINDS: tuple[Junk, ...] = ("greeting", "echo", "question", "tool_noise", "duplic
 _GREETING_WORDS = frozenset(
     "hi hello hey yo good morning evening afternoon night day bye goodbye see you later soon talk ttyl take care "
     "thanks thank thx cheers welcome please sorry ok okay yes yeah yep no nope sure great nice cool awesome "
-    "amazing perfect wow lol haha congrats congratulations luck lovely sweet cute so very really that this is it was sounds looks a an "
-    "the to for of and i im your youre me my much lot lots too all all with have has had hope proud glad happy love am "
-    "are be what how exactly absolutely totally definitely agree right true job work question weekend fun time going "
-    "it's that's you're i'm here there at hear hearing from wonderful fantastic excellent done well worries anytime "
-    "danke guten morgen tag abend bitte merci beaucoup bonjour salut gracias muchas hola ciao grazie dopo passt das ca "
-    "va comment du dir dich appreciate it's means been must nothing hard mean go on keep up".split()
+    "amazing perfect wow lol haha congrats congratulations luck lovely sweet cute so very really that this is it "
+    "was sounds looks a an the to for of and i im your youre me my much lot lots too all with have has had hope "
+    "proud glad happy love am are be what how exactly absolutely totally definitely agree right true job work "
+    "question weekend fun time going it's that's you're i'm here there at hear hearing from wonderful fantastic "
+    "excellent done well worries anytime danke guten morgen tag abend bitte merci beaucoup bonjour salut gracias "
+    "muchas hola ciao grazie dopo passt das ca va comment du dir dich appreciate means been must nothing hard "
+    "mean go on keep up".split()
 )
 _ASKING = frozenset(
     "who whom whose what when where why how which is are was were do does did can could will would "

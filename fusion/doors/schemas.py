@@ -794,7 +794,7 @@ class HistoryBody(_Body):
 
     messages: list[Any] = Field(
         max_length=MAX_MESSAGES,
-        description="{role, content, timestamp} each; other roles than user and assistant are left out",
+        description="{role, content, name, timestamp} each; other roles than user and assistant are left out",
     )
     session_id: Id
     channel: Id | None = None

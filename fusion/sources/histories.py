@@ -243,7 +243,7 @@ def _memory(scope: Scope, talk: int, place: int, turn: Turn, text: str) -> NewMe
         text=text,
         scope=scope,
         kind="turn",
-        speaker=turn.speaker,
+        speaker=turn.name or turn.speaker,
         at=turn.at,
         place=Place(document_of(scope, talk), place, place),
         source=source_of(scope),

@@ -97,6 +97,8 @@ class Turn:
     text: str
     at: Moment | None
     unattended: bool = False
+    name: str = ""
+    """the participant's name, as OpenAI's messages may have one; "" if it is not given"""
 
 
 _HIDDEN = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
@@ -139,7 +141,7 @@ def message_turn(message: object, entry: Mapping[str, Any]) -> Turn | None:
     at = _when(entry.get("timestamp")) or _when(message.get("timestamp"))
     provenance = message.get("provenance")
     from_program = isinstance(provenance, dict) and provenance.get("kind") in _PROGRAM_KINDS
-    return Turn(valid_id(entry.get("id")), speaker, text, at, from_program)
+    return Turn(valid_id(entry.get("id")), speaker, text, at, from_program, valid_id(message.get("name")).strip())
 
 
 def _text(content: object) -> str:

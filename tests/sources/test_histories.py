@@ -306,6 +306,15 @@ async def test_session_keys_of_openclaw_name_the_agent() -> None:
     assert document_of(SESSION, 1) == "memory-cortex/s1"
 
 
+@pytest.mark.row("A091", "the name of a message's participant is the speaker of its turn")
+async def test_names_of_messages_are_speakers(ours: Home) -> None:
+    """As OpenAI's messages have them; one that cannot be cited is left out."""
+    names = ["Ada", "", None, 7, "two\nlines"]
+    messages = [{"role": "user", "name": name, "content": f"I said number {n}."} for n, name in enumerate(names)]
+    await ours.take(messages)
+    assert [event.speaker for event in await ours.current()] == ["Ada", "user", "user", "user", "user"]
+
+
 async def test_times_of_messages_are_kept(ours: Home) -> None:
     """Milliseconds, seconds and ISO 8601; a wrong one is none."""
     times = [1_772_625_600_000, 1_772_625_600, "2026-03-04T12:00:00Z", "soon", 1e300, -5e18, True]
