@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -69,6 +69,16 @@ class ByteLru(Generic[Value]):
             return None
         self._held.move_to_end(key)
         return found[0]
+
+    def held(self, keys: Iterable[str]) -> dict[str, Value]:
+        """The values of those keys that it has."""
+        found: dict[str, Value] = {}
+        used, every = self._held.move_to_end, self._held
+        for key in keys:
+            if (one := every.get(key)) is not None:
+                used(key)
+                found[key] = one[0]
+        return found
 
     def put(self, key: str, value: Value, size: int) -> None:
         self.drop(key)

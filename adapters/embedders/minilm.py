@@ -145,13 +145,12 @@ class LocalEmbedder:
     async def known(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """See the port."""
         self._check_open()
-        found: dict[str, NDArray[np.float32]] = {}
-        missing: list[str] = []
-        for text in texts:
-            if (dense := self._dense_in_memory(text, as_question=False)) is None:
-                missing.append(text)
-            else:
-                found[text] = dense
+        found = self._dense.held(texts)
+        missing = [text for text in texts if text not in found]
+        if missing and self._one_vector:
+            asked = self._queries.held(missing)
+            found |= {text: one.dense for text, one in asked.items()}
+            missing = [text for text in missing if text not in asked]
         return found | await self._on_disk(missing) if missing else found
 
     async def query_tokens(self, text: str) -> TokenVectors:
@@ -162,7 +161,7 @@ class LocalEmbedder:
         """See the port; texts are encoded in order, and those begun in time are cached for the next call."""
         self._check_open()
         until = asyncio.get_running_loop().time() + deadline_s
-        found = {text: held for text in texts if (held := self._tokens.get(text)) is not None}
+        found = self._tokens.held(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
             on_disk = await self._in_thread(self._store.tokens, missing)

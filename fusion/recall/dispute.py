@@ -57,8 +57,9 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
     at = {ref: i for i, ref in enumerate(best)}
     placed: dict[str, Scored] = {}
     for scored in order:
-        if scored.ref in rivals and scored is best[scored.ref]:
-            refs = [scored.ref, *sorted(rivals[scored.ref], key=at.__getitem__)]
+        ref = scored.ref
+        if ref in rivals and scored is best[ref]:
+            refs = [ref, *sorted(rivals[ref], key=at.__getitem__)]
             for ref in sorted(refs, key=lambda ref: _credibility_key(best[ref].pooled.candidate.hit)):
                 placed.setdefault(best[ref].pooled.key, best[ref])
         placed.setdefault(scored.pooled.key, scored)
@@ -68,10 +69,11 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
 def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
     """The rivals of each memory that are in the order, by ref, with the kind of difference."""
     found: dict[str, dict[str, Kind]] = {}
-    if not any(scored.pooled.candidate.rivals for scored in order):
+    disputed = [scored for scored in order if scored.pooled.candidate.rivals]
+    if not disputed:
         return found
     there = {scored.ref for scored in order}
-    for scored in order:
+    for scored in disputed:
         for rival in scored.pooled.candidate.rivals:
             if rival.ref in there and rival.ref != scored.ref:
                 found.setdefault(scored.ref, {})[rival.ref] = rival.kind

@@ -11,6 +11,8 @@ from fusion.lib.words import word_list
 
 def in_one_document(hit: Hit, other: Hit) -> bool:
     """Whether both hits have the same `document_of`; the names are compared first, since most differ in them."""
+    if hit is other:
+        return True
     if hit.place is None or other.place is None:
         return hit.place is other.place
     return hit.place.document == other.place.document and document_of(hit) == document_of(other)
