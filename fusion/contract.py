@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Kind = Literal["rule", "procedure", "fact", "episode", "preference", "decision", "plan", "note", "turn"]
 Trust = Literal["trusted", "unknown", "untrusted", "quarantined"]
 Origin = Literal["owner", "agent", "tool", "import", "system"]
+REFLECTION = "reflection"
+"""the raw kind of what an agent wrote about itself: it is searched, and no fact is made of it"""
 Audience = Literal["private", "group"]
 Precision = Literal["second", "minute", "hour", "day", "month", "year"]
 Unit = Literal["turn", "line"]

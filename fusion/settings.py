@@ -328,6 +328,11 @@ class LifecycleJobSettings(JobSettings):
     schedule: ScheduleText = "0 3 * * *"
 
 
+class ReflectJobSettings(JobSettings):
+    schedule: ScheduleText = "45 11,23 * * *"
+    model: bool = True
+
+
 class ShepherdJobSettings(JobSettings):
     schedule: ScheduleText = "every 3 hours"
     max_lines: float = Field(default=0.25, ge=0, le=1)
@@ -352,6 +357,7 @@ class JobsSettings(_Part):
     extract: ExtractJobSettings = ExtractJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
+    reflect: ReflectJobSettings = ReflectJobSettings()
     shepherd: ShepherdJobSettings = ShepherdJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()
 

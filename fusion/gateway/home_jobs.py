@@ -17,9 +17,9 @@ from fusion.contract import Embedder, Scope
 from fusion.gateway.parts import DEFAULT
 from fusion.gateway.shepherding import cosines_by, scratch_of, shepherd_of
 from fusion.gateway.workspace import workspace_of
-from fusion.gateway.workspace_jobs import WorkspaceCalls, extract_sources
+from fusion.gateway.workspace_jobs import WorkspaceCalls, extract_sources, reflect_sources
 from fusion.settings import JobSettings
-from fusion.upkeep import checks, consolidation, extract, lifecycle, receipts, shepherd, vectors
+from fusion.upkeep import checks, consolidation, extract, lifecycle, receipts, reflect, shepherd, vectors
 from fusion.upkeep.job import Job
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
@@ -105,6 +105,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             **planned(settings.lifecycle),
         ),
         Job(receipts.NAME, receipts.DOES, tenants, receipts.step(prune), **planned(settings.receipts)),
+        Job(
+            reflect.NAME,
+            reflect.DOES,
+            reflect.steps,
+            reflect.step(workspace_of(gateway.settings), reflect_sources(gateway), zone),
+            **planned(settings.reflect, writes=True),
+        ),
         Job(
             shepherd.NAME,
             shepherd.DOES,

@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Protocol
 
-from fusion.contract import Event, Reindexes, Scope, Where
+from fusion.contract import Event, LanguageModel, Reindexes, Scope, Where
 from fusion.errors import FusionError
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT
@@ -17,7 +17,7 @@ from fusion.journal.rows import Record
 from fusion.recall.gather import GuardedBackend
 from fusion.settings import Settings
 from fusion.sources.session_watcher import SessionWatcher
-from fusion.upkeep import extract
+from fusion.upkeep import extract, reflect
 
 MAX_TURNS = 20_000
 """maximum turns of some days that are read"""
@@ -34,6 +34,8 @@ class WorkspaceCalls(Protocol):
     def journal(self) -> Journal: ...
     @property
     def session_watcher(self) -> SessionWatcher | None: ...
+    @property
+    def model(self) -> LanguageModel | None: ...
 
 
 async def owner_of(gateway: WorkspaceCalls) -> Scope:
@@ -67,6 +69,13 @@ def extract_sources(gateway: WorkspaceCalls) -> extract.Sources:
         return await reindexed(gateway.guarded)
 
     return extract.Sources(take_in, turns, known, _states, home, reindex)
+
+
+def reflect_sources(gateway: WorkspaceCalls) -> reflect.Sources:
+    """The calls of the job `reflect`."""
+    found = extract_sources(gateway)
+    model = gateway.model if gateway.settings.jobs.reflect.model else None
+    return reflect.Sources(found.turns, found.known, found.reindex, model)
 
 
 def _states(sentence: Event) -> bool:

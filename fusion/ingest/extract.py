@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from fusion.contract import Entity, Episode, Event, Extraction, Kind, Moment
+from fusion.contract import REFLECTION, Entity, Episode, Event, Extraction, Kind, Moment
 from fusion.ingest.entities import MAX_ENTITIES, entities
 from fusion.ingest.facts import MAX_FACTS, MAX_PART_WORDS, facts
 from fusion.lib.moment import end_of
@@ -29,7 +29,9 @@ __all__ = ["KEYWORDS", "MAX_PART_WORDS", "MAX_ENTITIES", "MAX_FACTS", "MAX_TIMES
 
 
 def extract(event: Event) -> Extraction:
-    """The extraction of one event. A "note" is classified; any other kind is kept."""
+    """The extraction of one event. A "note" is classified; any other kind is kept. A reflection states nothing."""
+    if event.raw_kind == REFLECTION:
+        return Extraction(kind=event.kind)
     text = event.text[:MAX_EXTRACTED_CHARS]
     prose = _prose(text)
     stated = facts(prose, event.speaker)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import orjson
 
-from fusion.contract import DIMENSIONS, KINDS, Kind, Moment, Place, Scope, Trust, Unit
+from fusion.contract import DIMENSIONS, KINDS, REFLECTION, Kind, Moment, Place, Scope, Trust, Unit
 from fusion.errors import BadInput
 from fusion.ingest.claims import as_stated_by_line
 from fusion.ingest.intake import NewMemory, not_one_line
@@ -173,6 +173,7 @@ def markdown(
         return
     scope = replace(owner, audience="private") if file.path.name.lower() in PRIVATE else owner
     matter = front_matter(text)
+    own_words = matter.get("memory-fusion") == REFLECTION
     # Chunked as in the Markdown backend, so that a chunk of the file and its event are the same span.
     found = [chunk for chunk in chunks(text, report=lambda share: cutting(file, share)) if chunk.text.strip()]
     if not found:
@@ -190,7 +191,8 @@ def markdown(
             place=Place(file.document, chunk.start, chunk.end, "line"),
             source=f"file:{file.path}",
             revision=content_hash(chunk.text),
-            origin="import",
+            raw_kind=REFLECTION if own_words else None,
+            origin="agent" if own_words else "import",
         )
     revisions = [content_hash(chunk.text) for chunk in found]
     on_complete(f"file:{file.path}", revisions, at_end(about, len(set(revisions))))

@@ -84,10 +84,10 @@ def step(
         today = context.now.astimezone(zone).date()
         days = [today - timedelta(days=back) for back in range(limits.raw_days)]
         first = datetime.combine(days[-1], time(), zone).astimezone(UTC)
-        turns = [one for one in await sources.turns(first) if _is_written(one)]
+        turns = [one for one in await sources.turns(first) if is_written(one)]
         context.add({"turns": len(turns)})
         job = _Files(workspace, context, await sources.home())
-        by_day = _by_day(turns, zone)
+        by_day = turns_by_day(turns, zone)
         for day in reversed(days):
             sessions = by_day.get(day.isoformat(), {})
             await job.write_day(day, [_raw(day, name, said, zone) for name, said in sessions.items()])
@@ -106,7 +106,7 @@ def step(
     return run
 
 
-def _is_written(record: Record) -> bool:
+def is_written(record: Record) -> bool:
     """Whether a turn is of the owner or the agent, in private, and current."""
     event = record.event
     return (
@@ -124,7 +124,7 @@ def _is_written(record: Record) -> bool:
 # Entries ---------------------------------------------------------------------------------------------------------
 
 
-def _by_day(turns: Sequence[Record], zone: tzinfo) -> dict[str, dict[str, list[Record]]]:
+def turns_by_day(turns: Sequence[Record], zone: tzinfo) -> dict[str, dict[str, list[Record]]]:
     """The turns by day and session, both in the order of time."""
     found: defaultdict[str, defaultdict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in sorted(turns, key=lambda one: (one.event.began, one.event.place.start if one.event.place else 0)):

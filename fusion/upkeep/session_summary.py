@@ -111,9 +111,9 @@ def summarised(turns: Sequence[Record], stated: Stated, zone: tzinfo) -> Summary
     for record in turns:
         text = words_of(record.event)
         lines += _lines(record, text, stated)
-        dates |= {} if _is_assistant(record.event) else dict.fromkeys(_dates(record.event, text, zone))
+        dates |= {} if is_assistant(record.event) else dict.fromkeys(_dates(record.event, text, zone))
         files |= dict.fromkeys(_inline(found.group()) for found in _FILE.finditer(_URL.sub(" ", text)))
-    if turns and not _is_assistant(turns[-1].event):
+    if turns and not is_assistant(turns[-1].event):
         lines = _with_last_question_open(lines, turns[-1].ref)
     kept = tuple(_bounded(lines))
     if not kept:
@@ -124,7 +124,7 @@ def summarised(turns: Sequence[Record], stated: Stated, zone: tzinfo) -> Summary
 
 def words_of(turn: Event) -> str:
     """What a turn's speaker said: without blocks of ours, heartbeats, private text, code and secrets."""
-    text = said(turn.text[:MAX_TURN_CHARS], "assistant" if _is_assistant(turn) else "user").text
+    text = said(turn.text[:MAX_TURN_CHARS], "assistant" if is_assistant(turn) else "user").text
     return redact(_FENCED.sub("\n", text))[0]
 
 
@@ -138,7 +138,8 @@ def _inline(text: str) -> str:
     return _COMMENT.sub("--", _REF.sub(r"(\1)", plain))
 
 
-def _is_assistant(turn: Event) -> bool:
+def is_assistant(turn: Event) -> bool:
+    """Whether the agent said a turn."""
     return (turn.speaker or "").casefold() in ASSISTANTS
 
 
@@ -161,7 +162,7 @@ def _label(sentence: str, turn: Event, stated: Stated) -> Label | None:
         return "decided"
     if not asks and _OPEN.search(sentence):
         return "open"
-    if _is_assistant(turn):
+    if is_assistant(turn):
         return "done" if not asks and _DONE.search(sentence) else None
     if asks or _REQUEST.search(sentence):
         return "asked"

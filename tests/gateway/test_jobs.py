@@ -52,6 +52,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "extract": "off",
             "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
+            "reflect": "off",
             "shepherd": "off",
             "vectors": "0 4 * * *",
         }
@@ -146,7 +147,7 @@ async def test_paused_job_stays_paused_after_a_restart(home: Path) -> None:
     async with Gateway.open(settings) as gateway:
         paused = {view.name: view.paused for view in await gateway.jobs().views()}
     assert paused == dict.fromkeys(
-        ("checks", "consolidation", "extract", "lifecycle", "shepherd", "vectors"), False
+        ("checks", "consolidation", "extract", "lifecycle", "reflect", "shepherd", "vectors"), False
     ) | {"receipts": True}
 
 
