@@ -32,7 +32,7 @@ from fusion.recall.expand import Pooled, expand
 from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
 from fusion.recall.list_all import MAX_LINES, one_each, pack_lines
-from fusion.recall.long_memories import best_parts, in_parts, parts_of
+from fusion.recall.long_memories import best_of_each_first, best_parts, in_parts, parts_of
 from fusion.recall.pack import Block, Excerpt, pack
 from fusion.recall.query_dates import Dates, dates
 from fusion.recall.receipt import Receipt
@@ -323,11 +323,12 @@ async def fuse(
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe, named)
     left_out = _left_out(order, gated)
-    first = _packed_first(order, query, recipe.rerank)
+    spread = best_of_each_first(order)
+    first = _packed_first(spread, query, recipe.rerank)
     if model is None or model.trees is None:  # the scores of trees have another scale
         visible = [scored for scored in first if scored.pooled.key not in left_out]
         left_out |= dict.fromkeys(cut(visible, query.text, named, packing, recipe.rerank), Decision.ADDS_TOO_LITTLE)
-    by_date = named.nothing_else or first is not order
+    by_date = named.nothing_else or first is not spread
     block = pack(first, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=by_date)
 
     gate_report: Mapping[str, Any] | None = None

@@ -6,6 +6,7 @@ and shown as a whole, it fills the block. A memory of one passage (`fusion.lib.p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,9 +16,13 @@ from fusion.lib.passages import Span, is_long, passages
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Record
+from fusion.recall.rerank import Scored
 
 MAX_COMPARED = 4_000
 """passages that are compared by words and by cosine; memories beyond it are ranked by the text that was found"""
+
+PASSAGES_FIRST = 2
+"""passages of a turn that are packed before those of other turns: its further ones mostly say the same in more words"""
 
 
 class Part(NamedTuple):
@@ -74,6 +79,19 @@ def in_parts(pool: Sequence[Pooled], parts: Sequence[Part]) -> tuple[Pooled, ...
             text = part.said.removeprefix(f"{hit.speaker}: ") if hit.speaker else part.said
             found.append(entry._replace(candidate=entry.candidate._replace(hit=hit.cut(text)), passage=part.span))
     return tuple(found)
+
+
+def best_of_each_first(order: Sequence[Scored]) -> Sequence[Scored]:
+    """The order with all but the best passages of each long turn at its end; the same if no turn has more."""
+    taken: Counter[str] = Counter()
+    best: list[Scored] = []
+    rest: list[Scored] = []
+    for scored in order:
+        place = scored.pooled.candidate.hit.place
+        if scored.pooled.passage is not None and place is not None and place.unit == "turn":
+            taken[scored.ref] += 1
+        (rest if taken[scored.ref] > PASSAGES_FIRST else best).append(scored)
+    return (*best, *rest) if rest else order
 
 
 def _whole_text(hit: Hit, records: Mapping[str, Record]) -> str:

@@ -21,7 +21,7 @@ from fusion.recall.engine import FuseRequest, fuse
 from fusion.recall.expand import Pooled
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live
-from fusion.recall.long_memories import MAX_COMPARED, best_parts, in_parts, parts_of
+from fusion.recall.long_memories import MAX_COMPARED, best_of_each_first, best_parts, in_parts, parts_of
 from fusion.recall.pack import pack
 from fusion.recall.recording import Recorder, Replay
 from fusion.recall.rerank import Scored
@@ -139,6 +139,28 @@ def test_a_memory_of_which_one_passage_fits_is_packed() -> None:
     one = pack([*order, *scored_parts(LONG, [0], "m2")], PackSettings(max_items=1), RerankSettings(), "0")
     assert len(one.packed) == 4
     assert one.decisions["m2"] is Decision.ITEMS_FULL
+
+
+@pytest.mark.feature("two passages of each long turn are packed before any third one")
+def test_the_third_passage_of_a_turn_is_packed_after_the_other_turns() -> None:
+    """All four passages of a turn are better than the one of another, which comes after two of them."""
+    order = [*scored_parts(LONG, [2, 0, 1, 3]), *scored_parts(LONG, [2], "m2")]
+    spread = best_of_each_first(order)
+    assert [one.ref for one in spread] == ["m1", "m1", "m2", "m1", "m1"]
+    assert [one.pooled.passage for one in spread if one.ref == "m1"] == [one.pooled.passage for one in order[:4]]
+    assert best_of_each_first(order[:2]) == order[:2]
+
+
+def test_passages_of_a_note_stay_together() -> None:
+    order = scored_parts(LONG, [2, 0, 1, 3])
+    place = Place("note.md", 1, 9, "line")
+    notes = [one._replace(pooled=_at(one.pooled, place)) for one in order]
+    assert best_of_each_first(notes) is notes
+
+
+def _at(entry: Pooled, place: Place) -> Pooled:
+    candidate = entry.candidate
+    return entry._replace(candidate=candidate._replace(hit=replace(candidate.hit, place=place)))
 
 
 def test_a_memory_shows_at_most_four_thousand_characters() -> None:
