@@ -114,7 +114,7 @@ class LocalEmbedder:
         self._query_threads = ThreadPoolExecutor(2, "minilm-query")
         self._store_threads = ThreadPoolExecutor(options.threads, "minilm-store", initializer=_step_back)
         self._abreast = options.threads
-        self._flights: Flights[Encoded] = Flights()
+        self._flights: Flights[Encoded] = Flights(queued=True)
         self._query_flights: Flights[Encoded] = Flights()
         self._urgent_flights: Flights[Encoded] = Flights()
         self._later: dict[str, Flight[Encoded]] = {}
@@ -258,6 +258,9 @@ class LocalEmbedder:
     async def _encode_and_keep(
         self, portion: Sequence[str], flights: Mapping[str, Flight[Encoded]], threads: ThreadPoolExecutor
     ) -> None:
+        for text in portion:
+            flights[text].queued = False
+
         def work() -> dict[str, Encoded]:
             encoded = dict(zip(portion, self._encoder.encode(portion), strict=True))
             self._store.put({text: one for text, one in encoded.items() if flights[text].keep})

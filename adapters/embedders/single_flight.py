@@ -14,10 +14,14 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Flight(Generic[Value]):
-    """A text that is being embedded; ``keep`` says whether the result is cached."""
+    """A text that is being embedded; ``keep`` says whether the result is cached.
+
+    One that is ``queued`` has not begun: to forget it, nobody needs to wait for it.
+    """
 
     landed: asyncio.Future[Value]
     keep: bool = True
+    queued: bool = False
 
 
 Fly = Callable[[dict[str, Flight[Value]]], Coroutine[Any, Any, None]]
@@ -25,9 +29,10 @@ Fly = Callable[[dict[str, Flight[Value]]], Coroutine[Any, Any, None]]
 
 
 class Flights(Generic[Value]):
-    """The embeddings in progress of one event loop."""
+    """The embeddings in progress of one event loop. With ``queued``, each says when it begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, queued: bool = False) -> None:
+        self._queued = queued
         self._flying: dict[str, Flight[Value]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -39,7 +44,9 @@ class Flights(Generic[Value]):
         mine: dict[str, Flight[Value]] = {}
         for text in texts:
             if text not in self._flying:
-                mine[text] = self._flying[text] = Flight(asyncio.get_running_loop().create_future())
+                mine[text] = self._flying[text] = Flight(
+                    asyncio.get_running_loop().create_future(), queued=self._queued
+                )
         joined = {text: self._flying[text] for text in texts}
         if mine:
             task = asyncio.create_task(self._guarded(mine, fly))
@@ -82,8 +89,8 @@ async def landed(flights: Mapping[str, Flight[Value]]) -> dict[str, Value]:
 
 
 async def let_go(flights: Sequence[Flight[Any]]) -> None:
-    """Wait until these are done, without caching their results."""
+    """Do not cache the results of these, and wait until those that have begun are done."""
     for flight in flights:
         flight.keep = False
-    if flights:
-        await asyncio.wait([flight.landed for flight in flights])
+    if begun := [flight.landed for flight in flights if not flight.queued]:
+        await asyncio.wait(begun)

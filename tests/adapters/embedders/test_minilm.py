@@ -287,6 +287,24 @@ async def test_a_text_that_is_put_off_can_be_forgotten_and_can_fail(tmp_path: Pa
         assert await model.tokens(["broken"], 0) == [None]
 
 
+async def test_forgetting_does_not_wait_for_a_text_that_is_still_queued(tmp_path: Path) -> None:
+    """The encoder is held by another text all the while; the forgotten one is encoded later, and not cached."""
+    encoder = CountingEncoder(held="slow")
+    async with minilm(tmp_path, encoder) as model:
+        model.encode_later(["slow"])
+        await asyncio.to_thread(encoder.holding.wait, 60)
+        model.encode_later([f"{'queued ' * 200}{i}" for i in range(40)])
+        last = f"{'queued ' * 200}39"
+        async with asyncio.timeout(60):
+            await model.forget([last])
+        assert not encoder.release.is_set()
+        encoder.held = None
+        encoder.release.set()
+        await model.settle()
+        assert await model.tokens([last, "slow"], 0) != [None, None]
+        assert await model.tokens([last], 0) == [None]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "overwritten"])
 async def test_a_damaged_cache_is_set_aside(tmp_path: Path, damage: str) -> None:
     """Whether it shows at once or at the first read: the file is put aside, a new one begun, the answer right."""
