@@ -24,7 +24,7 @@ from adapters.cortex.options import Options
 from adapters.cortex.port import View
 from adapters.cortex.recall import recall
 from adapters.cortex.sqlite import SqliteGraph, visible
-from adapters.embedders.minilm import MiniLM
+from adapters.embedders.local import LocalEmbedder
 from adapters.graph.options import WalkOptions
 from adapters.graph.traversal import mention_pairs, query_entities, walk
 from benchmarks.figures import commit
@@ -85,7 +85,7 @@ async def _run(folder: Path, corpora: Sequence[Corpus]) -> dict[str, Any]:
             if size == LARGE:
                 figures[f"hop2_ms_{name}"] = round(await walk_ms(cortex), 2)
     if corpora:
-        embedder = await MiniLM.open(folder / "embedded", {})
+        embedder = await LocalEmbedder.open(folder / "embedded", {})
         try:
             figures |= await signal(folder, corpora, embedder)
         finally:

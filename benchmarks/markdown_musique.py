@@ -33,12 +33,12 @@ async def musique(folder: Path, corpus: Corpus) -> dict[str, Any]:
     The arms are the default ranking, the same without mentions (`mention_lift = 0`), by rank (`merge = "rrf"`), and
     each half alone.
     """
-    from adapters.embedders.minilm import MiniLM
+    from adapters.embedders.local import LocalEmbedder
     from fusion.compare.verdict import paired
 
     vault, home = folder / "musique", folder / "home-musique"
     files = write_paragraphs(vault, corpus)
-    embedder = await MiniLM.open(folder / "model", {})
+    embedder = await LocalEmbedder.open(folder / "model", {})
     try:
         found = await rankings(home, vault, corpus, embedder)
     finally:

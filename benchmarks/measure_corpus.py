@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adapters.embedders.minilm import IDENTITY
+from adapters.embedders.local import IDENTITY
 from benchmarks import baselines, figures, memory_libraries, recordings, replay
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from adapters.embedders.minilm import MiniLM
+from adapters.embedders.local import LocalEmbedder
 from adapters.markdown import Markdown
 from adapters.markdown.ranking import MERGES, Ranking
 from benchmarks.datasets import DataError, field, read_json
@@ -86,7 +86,7 @@ def figures(ranks: Sequence[int | None]) -> dict[str, float]:
 
 async def _ranks(vault: Path, asked: Sequence[VaultQuestion]) -> Mapping[str, list[int | None]]:
     with tempfile.TemporaryDirectory(prefix="memory-fusion-vault-") as folder:
-        embedder = await MiniLM.open(Path(folder) / "embedder", {})
+        embedder = await LocalEmbedder.open(Path(folder) / "embedder", {})
         backend = await Markdown.open(Opening("markdown", Path(folder) / "home", {"paths": [str(vault)]}, embedder))
         try:
             await backend.settle()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.minilm import LocalEmbedder
+from adapters.embedders.local import LocalEmbedder
 from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 from adapters.embedders.cache import VectorStore
 from adapters.embedders.encoder import Encoder
-from adapters.embedders.minilm import LocalEmbedder, Options, model_of
+from adapters.embedders.local import LocalEmbedder, Options, model_of
 from adapters.options import build_known
 from fusion.errors import SettingsError
 from fusion.lib.in_context import parts_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.embedders.minilm import IDENTITY
+from adapters.embedders.local import IDENTITY
 from fusion.contract import Hit, Place
 from fusion.lib.passages import SAID_CHARS
 from fusion.recall.calibration import calibration_of, missing, with_probabilities

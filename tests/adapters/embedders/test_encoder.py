@@ -20,7 +20,7 @@ from adapters.embedders.encoder import (
     WINDOW,
     Encoder,
 )
-from adapters.embedders.minilm import MiniLM
+from adapters.embedders.local import LocalEmbedder
 from fusion.contract import Embedder, TokenVectors
 from fusion.errors import ModelMissing
 from fusion.local_models.files import find, verify
@@ -125,7 +125,7 @@ def test_windows_cover_each_token_once(encoder: Encoder, tokens: int) -> None:
 
 async def test_open_gives_a_whole_embedder(tmp_path: Path) -> None:
     """Opened as the gateway does, in a folder that was not there: dense vectors, token vectors, a query's names."""
-    model: Embedder = await MiniLM.open(tmp_path / "new" / "embeddings", {})
+    model: Embedder = await LocalEmbedder.open(tmp_path / "new" / "embeddings", {})
     try:
         assert model.identity == "all-MiniLM-L6-v2-int8@8199be6f"
         (dense,) = await model.embed(["Ann: I moved to Oslo."])
@@ -141,6 +141,6 @@ async def test_open_gives_a_whole_embedder(tmp_path: Path) -> None:
 
 def test_verify_reads_the_files_and_loads_nothing() -> None:
     """The wheel's model has the pinned hash; another file in its place is named with how to fix it."""
-    MiniLM.verify({})
+    LocalEmbedder.verify({})
     with pytest.raises(ModelMissing, match=r"is cut or another one.*pip install --force-reinstall"):
         verify(MINILM, VOCABULARY)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from adapters.embedders.encoder import Encoder
-from adapters.embedders.minilm import LocalEmbedder
+from adapters.embedders.local import LocalEmbedder
 from adapters.embedders.providers import Providers
 from fusion.contract import NO_SCALE, CosineScale, TokenVectors, text_scale, token_scale
 from fusion.errors import ModelMissing, SettingsError

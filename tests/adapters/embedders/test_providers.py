@@ -17,7 +17,7 @@ import pytest
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
 from adapters.embedders.http_embedder import HttpEmbedder
-from adapters.embedders.minilm import MiniLM
+from adapters.embedders.local import LocalEmbedder
 from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
@@ -702,7 +702,7 @@ def test_a_key_in_the_environment_alone_sends_nothing_out(no_keys: None) -> None
         assert choose({"provider": "local"})[0] is None
 
 
-class Uninstalled(MiniLM):
+class Uninstalled(LocalEmbedder):
     """The local model on a machine that does not have it."""
 
     @classmethod
@@ -714,7 +714,7 @@ class Uninstalled(MiniLM):
 def test_auto_takes_the_first_that_can_be_had(no_keys: None) -> None:
     """A079: local, openai, gemini, voyage, mistral, in this order; never Ollama; a provider is had by its key."""
     with environment(OPENAI_API_KEY=KEY):
-        assert choose({"provider": "auto"}, local=MiniLM)[0] is None
+        assert choose({"provider": "auto"}, local=LocalEmbedder)[0] is None
         found, options = choose({"provider": "auto"}, local=Uninstalled)
         assert found is OPENAI
         assert (options.model, options.api_key_env) == ("text-embedding-3-small", "OPENAI_API_KEY")

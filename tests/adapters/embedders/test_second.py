@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adapters.embedders.encoder import Encoder
-from adapters.embedders.minilm import LocalEmbedder
+from adapters.embedders.local import LocalEmbedder
 from adapters.embedders.second import SecondEncoder
 from fusion.contract import CosineScale, EncodesLater, KnowsVectors, text_scale, token_scale
 from fusion.errors import ModelMissing, SettingsError

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pytest
 
 from adapters.embedders.cache import ByteLru, VectorStore
 from adapters.embedders.encoder import DIMENSIONS, Encoded, Encoder
-from adapters.embedders.minilm import IDENTITY, MiniLM, Options
+from adapters.embedders.local import IDENTITY, LocalEmbedder, Options
 from fusion.contract import TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 from fusion.lib.words import content_hash
@@ -63,15 +64,19 @@ async def minilm(
     token_cache_mb: int = 1,
     store_bytes: int = 64 * MB,
     store: type[VectorStore] = VectorStore,
-) -> AsyncIterator[MiniLM]:
+) -> AsyncIterator[LocalEmbedder]:
     kept = store(folder / f"{IDENTITY}.sqlite", DIMENSIONS, store_bytes)
     options = Options(token_cache_mb=token_cache_mb, dense_cache_mb=1, threads=1)
-    model = MiniLM(encoder, kept, options)  # type: ignore[arg-type]
+    model = LocalEmbedder(encoder, kept, options)  # type: ignore[arg-type]
     try:
         yield model
     finally:
         encoder.release.set()
         await model.close()
+
+
+def test_settings_may_name_it_by_its_earlier_module() -> None:
+    assert import_module("adapters.embedders.minilm").MiniLM is LocalEmbedder
 
 
 @pytest.mark.feature("one shared embedder encodes each text once, however many ask")
@@ -390,7 +395,7 @@ def test_another_model_file_is_refused(tmp_path: Path) -> None:
 async def test_options_are_checked(tmp_path: Path) -> None:
     """A wrong option is named, with what it should be."""
     with pytest.raises(SettingsError, match="token_store_mb = 'many' must be a whole number of at least 1"):
-        await MiniLM.open(tmp_path, {"token_store_mb": "many"})
+        await LocalEmbedder.open(tmp_path, {"token_store_mb": "many"})
 
 
 def test_a_byte_lru_drops_what_was_not_used_for_the_longest_time() -> None:
