@@ -600,6 +600,25 @@ class CortexRecall(TypedDict):
     """the memories that are cited"""
 
 
+class CachedSynthesis(TypedDict):
+    """What was recalled for a session's last question, summed up for its next one; ``cachedAt`` is in milliseconds."""
+
+    query: str
+    response: str
+    cachedAt: int
+
+
+class SessionState(TypedDict):
+    """What is kept of a session, by Memory Cortex's names. Times are milliseconds since 1970; None: never."""
+
+    session_id: str
+    memoryCortexIngestedAt: int | None
+    memoryCortexRecalledAt: int | None
+    memoryCortexFactsInjected: int
+    """memories in the block of the last question"""
+    memoryCortexSynthesis: CachedSynthesis | None
+
+
 class HistoriesWaiting(TypedDict):
     """How many histories of sessions wait to be taken in, and why one of them failed, or empty."""
 

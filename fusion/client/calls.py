@@ -362,6 +362,13 @@ def ingest_history(
     return Call.post("/ingest", locals())
 
 
+def session_state(
+    session_id: str, *, user_id: str | None = None, agent_id: str | None = None
+) -> Call[wire.SessionState]:
+    """What is kept of a session: when it was taken in and asked, and what waits for its next question."""
+    return Call.get("/v1/session", locals())
+
+
 def hybrid_search(
     query: str, *, limit: int = 10, all_users: bool = False, **scope: str | None
 ) -> Call[wire.CortexResults]:

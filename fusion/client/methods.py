@@ -93,3 +93,4 @@ class Methods:
     ingest_history = Method(calls.ingest_history)
     hybrid_search = Method(calls.hybrid_search)
     recall = Method(calls.recall)
+    session_state = Method(calls.session_state)

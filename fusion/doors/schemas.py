@@ -809,6 +809,20 @@ class HistoryBody(_Body):
         return Scope(tenant, self.user_id, agent, None, self.session_id, self.project, self.audience)
 
 
+class SessionQuery(_Body):
+    """Which session to describe."""
+
+    session_id: Id
+    user_id: UserId | None = None
+    agent_id: Id | None = Field(default=None, description="without it, that of a session_id like agent:main:telegram:1")
+
+    def scope(self, tenant: str) -> Scope:
+        return Scope(tenant, self.user_id, audience="private")
+
+    def asker(self) -> Asker:
+        return Asker(self.agent_id or agent_of(self.session_id), self.session_id)
+
+
 class CortexQuestion(Asking):
     """What to recall, as Memory Cortex's ``POST /recall`` takes it."""
 

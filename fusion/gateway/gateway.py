@@ -60,7 +60,7 @@ from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
 from fusion.gateway.summaries import By, with_sections
-from fusion.gateway.synthesis import Remembered, synthesise
+from fusion.gateway.synthesis import synthesise
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public
@@ -71,7 +71,7 @@ from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.read_in_context import Portion, read_portion
 from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
-from fusion.journal import audit, batches, external_refs, feedback, rows, state, statements, tombstones, use
+from fusion.journal import audit, batches, external_refs, feedback, histories, rows, state, statements, tombstones, use
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
@@ -252,7 +252,7 @@ class Gateway(TenantParts):
         if outcome.fused.abstained in SILENT:
             self.health.silent[outcome.fused.abstained] += 1
         if session:
-            self.asking_sessions.take_turn(*session, outcome.shown)
+            self.asking_sessions.take_turn(*session, outcome.shown, len(outcome.included), self.live.now())
             self.prepared.asked(session[0], asked)
             if self._takes_summary(asked):
                 fused = outcome.fused
@@ -327,15 +327,17 @@ class Gateway(TenantParts):
         if not self._takes_summary(asked):
             return (), asked
         found = await self.syntheses.take(session[0], asked.query, self.live.embedder)
-        still = {ref: text for one in found for ref, text in (await self._texts(one.texts, asked.scope)).items()}
-        items = [summary_item(one.text, [*one.texts]) for one in found if one.texts.items() <= still.items()]
+        items = [summary_item(one.text, [*one.texts]) for one in await self._still_said(found, asked.scope)]
         return within_budget(items, asked, self._recipe(asked).pack) if items else ((), asked)
+
+    async def _still_said(self, lines: Sequence[Cited], scope: Scope) -> list[Cited]:
+        """Those of these sentences of which every memory that says it is current and visible to a scope."""
+        still = {ref: text for one in lines for ref, text in (await self._texts(one.texts, scope)).items()}
+        return [one for one in lines if one.texts.items() <= still.items()]
 
     async def _next_summary(self, asked: FuseRequest, fused: Fused) -> Sequence[Cited]:
         """The synthesis of what was recalled for a question; of memories that only another system has there is none."""
-        members = sorted((one for each in fused.memories for one in each.members), key=lambda one: -one.score)
-        found = [Remembered(one.ref, spoken(one.text, one.speaker), (one.at or "")[:10]) for one in members if one.text]
-        made = await synthesise(asked.query, found, self.model)
+        made = await synthesise(asked.query, memory_cortex.remembered(fused), self.model)
         texts = await self._texts(made.refs, asked.scope)
         cited = (Cited(one.text, {ref: texts[ref] for ref in one.refs if ref in texts}) for one in made.sentences)
         return [one for one, sentence in zip(cited, made.sentences, strict=True) if {*one.texts} == {*sentence.refs}]
@@ -454,6 +456,20 @@ class Gateway(TenantParts):
         return {**answer, "coverage": self.health.coverage(answer["coverage"]), "degraded": degraded}
 
     @in_tenant
+    async def session_state(self, scope: Scope, asker: Asker) -> wire.SessionState:
+        """What is kept of a session: when it was taken in and asked last, how many memories its last block had, and
+        the synthesis that waits for its next question."""
+        named = replace(scope, agent_id=asker.agent_id, session_id=asker.session_id)
+        taken = await self.journal.read(histories.taken, histories.HistoryKey.of(named))
+        found = await self.asking_sessions.of(scope, asker)
+        key, state = found if found is not None else (None, Session())
+        waiting = self.syntheses.waiting(key) if key is not None else None
+        lines = await self._still_said(waiting[1], scope) if waiting is not None else []
+        return memory_cortex.session_state(
+            asker.session_id or "", taken.ingested_at, state, waiting, [one.text for one in lines], self.live.now()
+        )
+
+    @in_tenant
     async def hybrid_search(
         self, query: str, scope: Scope, limit: int = 10, *, all_users: bool = False
     ) -> wire.CortexResults:
@@ -483,12 +499,7 @@ class Gateway(TenantParts):
         if not self.settings.memory_cortex.enabled:
             return {"response": "", "memories_searched": 0, "memories_used": 0, "synthesis": "rules", "refs": []}
         fused = await self.fuse(FuseRequest(query, scope, all_users=all_users, gate=False, explain=True))
-        members = [member for excerpt in fused.memories for member in excerpt.members]
-        best_first = sorted(members, key=lambda member: -member.score)
-        memories = [
-            Remembered(one.ref, spoken(one.text, one.speaker), (one.at or "")[:10]) for one in best_first if one.text
-        ]
-        made = await synthesise(query, memories, self.model)
+        made = await synthesise(query, memory_cortex.remembered(fused), self.model)
         return {
             "response": made.text,
             "memories_searched": len((fused.explain or {}).get("candidates", ())),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from fusion import wire
 from fusion.contract import Hit
+from fusion.gateway.synthesis import Remembered
 from fusion.journal.rows import Record
+from fusion.journal.sessions import Session
 from fusion.lib.budget import clip
 from fusion.lib.grading import grade_of
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.junk import is_all_junk
 from fusion.lib.words import spoken
-from fusion.recall.engine import Outcome
+from fusion.recall.engine import Fused, Outcome
 from fusion.recall.signals import ROLES
 from fusion.recipe import GateSettings, Recipe
 
@@ -62,6 +65,32 @@ def results(outcome: Outcome, records: Mapping[str, Record], limit: int) -> list
     return sorted(found.values(), key=lambda one: -one["score"])[:limit]
 
 
+def session_state(
+    session_id: str,
+    ingested_at: datetime | None,
+    asked: Session,
+    synthesis: tuple[str, object, float] | None,
+    lines: Sequence[str],
+    now: datetime,
+) -> wire.SessionState:
+    """The fields that Memory Cortex keeps of a session, with its names; times are milliseconds since 1970."""
+    cached = None
+    if synthesis is not None and lines:
+        cached_at = now - timedelta(seconds=synthesis[2])
+        cached = {"query": synthesis[0], "response": " ".join(lines), "cachedAt": _milliseconds(cached_at) or 0}
+    return {
+        "session_id": session_id,
+        "memoryCortexIngestedAt": _milliseconds(ingested_at),
+        "memoryCortexRecalledAt": _milliseconds(asked.asked_at),
+        "memoryCortexFactsInjected": asked.injected,
+        "memoryCortexSynthesis": cast("wire.CachedSynthesis | None", cached),
+    }
+
+
+def _milliseconds(at: datetime | None) -> int | None:
+    return None if at is None else int(at.timestamp() * 1000)
+
+
 def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
     """The hit of a candidate, of the first backend that found it."""
     wanted = {backend: (native_id,) for backend, _, native_id, *_ in reversed(row["source_hits"])}
@@ -72,19 +101,29 @@ def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
 def _result(ref: str, hit: Hit, record: Record | None) -> wire.CortexResult:
     importance, tags = (record.state.importance, record.state.tags) if record is not None else (None, ())
     grade = grade_of(hit.text, hit.kind, importance, tags)
-    said = hit.text if (hit.speaker or "").lower() in ROLES else spoken(hit.text, hit.speaker)
     at = hit.at.utc if hit.at is not None else hit.recorded_at
     return {
         "id": id_of(ref),
         "ref": ref,
         "user_id": hit.scope.user_id or "",
         "topic": grade.topic,
-        "fact": clip(said, MAX_FACT_CHARS),
+        "fact": clip(said_by(hit.text, hit.speaker), MAX_FACT_CHARS),
         "importance": grade.importance,
         "created_at": "" if at is None else at.isoformat(),
         "score": 0.0,
         "source": "",
     }
+
+
+def said_by(text: str, speaker: str | None) -> str:
+    """A text with the name of its speaker, unless that is a role: "user" names nobody."""
+    return text if (speaker or "").lower() in ROLES else spoken(text, speaker)
+
+
+def remembered(fused: Fused) -> list[Remembered]:
+    """The memories in a block, the best first, as a synthesis reads them."""
+    members = sorted((one for each in fused.memories for one in each.members), key=lambda one: -one.score)
+    return [Remembered(one.ref, said_by(one.text, one.speaker), (one.at or "")[:10]) for one in members if one.text]
 
 
 def id_of(ref: str) -> int:

@@ -113,6 +113,13 @@ class NextSyntheses:
             return ()
         return kept.lines
 
+    def waiting(self, key: SessionKey) -> tuple[str, Lines, float] | None:
+        """The question, the lines and the age in seconds of what waits for a session's next question."""
+        kept = self._kept.get(key)
+        if kept is None or (age_s := self.clock() - kept.at) > KEPT_S:
+            return None
+        return kept.query, kept.lines, age_s
+
     async def settle(self) -> None:
         """Return once no synthesis is being made."""
         if self._making:

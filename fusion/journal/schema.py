@@ -94,5 +94,6 @@ STEPS = (
     state.TAKEN_OVER,
     statements.COMPARED,
     histories.SCHEMA,
+    sessions.INJECTED,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

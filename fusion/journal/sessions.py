@@ -18,7 +18,7 @@ import orjson
 from fusion.contract import Asker, Scope
 from fusion.errors import FusionError
 from fusion.lib.background_writer import BackgroundWriter
-from fusion.store.rows import microseconds, storable
+from fusion.store.rows import microseconds, storable, time_of
 from fusion.store.sqlite import Connection
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ create table asking_session(
 create index asking_session_at on asking_session(at);
 """
 """``shown`` is JSON: by key of a memory, the last turn in which it was shown"""
+INJECTED = "alter table asking_session add column injected integer not null default 0"
 
 MAX_SESSIONS = 1000
 """maximum sessions that are kept; with 1,000 keys each, 25 MB"""
@@ -60,18 +61,24 @@ class SessionKey(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """The number of a session's last turn, and by key of a memory the last turn in which it was shown."""
+    """The number of a session's last turn, and by key of a memory the last turn in which it was shown.
+
+    ``injected`` is how many memories that turn's block had, ``asked_at`` when it was.
+    """
 
     turn: int = 0
     shown: dict[str, int] = field(default_factory=dict)
+    injected: int = 0
+    asked_at: datetime | None = None
 
     def within(self, turns: int) -> frozenset[str]:
         """The keys of what was shown in the last ``turns`` turns."""
         return frozenset(key for key, turn in self.shown.items() if turn > self.turn - turns)
 
-    def take_turn(self, shown: Iterable[str]) -> None:
-        """Count a turn in which these memories were shown."""
+    def take_turn(self, shown: Iterable[str], injected: int = 0, now: datetime | None = None) -> None:
+        """Count a turn in which these memories were shown, so many in all."""
         self.turn += 1
+        self.injected, self.asked_at = injected, now
         for key in shown:
             self.shown.pop(key, None)  # so that the order is that of the turns
             self.shown[key] = self.turn
@@ -123,9 +130,11 @@ class AskingSessions(BackgroundWriter):
             log.warning("what a session was shown could not be read: %s", error)
             return Session()
 
-    def take_turn(self, key: SessionKey, session: Session, shown: Iterable[str]) -> None:
+    def take_turn(
+        self, key: SessionKey, session: Session, shown: Iterable[str], injected: int = 0, now: datetime | None = None
+    ) -> None:
         """Count a turn of a session in which these memories were shown; returns at once."""
-        session.take_turn(shown)
+        session.take_turn(shown, injected, now)
         self._change(key, session)
 
     def _change(self, key: SessionKey, session: Session) -> None:
@@ -144,17 +153,20 @@ class AskingSessions(BackgroundWriter):
 def stored(db: Connection, key: SessionKey) -> Session | None:
     """The stored state of a session."""
     row = db.execute(
-        "select turn, shown from asking_session where tenant = ? and user_id = ? and agent_id = ? and session_id = ?",
+        "select turn, shown, injected, at from asking_session "
+        "where tenant = ? and user_id = ? and agent_id = ? and session_id = ?",
         key,
     ).fetchone()
-    return None if row is None else Session(row["turn"], orjson.loads(row["shown"]))
+    if row is None:
+        return None
+    return Session(row["turn"], orjson.loads(row["shown"]), row["injected"], time_of(row["at"]))
 
 
 def store(db: Connection, sessions: Sequence[tuple[SessionKey, Session]], now: datetime) -> None:
     """Store the state of sessions, and delete the oldest."""
     at = microseconds(now)
-    rows = [(*key, session.turn, orjson.dumps(session.shown).decode(), at) for key, session in sessions]
-    db.executemany("insert or replace into asking_session values(?, ?, ?, ?, ?, ?, ?)", rows)
+    rows = [(*key, one.turn, orjson.dumps(one.shown).decode(), at, one.injected) for key, one in sessions]
+    db.executemany("insert or replace into asking_session values(?, ?, ?, ?, ?, ?, ?, ?)", rows)
     db.execute("delete from asking_session where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))
     db.execute(
         "delete from asking_session where at < (select at from asking_session order by at desc limit 1 offset ?)",

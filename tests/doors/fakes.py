@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import orjson
 
-from fusion.contract import EVERYTHING, Hit, Scope, Where
+from fusion.contract import EVERYTHING, Asker, Hit, Scope, Where
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import Gate
 from fusion.doors.http.openapi import examples
@@ -240,6 +240,10 @@ class FakeFusion:
     async def hybrid_search(self, query: str, scope: Scope, limit: int, *, all_users: bool) -> dict[str, Any]:
         await self._work()
         return examples()["hybrid_search"]["reply"]
+
+    async def session_state(self, scope: Scope, asker: Asker) -> dict[str, Any]:
+        await self._work()
+        return {**examples()["session_state"]["reply"], "session_id": asker.session_id}
 
     async def synthesis(self, query: str, scope: Scope, *, all_users: bool) -> dict[str, Any]:
         await self._work()

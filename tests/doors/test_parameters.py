@@ -43,6 +43,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "ingest_history": schemas.HistoryBody,
     "hybrid_search": schemas.CortexSearchBody,
     "recall": schemas.CortexQuestion,
+    "session_state": schemas.SessionQuery,
     "flush_plan": schemas.FlushBody,
     "receipt": schemas.ReceiptQuery,
     "status": schemas.Scoped,

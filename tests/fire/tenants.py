@@ -130,6 +130,7 @@ class Tenant:
                 await self.settle()  # what was used is noted after the reply
             await post("/v1/fuse", {"query": word, "user_id": "ana", "explain": True})
             await self.settle()
+            await get("/v1/session", session_id="nobody's")
             await post("/hybrid-search", {"query": word})
             await post("/recall", {"query": word})
             await self.settle()

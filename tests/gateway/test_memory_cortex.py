@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
-from fusion.contract import Scope
+from fusion.contract import Asker, Scope
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.memory_cortex import id_of
 from fusion.ingest.intake import NewMemory
+from fusion.recall.engine import FuseRequest
 from fusion.settings import MemoryCortexSettings, Settings
 from tests.fakes import FakeEmbedder, FakeModel
 from tests.gateway.helpers import small
@@ -138,6 +140,42 @@ async def test_search_and_recall_find_nothing_while_they_are_switched_off(home: 
     async with remembering(off) as gateway:
         assert await gateway.hybrid_search(TEA, ANA) == {"results": [], "count": 0}
         assert (await gateway.synthesis(TEA, ANA))["response"] == ""
+
+
+@pytest.mark.row("A103", "the session's fields: when it was taken in and recalled, facts injected, and the synthesis")
+async def test_session_has_the_fields_of_the_seed(home: Path) -> None:
+    """By the names of the seed, in milliseconds, also after a restart; a session that never was has none."""
+    asker = Asker("main", "agent:main:telegram:7")
+    async with remembering(small(home)) as gateway:
+        nobody = await gateway.session_state(ANA, Asker(None, "never"))
+        assert {**nobody, "session_id": ""} == {
+            "session_id": "",
+            "memoryCortexIngestedAt": None,
+            "memoryCortexRecalledAt": None,
+            "memoryCortexFactsInjected": 0,
+            "memoryCortexSynthesis": None,
+        }
+        body = json.dumps({"messages": [{"role": "user", "content": "My boat is at the pier"}]}).encode()
+        scope = Scope(user_id="ana", agent_id="main", session_id="agent:main:telegram:7")
+        await gateway.ingest_history(scope, body, debounce=False)
+        await gateway.settle()
+        asked = "who drinks tea with lemon?"
+        await gateway.fuse(FuseRequest(asked, ANA, asker=asker, format="long-term", timeout_ms=60_000))
+        await gateway.settle()
+        found = await gateway.session_state(ANA, asker)
+        started = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        assert (found["memoryCortexIngestedAt"] or 0) > started
+        assert (found["memoryCortexRecalledAt"] or 0) > started
+        assert found["memoryCortexFactsInjected"] == 1
+        synthesis = found["memoryCortexSynthesis"]
+        assert synthesis is not None
+        assert (synthesis["query"], synthesis["response"]) == (asked, TEA)
+        assert synthesis["cachedAt"] > started
+        assert (await gateway.session_state(OMAR, asker))["memoryCortexRecalledAt"] is None
+    async with Gateway.open(small(home)) as gateway:
+        again = await gateway.session_state(ANA, asker)
+        assert again["memoryCortexIngestedAt"] == found["memoryCortexIngestedAt"]
+        assert (again["memoryCortexFactsInjected"], again["memoryCortexSynthesis"]) == (1, None)
 
 
 def test_ids_are_exact_numbers_in_every_language() -> None:

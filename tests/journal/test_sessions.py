@@ -136,8 +136,8 @@ async def test_journal_keeps_a_bounded_number_of_sessions(tmp_path: Path) -> Non
     try:
         for n in range(3):
             at = NOW + timedelta(minutes=n)
-            await journal.write(sessions.store, [(key(f"s{n}"), Session(n, {"m1": n}))], at)
-        assert await journal.read(sessions.stored, key("s2")) == Session(2, {"m1": 2})
+            await journal.write(sessions.store, [(key(f"s{n}"), Session(n, {"m1": n}, injected=n))], at)
+        assert await journal.read(sessions.stored, key("s2")) == Session(2, {"m1": 2}, 2, NOW + timedelta(minutes=2))
         assert await journal.read(sessions.stored, key("s2")._replace(tenant="acme")) is None
         many = [(key(f"t{n}"), Session()) for n in range(MAX_SESSIONS - 1)]
         await journal.write(sessions.store, many, NOW + timedelta(hours=1))

@@ -107,6 +107,7 @@ class Portions:
         return Portion(portion, 2 * portion, 0 if dry_run else 2 * portion, left - portion or None)
 
 
+@pytest.mark.row("A100", "the job `vectors` computes the vectors that memories lack, daily and on request")
 def test_vectors_waits_for_them_within_its_budget() -> None:
     async def runs() -> None:
         for takes_s, computed in ((5.0, 7), (None, 0)):

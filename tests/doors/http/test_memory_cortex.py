@@ -14,9 +14,11 @@ from fusion.contract import Scope
 from fusion.doors.cli import render
 from fusion.doors.http.app import create_app
 from fusion.doors.http.openapi import examples
+from fusion.errors import Overloaded, StoreBusy, StoreFull
 from fusion.gateway.gateway import Gateway
 from fusion.settings import MemoryCortexSettings
 from tests.doors.contract import Checked
+from tests.doors.fakes import FakeFusion, app_over
 from tests.gateway.helpers import small
 
 MILL, NOTED = "The mill at the harbour is closed in March.", "I have noted that about the mill."
@@ -131,6 +133,18 @@ async def test_ingest_of_one_tenant_is_not_read_by_another(home: Path) -> None:
                 MILL.replace("mill", tenant)
             ]
         assert await texts(gateway) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StoreFull("no space left"), 507), (StoreBusy("in a moment"), 503), (Overloaded("later"), 503)],
+)
+async def test_ingest_that_cannot_be_kept_is_not_acknowledged(error: Exception, status: int) -> None:
+    """A full disk is 507, a locked database and too many waiting histories 503; each says so in words."""
+    transport = Checked(app_over(FakeFusion(error=error)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        reply = await client.post("/ingest", json=history(MILL))
+    assert (reply.status_code, reply.json()["detail"]) == (status, str(error))
 
 
 def test_status_shows_how_many_histories_wait(capsys: pytest.CaptureFixture[str]) -> None:

@@ -290,11 +290,12 @@ async def uses_tools(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/tools/memory_append", {"text": f"{me.mark} of {me.example} likes {word}"})
 
 
-@case(("POST", "/ingest"))
+@case(("POST", "/ingest"), ("GET", "/v1/session"))
 async def sends_a_history(me: Tenant, other: Tenant, word: str) -> Replies:
     """Both have a session of this name, and each has its own turns in it."""
     said = [{"role": "user", "content": f"{me.mark} of {me.example} says that {word} matters"}]
     yield await me.post("/ingest", {"messages": said, "session_id": "s1", "debounce": False})
+    yield await me.get("/v1/session", session_id="s1")
 
 
 @case(("POST", "/hybrid-search"), ("POST", "/recall"))

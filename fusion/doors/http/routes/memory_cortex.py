@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Annotated
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from fusion import wire
 from fusion.doors import schemas
-from fusion.doors.http.routing import Context, problems, reply, router, while_connected
+from fusion.doors.http.routing import Context, InQuery, problems, reply, router, while_connected
 
 
 @router.post("/ingest", response_model=wire.HistoryKept, status_code=HTTPStatus.ACCEPTED, responses=problems(507))
@@ -23,6 +24,12 @@ async def ingest(request: Request, context: Context, body: schemas.HistoryBody) 
         body.scope(context.tenant), await request.body(), channel=body.channel or "", debounce=body.debounce
     )
     return reply(kept, HTTPStatus.ACCEPTED)
+
+
+@router.get("/v1/session", response_model=wire.SessionState)
+async def session_state(context: Context, query: Annotated[schemas.SessionQuery, InQuery]) -> Response:
+    """What is kept of a session: when it was taken in and asked, and what waits for its next question"""
+    return reply(await context.gateway.session_state(query.scope(context.tenant), query.asker()))
 
 
 @router.post("/hybrid-search", response_model=wire.CortexResults)
