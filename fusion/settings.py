@@ -314,6 +314,15 @@ class ConsolidationJobSettings(JobSettings):
     schedule: ScheduleText = "30 2 * * *"
 
 
+class DistillJobSettings(JobSettings):
+    schedule: ScheduleText = "15 6,18 * * *"
+    max_chars: int = Field(default=25_000, ge=1_000, le=1_000_000)
+    max_loss: float = Field(default=0.25, ge=0, le=1)
+    use_model: bool = True
+    dollars_per_million_in: float = Field(default=3.0, ge=0)
+    dollars_per_million_out: float = Field(default=15.0, ge=0)
+
+
 class ExtractJobSettings(JobSettings):
     schedule: ScheduleText = "every 1 hour"
     raw_days: int = Field(default=4, ge=1, le=366)
@@ -354,6 +363,7 @@ class JobsSettings(_Part):
     servers: dict[str, str] = Field(default_factory=dict)
     checks: ChecksJobSettings = ChecksJobSettings()
     consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
+    distill: DistillJobSettings = DistillJobSettings()
     extract: ExtractJobSettings = ExtractJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()

@@ -355,7 +355,17 @@ class TestANewFile:
         tables = tomllib.loads(text)
         assert set(tables.pop("backends")) == {"markdown", "cortex", "mem0", "triples"}
         assert tables.pop("embedder") == {"next": {}}
-        jobs = {"checks", "consolidation", "extract", "lifecycle", "receipts", "reflect", "shepherd", "vectors"}
+        jobs = {
+            "checks",
+            "consolidation",
+            "distill",
+            "extract",
+            "lifecycle",
+            "receipts",
+            "reflect",
+            "shepherd",
+            "vectors",
+        }
         assert set(tables.pop("jobs")) == jobs
         assert all(table == {} for table in tables.values())
         assert load(written(home, text), home=home) == load(home=home.parent / "empty").model_copy(

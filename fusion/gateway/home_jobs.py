@@ -17,9 +17,15 @@ from fusion.contract import Embedder, Scope
 from fusion.gateway.parts import DEFAULT
 from fusion.gateway.shepherding import cosines_by, scratch_of, shepherd_of
 from fusion.gateway.workspace import workspace_of
-from fusion.gateway.workspace_jobs import WorkspaceCalls, extract_sources, reflect_sources
+from fusion.gateway.workspace_jobs import (
+    WorkspaceCalls,
+    distill_limits,
+    distill_sources,
+    extract_sources,
+    reflect_sources,
+)
 from fusion.settings import JobSettings
-from fusion.upkeep import checks, consolidation, extract, lifecycle, receipts, reflect, shepherd, vectors
+from fusion.upkeep import checks, consolidation, distill, extract, lifecycle, receipts, reflect, shepherd, vectors
 from fusion.upkeep.job import Job
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
@@ -84,6 +90,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             tenants,
             consolidation.step(gateway.statements_waiting, gateway.compare_statements),
             **planned(settings.consolidation),
+        ),
+        Job(
+            distill.NAME,
+            distill.DOES,
+            distill.steps,
+            distill.step(workspace_of(gateway.settings), distill_sources(gateway), distill_limits(gateway.settings)),
+            **planned(settings.distill, writes=True),
         ),
         Job(
             extract.NAME,

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from hashlib import blake2b
 from typing import Protocol
 
-from fusion.contract import Event, LanguageModel, Reindexes, Scope, Where
+from fusion.contract import STATEMENT_KINDS, Event, Fact, LanguageModel, Reindexes, Scope, Where
 from fusion.errors import FusionError
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT
+from fusion.ingest.facts import facts
 from fusion.ingest.turn_facts import turn_facts
-from fusion.journal import Journal
+from fusion.journal import Journal, use
 from fusion.journal.rows import Record
 from fusion.recall.gather import GuardedBackend
 from fusion.settings import Settings
 from fusion.sources.session_watcher import SessionWatcher
-from fusion.upkeep import extract, reflect
+from fusion.upkeep import distill, extract, reflect
+from fusion.upkeep.drift import protects
 
 MAX_TURNS = 20_000
 """maximum turns of some days that are read"""
+MAX_STATEMENTS = 5_000
+"""maximum memories that were told explicitly which are read, the newest"""
+TRUSTED_ORIGINS = ("owner", "agent")
 
 
 class WorkspaceCalls(Protocol):
@@ -33,9 +39,9 @@ class WorkspaceCalls(Protocol):
     @property
     def journal(self) -> Journal: ...
     @property
-    def session_watcher(self) -> SessionWatcher | None: ...
-    @property
     def model(self) -> LanguageModel | None: ...
+    @property
+    def session_watcher(self) -> SessionWatcher | None: ...
 
 
 async def owner_of(gateway: WorkspaceCalls) -> Scope:
@@ -59,16 +65,77 @@ def extract_sources(gateway: WorkspaceCalls) -> extract.Sources:
 
     async def known(refs: Sequence[str]) -> Collection[str]:
         found = await gateway.journal.find_all(refs, await owner_of(gateway))
-        return [ref for ref, record in found.items() if not record.forgotten and record.superseded_by is None]
+        return [ref for ref, record in found.items() if _is_current(record)]
 
-    async def home() -> str:
-        mark = await gateway.journal.watermark()
-        return blake2b(mark.id.encode(), digest_size=3).hexdigest()
+    return extract.Sources(take_in, turns, known, _states, partial(_home, gateway), partial(reindexed, gateway.guarded))
 
-    async def reindex() -> Mapping[str, str]:
-        return await reindexed(gateway.guarded)
 
-    return extract.Sources(take_in, turns, known, _states, home, reindex)
+def distill_sources(gateway: WorkspaceCalls) -> distill.Sources:
+    """The calls of the job `distill`."""
+
+    async def used(records: Sequence[Record]) -> Mapping[str, distill.Known]:
+        counts = await gateway.journal.read(use.of, [one.event.event_id for one in records])
+        uses = {event_id: count.included for event_id, count in counts.items()}
+        return {one.ref: distill.Known(one, uses.get(one.event.event_id, 0)) for one in records}
+
+    async def stated() -> Sequence[distill.Known]:
+        where = Where(kind=tuple(sorted(STATEMENT_KINDS)))
+        found = await gateway.journal.fitting(await owner_of(gateway), where, MAX_STATEMENTS, history=False)
+        return [*(await used([one for one in found if _is_durable(one)])).values()]
+
+    async def known(refs: Sequence[str]) -> Mapping[str, distill.Known]:
+        found = await gateway.journal.find_all([*dict.fromkeys(refs)], await owner_of(gateway))
+        return await used([one for one in found.values() if _is_current(one)])
+
+    def said(turn: Event) -> Sequence[str]:
+        return [one.fact for one in turn_facts([turn]).facts]
+
+    def triples(text: str) -> Sequence[Fact]:
+        speaker, colon, rest = text.partition(": ")
+        return facts(rest, speaker) if colon and speaker and " " not in speaker else facts(text, None)
+
+    chosen = gateway.settings.jobs.distill
+    model = gateway.model if chosen.use_model else None
+    home, reindex = partial(_home, gateway), partial(reindexed, gateway.guarded)
+    return distill.Sources(stated, known, said, triples, home, reindex, model)
+
+
+def distill_limits(settings: Settings) -> distill.Limits:
+    """What the settings say about the size of MEMORY.md, and its protected sections."""
+    chosen = settings.jobs.distill
+    protected = protects(settings.jobs.shepherd.protected)
+    return distill.Limits(
+        chosen.max_chars,
+        chosen.max_loss,
+        protected,
+        chosen.budget_tokens,
+        chosen.dollars_per_million_in,
+        chosen.dollars_per_million_out,
+    )
+
+
+async def _home(gateway: WorkspaceCalls) -> str:
+    """A short id of the home."""
+    mark = await gateway.journal.watermark()
+    return blake2b(mark.id.encode(), digest_size=3).hexdigest()
+
+
+def _is_current(record: Record) -> bool:
+    return not record.forgotten and record.superseded_by is None and record.state.ended_at is None
+
+
+def _is_durable(record: Record) -> bool:
+    """Whether somebody stated it as something that holds, and nothing has ended it."""
+    event = record.event
+    return (
+        _is_current(record)
+        and record.state.merged_into is None
+        and event.origin in TRUSTED_ORIGINS
+        and record.trust in ("trusted", "unknown")
+        and event.valid_to is None
+        and record.state.lifetime == "permanent"
+        and event.place is None
+    )
 
 
 def reflect_sources(gateway: WorkspaceCalls) -> reflect.Sources:

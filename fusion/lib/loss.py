@@ -11,13 +11,14 @@ from fusion.lib.words import words
 REWORDED = 0.6
 """share of a line's words that one line of the new text must have, and all its numbers, dates and negations, so that
 the line counts as merged or reworded"""
-_MARKER = re.compile(r"(?:[-*+>]|\d+[.)]|#+)(?:\s+|$)")
+_MARKER = re.compile(r"(?:[-*+>]|\d{1,9}[.)]|#{1,6})(?=\s|$)")
+_REFS = re.compile(r" \[m[0-9a-z]{1,12}(?:, m[0-9a-z]{1,12}){0,20}\]$")
 
 
 def lost_lines(old: str, new: str) -> list[str]:
     """The lines of ``old`` that ``new`` says no more: neither as they were nor, for the most part, in another line.
 
-    Blank lines, spaces and marks of lists and headings do not count.
+    Blank lines, spaces, marks of lists and headings, and refs of memories at a line's end do not count.
     """
     kept = Counter(_plain(line) for line in new.splitlines())
     new_words = _lines_by_word(new)
@@ -43,8 +44,10 @@ def loss(old: str, new: str) -> float:
 
 
 def _plain(line: str) -> str:
-    """A line without the mark that begins it, with single spaces."""
-    return " ".join(_MARKER.sub("", line.strip(), count=1).split())
+    """A line without the mark that begins it and the refs that end it, with single spaces."""
+    said = _REFS.sub("", line.strip())
+    marker = _MARKER.match(said)
+    return " ".join(said[marker.end() if marker else 0 :].split())
 
 
 def _lines_by_word(text: str) -> dict[str, set[int]]:

@@ -49,6 +49,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
         assert {name: view.schedule for name, view in views.items()} == {
             "checks": "every 6 hours",
             "consolidation": "30 2 * * *",
+            "distill": "off",
             "extract": "off",
             "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
@@ -147,7 +148,7 @@ async def test_paused_job_stays_paused_after_a_restart(home: Path) -> None:
     async with Gateway.open(settings) as gateway:
         paused = {view.name: view.paused for view in await gateway.jobs().views()}
     assert paused == dict.fromkeys(
-        ("checks", "consolidation", "extract", "lifecycle", "reflect", "shepherd", "vectors"), False
+        ("checks", "consolidation", "distill", "extract", "lifecycle", "reflect", "shepherd", "vectors"), False
     ) | {"receipts": True}
 
 
