@@ -135,9 +135,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     with contextlib.ExitStack() as doors:
         door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
         drop_ins: dict[socket.socket, str] = {}
-        for setting, port, prefix in own_ports(settings):
+        for setting, port, name in own_ports(settings):
             own = listen(settings.server.host, port, f"Choose another: {setting}")
-            drop_ins[doors.enter_context(contextlib.closing(own))] = prefix
+            drop_ins[doors.enter_context(contextlib.closing(own))] = name
         async with Gateway.open(settings) as gateway:
             doors.enter_context(settled_heap())
             await serve_on(door, gateway, settings, on_ready, drop_ins)
@@ -148,13 +148,13 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
 
 def own_ports(settings: Settings) -> Iterator[tuple[str, int, str]]:
-    """The ports besides the server's own, for clients of other systems: the setting, the port, the prefix of its paths.
+    """The ports besides the server's own, for clients of other systems: the setting, the port, and its backend's name.
 
-    The routes of Memory Cortex are at the root of every port.
+    The name is "" for Memory Cortex, whose routes are at the root of every port.
     """
     for name, chosen in settings.backends.items():
         if chosen.compat_port:
-            yield f"backends.{name}.compat_port", chosen.compat_port, f"/compat/{name}"
+            yield f"backends.{name}.compat_port", chosen.compat_port, name
     if settings.memory_cortex.enabled and settings.memory_cortex.port:
         yield "memory_cortex.port", settings.memory_cortex.port, ""
 
@@ -207,12 +207,12 @@ async def serve_on(
 ) -> None:
     """Serve an open ``gateway`` on the socket ``door``, and record its address in the home for clients.
 
-    ``drop_ins`` are further sockets, each with the prefix of the paths that it serves at its root.
+    ``drop_ins`` are further sockets, each with the backend whose drop-in routes it serves at its root; "": all routes.
     """
     drop_ins = drop_ins or {}
     token = token_of(settings.home)
     gate = create_app(gateway, settings, local_token=token)
-    app = PortPrefix(gate, {one.getsockname()[1]: prefix for one, prefix in drop_ins.items()})
+    app = PortPrefix(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items() if name})
     server = Server(gate, settings, app=app)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
