@@ -178,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     living.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for its facts and recall after ingest")
     living.add_argument("--conversations", type=_names, default=(), help="only these of LoCoMo, by id")
     living.add_argument("--limit", type=_positive, help="questions of each conversation")
+    living.add_argument("--week", action="store_true", help="instead, play a week of an agent on a clock of its own")
     living.set_defaults(measure=_living, show=_show_living)
 
     fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
@@ -233,15 +234,17 @@ def _show_dates(figures: Mapping[str, Any]) -> None:
 
 
 def _living(options: argparse.Namespace) -> dict[str, Any]:
-    from benchmarks import living
+    from benchmarks import living, living_week
 
+    if options.week:
+        return living_week.play()
     return living.measure(options.data, options.limit, options.conversations)
 
 
 def _show_living(figures: Mapping[str, Any]) -> None:
-    from benchmarks import living
+    from benchmarks import living, living_week
 
-    living.show(figures)
+    (living_week if "days" in figures else living).show(figures)
 
 
 def _silence(options: argparse.Namespace) -> dict[str, Any]:

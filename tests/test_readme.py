@@ -34,6 +34,7 @@ PAGES = [
     "docs/glossary.md",
     "docs/jobs.md",
     "docs/limits.md",
+    "docs/living.md",
     "docs/middleware.md",
     "docs/models.md",
     "docs/security.md",

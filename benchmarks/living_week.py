@@ -1,0 +1,217 @@
+"""Plays a week of an agent in a fresh home with an OpenClaw workspace, on a clock of its own.
+
+Each turn is what a host does by itself: recall before the prompt, the whole history to ``/ingest`` after the reply. The
+jobs run when they are due. On Wednesday evening a rewrite of MEMORY.md twists a rule, and on Friday what was said on
+Monday is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from fusion.contract import Asker, Scope
+from fusion.doors.hooks import question_of
+from fusion.gateway.gateway import Gateway
+from fusion.gateway.shepherding import required_shepherd
+from fusion.gateway.workspace import required
+from fusion.recall.engine import FuseRequest
+from fusion.upkeep.shepherd import described
+
+TURNS = Path(__file__).parent / "data" / "week.tsv"
+MONDAY = datetime(2026, 11, 16, 0, tzinfo=UTC)
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+STEP = timedelta(hours=3)
+FIRST_HOUR, BETWEEN = 9, timedelta(minutes=20)
+TIMEOUT_MS = 60_000
+"""long, because a simulated week must not depend on how busy the machine is"""
+MEMORY = """\
+# Memory
+
+## Identity
+
+I am Max, the agent of the bicycle workshop of Mara and Teo in Malmö.
+
+## Rules
+
+- Never deploy on a Friday.
+- Answer mechanics in plain words.
+
+## Notes
+
+- The day list must be quick.
+"""
+TWISTED = ("Never deploy on a Friday.", "Deploy on a Friday.")
+QUESTIONS = {
+    "why do we move the bookings to Postgres?": "writers block each other",
+    "what is Mia allergic to?": "peanuts",
+    "where is the spare key of the workshop?": "blue door",
+    "which port does staging listen on?": "4410",
+}
+"""what is asked on Friday about Monday, and what the answer has"""
+UPKEEP = ("distill", "extract", "reflect", "shepherd")
+OTHER_JOBS = ("checks", "consolidation", "lifecycle", "receipts", "vectors")
+"""jobs that do nothing to a workspace; they do not run in this week"""
+
+
+class Clock:
+    """The time of day of the simulation."""
+
+    now = MONDAY
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class Week:
+    """An open home, its workspace, and what has happened so far."""
+
+    gateway: Gateway
+    clock: Clock
+    root: Path
+    session: str = ""
+    recalled: int = 0
+    """prompts that had a block"""
+    twisted: bool = False
+
+    async def day(self, name: str) -> dict[str, Any]:
+        """A day: its turns from nine o'clock on, and every three hours the jobs that are due."""
+        begins = MONDAY + timedelta(days=DAYS.index(name))
+        self.session, history = f"agent:main:telegram:{name.lower()}", []
+        talk = [line.split("\t")[1:] for line in _lines() if line.startswith(name)]
+        before, runs = self.recalled, dict.fromkeys(UPKEEP, 0)
+        while self.clock.now < begins + timedelta(days=1):
+            while talk and self.clock.now.hour >= FIRST_HOUR:
+                asked, answered = talk.pop(0)
+                history += [self._message("user", asked), self._message("assistant", answered)]
+                await self.turn(asked, history)
+                self.clock.now += BETWEEN
+            for run in await self._due():
+                runs[run] = runs.get(run, 0) + 1
+            if not self.twisted and name == "Wed" and self.clock.now.hour >= 18:
+                self.twist()
+            self.clock.now = _next_step(self.clock.now)
+        jobs = {job: count for job, count in sorted(runs.items()) if count}
+        return {"turns": len(history), "prompts_with_memories": self.recalled - before, "jobs": jobs}
+
+    async def _due(self) -> list[str]:
+        runner = self.gateway.runner
+        assert runner is not None
+        return [run.job for run in await runner.run_due()]
+
+    def _message(self, role: str, text: str) -> dict[str, Any]:
+        return {"role": role, "content": text, "timestamp": self.clock.now.isoformat()}
+
+    async def turn(self, asked: str, history: list[dict[str, Any]]) -> None:
+        """What a host does around one turn."""
+        self.recalled += bool(await self.recall(asked))
+        body = json.dumps({"messages": history, "audience": "private"}).encode()
+        scope = Scope(agent_id="main", session_id=self.session, audience="private")
+        await self.gateway.ingest_history(scope, body, channel="telegram", debounce=False)
+        await self.gateway.settle()
+
+    async def recall(self, question: str) -> str:
+        """The block before a prompt; "" for a heartbeat."""
+        if not question_of(question):
+            return ""
+        asker = Asker("main", self.session)
+        scope = Scope(audience="private")
+        request = FuseRequest(question, scope, recipe="seed002", timeout_ms=TIMEOUT_MS, asker=asker)
+        return (await self.gateway.fuse(request)).block
+
+    def twist(self) -> None:
+        """A job's rewrite of MEMORY.md that twists a rule, as models do once in a while."""
+        workspace = required(self.gateway.settings)
+        read = workspace.read("MEMORY.md")
+        if TWISTED[0] in read.text:
+            workspace.write(read, read.text.replace(*TWISTED).encode(), by="distill", now=self.clock.now)
+            self.twisted = True
+
+
+def _lines() -> list[str]:
+    return TURNS.read_text(encoding="utf-8").splitlines()
+
+
+def _next_step(now: datetime) -> datetime:
+    """The next full step of the day after a time."""
+    begins = now.replace(hour=0, minute=0)
+    return begins + ((now - begins) // STEP + 1) * STEP
+
+
+def play() -> dict[str, Any]:
+    """The week, and what is there at its end."""
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder, _home_of(Path(folder)):
+        root = Path(folder) / ".openclaw" / "workspace"
+        (root / "memory").mkdir(parents=True)
+        (root / "MEMORY.md").write_text(MEMORY, encoding="utf-8")
+        home = Path(folder) / "home"
+        command = [sys.executable, "-m", "fusion", "init", "--yes", "--write-workspace", "--home", str(home)]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+        subprocess.run([sys.executable, "-m", "fusion", "stop", "--home", str(home)], check=False, capture_output=True)
+        return asyncio.run(_play(home, root))
+
+
+@contextmanager
+def _home_of(folder: Path) -> Iterator[None]:
+    """``HOME`` is this folder, for this process and those that it starts; the other jobs are off."""
+    off = {f"FUSION_JOBS__{job.upper()}__SCHEDULE": "off" for job in OTHER_JOBS}
+    before = dict(os.environ)
+    os.environ.update({"HOME": str(folder), **off})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+async def _play(home: Path, root: Path) -> dict[str, Any]:
+    clock = Clock()
+    async with Gateway.open(home=home, clock=clock) as gateway:
+        week = Week(gateway, clock, root)
+        shepherd = required_shepherd(gateway.settings)
+        shepherd.promote(clock.now, shepherd.workspace.read("MEMORY.md").hash)
+        days: dict[str, Any] = {}
+        answers: dict[str, bool] = {}
+        for name in DAYS:
+            days[name] = await week.day(name)
+            if name == "Fri":
+                answers = {question: answer in await week.recall(question) for question, answer in QUESTIONS.items()}
+        text = (root / "MEMORY.md").read_text(encoding="utf-8")
+        return {
+            "command": "living --week",
+            "days": days,
+            "answers": answers,
+            "incidents": [described(one) for one in shepherd.incidents()],
+            "files": {str(path.relative_to(root)): _lines_of(path) for path in sorted(root.rglob("*.md"))},
+            "rule_is_whole": TWISTED[0] in text,
+            "memory": text,
+        }
+
+
+def _lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """Print the week."""
+    for name, day in found["days"].items():
+        jobs = ", ".join(f"{job} {count}" for job, count in day["jobs"].items())
+        print(f"{name}  {day['turns']:2} turns, {day['prompts_with_memories']} prompts with memories; jobs: {jobs}")
+    answers = found["answers"]
+    print(f"\nAsked on Friday about Monday, and answered in the block: {sum(answers.values())} of {len(answers)}")
+    for incident in found["incidents"]:
+        print(f"Incident: {incident}")
+    print(f"The rule that was twisted is {'whole again' if found['rule_is_whole'] else 'LOST'}.\n")
+    for path, lines in found["files"].items():
+        print(f"{lines:4} lines  {path}")
