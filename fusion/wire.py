@@ -664,6 +664,8 @@ class Status(TypedDict):
     histories: NotRequired[HistoriesWaiting]
     failed_jobs: NotRequired[list[FailedJob]]
     """for the home's owner"""
+    agents: NotRequired[dict[str, int]]
+    """how many memories each agent has, by name; without a scope only"""
     incidents: NotRequired[list[str]]
     """drifts of MEMORY.md from its baseline that a person should look at, for the home's owner"""
     requests: Requests

@@ -71,7 +71,19 @@ from fusion.ingest.intake import Acknowledged, NewMemory
 from fusion.ingest.read_in_context import Portion, read_portion
 from fusion.ingest.update import Change, update
 from fusion.ingest.verify import PROBE_CHARS
-from fusion.journal import audit, batches, external_refs, feedback, histories, rows, state, statements, tombstones, use
+from fusion.journal import (
+    audit,
+    batches,
+    external_refs,
+    feedback,
+    histories,
+    owners,
+    rows,
+    state,
+    statements,
+    tombstones,
+    use,
+)
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.feedback import labelled
@@ -954,6 +966,7 @@ class Gateway(TenantParts):
             "statements": {"waiting": waiting, "fault": fault},
             "histories": {"waiting": histories.waiting, "fault": histories.fault},
             "failed_jobs": failed,
+            "agents": {} if scope is not None else await self.journal.read(owners.by_agent, self.tenant),
             "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
         }
 

@@ -63,6 +63,16 @@ def read(db: Connection, tenant: str) -> Owners:
     return Owners(users, _names(db, "agent_id", tenant) if len(users) < 2 else ())
 
 
+def by_agent(db: Connection, tenant: str) -> dict[str, int]:
+    """How many current memories each agent has, by name; of the first `NAMED` agents."""
+    rows = db.execute(
+        "select agent_id, sum(n) as n from owned where tenant = ? and agent_id <> '' group by agent_id "
+        "order by agent_id limit ?",
+        (tenant, NAMED),
+    )
+    return {row["agent_id"]: row["n"] for row in rows}
+
+
 def _names(db: Connection, column: str, tenant: str) -> tuple[str, ...]:
     rows = db.execute(
         f"select distinct {column} as name from owned where tenant = ? and {column} <> '' order by {column} limit ?",

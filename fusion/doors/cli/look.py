@@ -82,11 +82,27 @@ async def forgotten(*, limit: PageSize = 20, cursor: Cursor = None, user: User =
 
 
 @command()
-async def status(*, target: Target) -> None:
+async def status(
+    *,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Show the layers of memory instead, for each agent, with their last runs.")
+    ] = False,
+    target: Target,
+) -> None:
     """Show the state of a home: backends, queues, sizes."""
     async with target.client() as client:
         found = await client.status()
+        jobs = (await client.jobs())["jobs"] if layers else []
     from fusion.doors.cli import render
+
+    if layers:
+        import socket
+
+        from fusion.doors.cli.layers import board
+
+        made = board(found, jobs, socket.gethostname(), target.settings().workspace.agent_id)
+        target.show(made, render.layers)
+        return
     from fusion.home import read_record
     from fusion.trust.survey import repository_of
 

@@ -3,7 +3,7 @@
 from fusion.doors.cli.render.answers import found, fused, receipt
 from fusion.doors.cli.render.comparisons import compared, verdict
 from fusion.doors.cli.render.home import LABELS, backends, discovered, findings, held_back, links, repairs, status
-from fusion.doors.cli.render.jobs import job_log, jobs, lifecycle, minute, ran
+from fusion.doors.cli.render.jobs import job_log, jobs, layers, lifecycle, minute, ran
 from fusion.doors.cli.render.memories import (
     audit,
     batches,
@@ -40,6 +40,7 @@ __all__ = [
     "ingested",
     "job_log",
     "jobs",
+    "layers",
     "lifecycle",
     "links",
     "memories",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fusion.doors.cli.render.tables import say, table
 
@@ -23,6 +23,23 @@ def jobs(found: wire.Jobs) -> None:
     table(("job", "schedule", "next run", "last run"), rows, whole=(1, 2, 3))
     for job in found["jobs"]:
         say(f"{job['name']}: {job['does']}")
+
+
+def layers(found: Mapping[str, Any]) -> None:
+    """Prints the board of layers: the state of each for each instance, and its last run."""
+    rows = [
+        (
+            layer["number"],
+            layer["layer"],
+            layer["part"],
+            *(layer["instances"][name] for name in found["instances"]),
+            "-" if layer["last"] is None else minute(layer["last"]),
+            layer["detail"],
+        )
+        for layer in found["layers"]
+    ]
+    titles = ("", "layer", "part", *found["instances"], "last run", "")
+    table(titles, rows, whole=(1, 2, len(titles) - 2))
 
 
 def _next(job: wire.Job) -> str:
