@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--limit", type=_positive, help="questions of each corpus")
     tune.add_argument("--recordings", type=Path, help="keep recorded answers here; below the home by default")
     tune.add_argument("--answers", type=Path, help="write the held-out answers, a JSON object a line, for a referee")
+    tune.add_argument("--labels", type=Path, help="tune nothing: write labels for `fusion tune --calibrate` here")
     tune.add_argument(
         "--force", action="store_true", help="write over a recipe of this name; write it even if not better"
     )
@@ -170,6 +171,10 @@ def _parser() -> argparse.ArgumentParser:
         "quiet", help="what a hook says unasked: silence for prompts that need no memory, noise beside answers"
     )
     quiet.add_argument("--limit", type=_positive, help="prompts of each home")
+    quiet.add_argument("--recipe", default="default", help="of the questions that are asked")
+    quiet.add_argument(
+        "--labels", type=Path, metavar="DIR", help="write labels for `fusion tune --calibrate`: a.jsonl and b.jsonl"
+    )
     quiet.set_defaults(measure=_silence, show=_show_silence)
 
     living = commands.add_parser(
@@ -250,7 +255,7 @@ def _show_living(figures: Mapping[str, Any]) -> None:
 def _silence(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks import quiet
 
-    return quiet.measure(options.limit)
+    return quiet.measure(options.limit, recipe=options.recipe, labels=options.labels)
 
 
 def _show_silence(figures: Mapping[str, Any]) -> None:
@@ -337,12 +342,16 @@ def _contribution(options: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def _tune(options: argparse.Namespace) -> Mapping[str, Any]:
-    from benchmarks.tune import Data, run
+    from benchmarks.tune import Data, run, write_labels
 
     dataset = options.format or ("folder" if options.queries else "locomo")
     conversations = tuple(name for text in options.conversation for name in _names(text))
+    data = Data(dataset, options.data, options.queries, conversations, options.limit, options.recordings)
+    if options.labels is not None:
+        where = {"home": options.home, "config": options.config}
+        return write_labels(data, options.labels, **where, recipe=options.recipe, quiet=options.json)
     return run(
-        Data(dataset, options.data, options.queries, conversations, options.limit, options.recordings),
+        data,
         home=options.home,
         config=options.config,
         quiet=options.json,
@@ -358,7 +367,10 @@ def _tune(options: argparse.Namespace) -> Mapping[str, Any]:
 def _show_tuning(figures: Mapping[str, Any]) -> None:
     from benchmarks.tune import show
 
-    show(figures)
+    if "labels" in figures:
+        print(f"{figures['labels']:,} labels of {figures['answers']:,} answers in {figures['file']}")
+    else:
+        show(figures)
 
 
 def _graph(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import reliability
 from benchmarks.datasets import UNANSWERABLE
 from benchmarks.fill_stores import Stored
 from benchmarks.metrics import by_group, mean, percentile, ranking
 from benchmarks.recordings import BUDGETS
 from benchmarks.scored_rows import Row
+from fusion.compare import reliability
 from fusion.compare.verdict import paired
 
 FULL = BUDGETS[0]

@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks import reliability
 from benchmarks.metrics import percentile
 from benchmarks.quiet_homes import HOMES, Home, Prompt, opened, prompts
+from benchmarks.scored_rows import write
+from fusion.compare import reliability
+from fusion.compare.calibrate import HEAD, rows_of_answer
 from fusion.contract import Scope
 from fusion.doors.hooks import question_of
 from fusion.gateway.gateway import Gateway
+from fusion.lib.budget import MAX_BUDGET_CHARS
 from fusion.recall.engine import Fused, FuseRequest
+from fusion.recall.pack import Member
 
 SCOPE = Scope(audience="private")
 TIMEOUT_MS = 60_000
@@ -46,19 +50,54 @@ class Answered:
     filled: Fused | None = None
 
 
-def measure(limit: int | None = None) -> dict[str, Any]:
-    """All figures, by home; ``limit`` is the number of prompts of each home."""
-    return {"command": "quiet", **{home: asyncio.run(_measure(home, limit)) for home in HOMES}}
+def measure(limit: int | None = None, *, recipe: str = "default", labels: Path | None = None) -> dict[str, Any]:
+    """All figures, by home; ``limit`` is the number of prompts of each home.
+
+    ``recipe`` is asked in the place of `default`. Into the folder ``labels`` go those of its answers, a file for each
+    home.
+    """
+    return {"command": "quiet", **{home: asyncio.run(_measure(home, limit, recipe, labels)) for home in HOMES}}
 
 
-async def _measure(home: Home, limit: int | None) -> dict[str, Any]:
+async def _measure(home: Home, limit: int | None, recipe: str, labels: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="fusion-quiet-") as folder:
         async with opened(home, Path(folder)) as gateway:
-            answered = [await _ask(gateway, prompt) for prompt in prompts(home)[:limit]]
+            asked = prompts(home)[:limit]
+            answered = [await _ask(gateway, prompt, recipe) for prompt in asked]
+            if labels is not None:
+                labels.mkdir(parents=True, exist_ok=True)
+                write(labels / f"{home}.jsonl", await _label_rows(gateway, asked, recipe))
     return {"fitted_on": FITTED_ON[home], **figures(answered)}
 
 
-async def _ask(gateway: Gateway, prompt: Prompt) -> Answered:
+async def _label_rows(gateway: Gateway, asked: Sequence[Prompt], recipe: str) -> list[dict[str, Any]]:
+    """The best memories for each question, with whether they have the answer."""
+    everything = FuseRequest(
+        "",
+        SCOPE,
+        budget_chars=MAX_BUDGET_CHARS,
+        max_results=HEAD,
+        recipe=recipe,
+        timeout_ms=TIMEOUT_MS,
+        explain=True,
+        fill=True,
+        gate=False,
+    )
+    rows: list[dict[str, Any]] = []
+    for prompt in asked:
+        if prompt.kind in QUESTIONS:
+            found = await gateway.fuse(replace(everything, query=question_of(prompt.text)))
+            helpful = {
+                member.ref
+                for excerpt in found.memories
+                for member in excerpt.members
+                if prompt.needs_memory and _helps(prompt, excerpt.document, [member])
+            }
+            rows += rows_of_answer(found.explain or {}, helpful.__contains__, prompt.text)
+    return rows
+
+
+async def _ask(gateway: Gateway, prompt: Prompt, recipe: str) -> Answered:
     question = question_of(prompt.text)
     if not question:
         return Answered(prompt, None, None)
@@ -67,7 +106,7 @@ async def _ask(gateway: Gateway, prompt: Prompt) -> Answered:
     gated = await gateway.fuse(request)
     if prompt.kind not in QUESTIONS:
         return Answered(prompt, gated, ungated)
-    asked = FuseRequest(question, SCOPE, recipe="default", timeout_ms=TIMEOUT_MS)
+    asked = FuseRequest(question, SCOPE, recipe=recipe, timeout_ms=TIMEOUT_MS)
     return Answered(prompt, gated, ungated, await gateway.fuse(asked), await gateway.fuse(asked, fill=True))
 
 
@@ -149,9 +188,14 @@ def helpful(prompt: Prompt, fused: Fused | None) -> list[bool]:
     """Of each excerpt in the block, whether it has the answer: its words, or, without any, the right document."""
     if fused is None:
         return []
+    return [_helps(prompt, excerpt.document, excerpt.members) for excerpt in fused.memories]
+
+
+def _helps(prompt: Prompt, document: str | None, members: Sequence[Member]) -> bool:
+    """Whether one of these memories of a document has the answer."""
     if not prompt.answer:
-        return [(excerpt.document or "").endswith(prompt.file) for excerpt in fused.memories]
-    return [any(prompt.answer in member.text for member in excerpt.members) for excerpt in fused.memories]
+        return (document or "").endswith(prompt.file)
+    return any(prompt.answer in member.text for member in members)
 
 
 def show(found: Mapping[str, Any]) -> None:

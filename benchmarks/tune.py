@@ -5,8 +5,9 @@ A data set needs stores of its own, many homes that are filled and thrown away a
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from benchmarks.progress import bar
 from benchmarks.recordings import CorpusRecording
 from benchmarks.replay import TrimmedReplay, scope_of
 from benchmarks.scored_rows import Scorer
+from benchmarks.scored_rows import write as write_rows
 from benchmarks.tuning import (
     Case,
     Questions,
@@ -40,12 +42,13 @@ from benchmarks.tuning import (
     tune,
 )
 from benchmarks.tuning import steps as steps_of_tuning
+from fusion.compare.calibrate import rows_of_answer
 from fusion.compare.learn import Trained
 from fusion.doors import terminal
 from fusion.doors.cli.connect import settings_of
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.tune import Job, check, job_of, origin_of, show_files, write, write_recipe
-from fusion.recall.engine import FuseRequest, Outcome
+from fusion.recall.engine import FuseRequest, Outcome, fuse
 from fusion.recipe import ExpandSettings, Recipe
 from fusion.trust import changing
 
@@ -87,6 +90,32 @@ def run(
     read = partial(read_questions, data, settings.home / "tuning")
     with changing(settings.home):
         return from_questions(job_of(settings, data.path, **job), read, answers_file=answers, only=only, quiet=quiet)
+
+
+def write_labels(
+    data: Data, file: Path, *, home: Path | None, config: Path | None, recipe: str | None, quiet: bool
+) -> dict[str, Any]:
+    """Writes the best memories for each answerable question, with whether they help, for `fusion tune --calibrate`.
+
+    Raises DataError, BadInput, SettingsError.
+    """
+    settings = settings_of(home, config)
+    base = job_of(settings, data.path, recipe=recipe, name="labels").base
+    questions = read_questions(data, settings.home / "tuning", base, base.expand.span)
+    cases = [case for case in questions.cases if case.answerable]
+    with bar("labels", len(cases), quiet=quiet) as advance:
+        rows = asyncio.run(_label_rows(cases, base, advance))
+    write_rows(file, rows)
+    return {"data": questions.data, "recipe": base.name, "answers": len(cases), "labels": len(rows), "file": str(file)}
+
+
+async def _label_rows(cases: Sequence[Case], recipe: Recipe, advance: Callable[[int], None]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for number, case in enumerate(cases):
+        outcome = await fuse(case.request, recipe, case.io)
+        rows += rows_of_answer(outcome.receipt.body, case.useful, f"{case.fold} {number}")
+        advance(1)
+    return rows
 
 
 def from_questions(

@@ -83,3 +83,17 @@ def weights_hash(signals: Mapping[str, float]) -> str:
 
 def _digest(value: object) -> str:
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+def scored_as(receipt: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What scored a memory of an answer, and what it was compared with: what a label needs to be fitted on.
+
+    ``row`` is the memory's in the receipt. In receipts of earlier versions, ``sort`` is None.
+    """
+    best = sorted((float(one["local"]) for one in receipt["candidates"]), reverse=True)[:2]
+    return {
+        "sort": row.get("sort"),
+        "best": [*best, *[0.0] * (2 - len(best))],
+        "encoders": receipt.get("encoders", ["", ""]),
+        "weights_hash": weights_hash(receipt.get("weights", {})),
+    }

@@ -209,6 +209,14 @@ class Label(TypedDict):
     rrf: float
     signals: dict[str, float]
     found_by: dict[str, int]
+    sort: NotRequired[str | None]
+    """turn, long_turn or note: what a calibration is fitted for; this and the next three are not in earlier labels"""
+    best: NotRequired[list[float]]
+    """the best and the second best score of the answer"""
+    encoders: NotRequired[list[str]]
+    """the identities of the embedder and of the second encoder, empty where there was none"""
+    weights_hash: NotRequired[str]
+    """of the recipe's weights (`fusion.calibration.weights_hash`)"""
 
 
 class Labels(TypedDict):

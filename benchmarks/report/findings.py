@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from benchmarks.datasets import UNANSWERABLE, DataError
 from benchmarks.metrics import mean, percentile
 from benchmarks.progress import Advance
-from benchmarks.reliability import Group, groups
 from benchmarks.scored_rows import Row
+from fusion.compare.reliability import Group, groups
 from fusion.compare.verdict import TIE_WITHIN, Paired, interval, paired
 
 MAX_WRONGLY_EMPTY = 0.02

@@ -53,6 +53,10 @@ class Expected:
         found += [one in refs or has_file(one) or has_text(one) for one in self.any]
         return sum(found) / len(found)
 
+    def fits(self, member: Mapping[str, Any], document: str | None) -> bool:
+        """Whether one memory of an answer is, or has, one of the expected items."""
+        return self.found_in([{"document": document, "members": [member]}]) > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

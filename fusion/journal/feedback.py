@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fusion.calibration import scored_as
 from fusion.contract import Scope
 from fusion.errors import BadInput
 from fusion.store.rows import microseconds, time_of
@@ -66,7 +67,8 @@ def labelled(receipt: Mapping[str, Any], useful: Sequence[str], useless: Sequenc
 def _body(receipt: Mapping[str, Any], position: int, row: Mapping[str, Any]) -> dict[str, Any]:
     found_by = {backend: rank for backend, _, _, rank, _ in reversed(row["source_hits"])}
     copied = {name: row[name] for name in _COPIED}
-    return {"recipe": receipt["recipe"], "position": position, **copied, "found_by": found_by}
+    scored = scored_as(receipt, row)
+    return {"recipe": receipt["recipe"], "position": position, **copied, **scored, "found_by": found_by}
 
 
 def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], now: datetime) -> None:

@@ -56,7 +56,7 @@ def with_probabilities(order: Sequence[Scored], calibration: Calibration) -> tup
     columns = features(signals_of(order, SIGNALS), [scored.local for scored in order])
     sorts = [sort_of(scored) for scored in order]
     weights = calibration.sorts
-    found = {sort: _probabilities(weights[sort], columns).tolist() for sort in set(sorts) & weights.keys()}
+    found = {sort: probabilities(weights[sort], columns).tolist() for sort in set(sorts) & weights.keys()}
     return tuple(
         scored.with_probability(found[sort][i])
         if sort in found and (scored.complete or not calibration.model)
@@ -82,7 +82,10 @@ def features(table: SignalTable, local: Sequence[float]) -> tuple[NDArray[np.flo
     )
 
 
-def _probabilities(weights: SortWeights, columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def probabilities(
+    weights: SortWeights, columns: Sequence[NDArray[np.float64]] | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The probabilities of memories of one sort; ``columns`` are as of `features`."""
     import numpy as np
 
     total = weights.bias + sum(getattr(weights, name) * column for name, column in zip(FEATURES, columns, strict=True))

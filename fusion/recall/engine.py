@@ -21,7 +21,7 @@ from fusion.lib.budget import estimate_tokens
 from fusion.lib.pasted import prompt_parts
 from fusion.lib.words import spoken
 from fusion.recall.asked_section import AskedSections
-from fusion.recall.calibration import calibration_of, missing, with_probabilities
+from fusion.recall.calibration import calibration_of, missing, sort_of, with_probabilities
 from fusion.recall.course_of_talks import asks_for_course, person_first
 from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
@@ -297,7 +297,8 @@ async def fuse(
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
-    order, calibrated = _with_probabilities(order, likeness, recipe.rerank)
+    encoders = (likeness.model, likeness.second) if likeness is not None else ("", "")
+    order, calibrated = _with_probabilities(order, encoders, recipe.rerank)
     gated, gate_ms = None, 0.0
     if order and gates.wants_memory:
         began_s = time.thread_time()
@@ -336,7 +337,7 @@ async def fuse(
         gate_report = {**gated.report(), "cpu_ms": round(gate_ms, 3)} if gated is not None else {"silent": silent}
     was_asked = bool(asked) or named.nothing_else or bool(query.where)
     return _outcome(
-        _Packed(request, recipe, query, truncated, answers, refused, order, block, packing, rerank),
+        _Packed(request, recipe, query, truncated, answers, refused, order, block, packing, rerank, encoders),
         io.receipt_id(),
         started,
         without_model=(likeness is not None and not likeness.words) or (model is not None and model.trees is None),
@@ -390,6 +391,8 @@ class _Packed:
     block: Block
     packing: PackSettings
     rerank: Mapping[str, Any]
+    encoders: tuple[str, str] = ("", "")
+    """the identities of the embedder and of the second encoder that compared what was found"""
 
 
 def _outcome(
@@ -580,15 +583,14 @@ async def _in_passages(
 
 
 def _with_probabilities(
-    order: Sequence[Scored], likeness: Likeness | None, numbers: RerankSettings
+    order: Sequence[Scored], encoders: tuple[str, str], numbers: RerankSettings
 ) -> tuple[Sequence[Scored], dict[str, str]]:
     """The order with the probability of each memory, and why there is none where the scores are not calibrated."""
     if not order:
         return order, {}
-    models = (likeness.model, likeness.second) if likeness is not None else ("", "")
-    calibration = calibration_of(numbers, *models)
+    calibration = calibration_of(numbers, *encoders)
     if calibration is None:
-        return order, {"uncalibrated": missing(numbers, *models)}
+        return order, {"uncalibrated": missing(numbers, *encoders)}
     return with_probabilities(order, calibration), {}
 
 
@@ -698,6 +700,7 @@ def _receipt(receipt_id: str, packed: _Packed, took_ms: float) -> Receipt:
         "rerank": packed.rerank,
         "backends": [_summary(a, packed.refused.get(a.backend, {})) for a in packed.answers],
         "weights": dict(recipe.rerank.signals),
+        "encoders": list(packed.encoders),
     }
     return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(packed.order, block))
 
@@ -729,6 +732,7 @@ def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
         "decision": [block.decisions[ref] for ref in refs],
         "local": [scored.local for scored in order],
         "probability": [scored.probability for scored in order],
+        "sort": [sort_of(scored) for scored in order],
         "judge": [scored.judge for scored in order],
         "rrf": [pooled.rrf for pooled in found],
         "neighbour_of": [pooled.neighbour_of for pooled in found],

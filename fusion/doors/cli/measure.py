@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,13 +120,26 @@ Moved = typer.Option(hidden=True)
 """an option that `fusion tune` had: read so that the reply names `python -m benchmarks tune`, which has it"""
 
 
-@command(without=["direct"])
+@command()
 def tune(
     *,
-    data: Annotated[Path, typer.Option(help="The file that `fusion feedback --export` wrote.")],
+    data: Annotated[
+        Path,
+        typer.Option(help="What `fusion feedback --export` wrote; with --calibrate, or questions as for compare."),
+    ],
     form: Annotated[str, typer.Option("--format", help="Only feedback.")] = "feedback",
     learner: Annotated[
         bool, typer.Option("--learner", help="Learn trees over the signals; needed for feedback.")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Fit the probability that a memory helps, for the recipe and the model.")
+    ] = False,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(help="With --calibrate: data of the same form to report on, instead of cross-validation."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --calibrate: show what it is worth, write nothing.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="Name of the new recipe: learned by default.")] = None,
     recipe: Annotated[
@@ -142,11 +156,20 @@ def tune(
     recordings: Annotated[Path | None, Moved] = None,
     answers: Annotated[Path | None, Moved] = None,
     target: Target,
-) -> None:
-    """Learn a recipe from your feedback, and report its worth.
+) -> Coroutine[Any, Any, None] | None:
+    """Learn a recipe from your feedback, or fit its probabilities, and report what it is worth.
 
-    `python -m benchmarks tune` in a checkout of the sources learns from questions.
+    --calibrate takes feedback, or questions with expected memories, texts or files, which are asked. It writes a file
+    for each model into `recipes` of the home. `python -m benchmarks tune` in a checkout of the sources learns from
+    questions.
     """
+    if calibrate:
+        if learner or name:
+            raise BadInput("--calibrate fits probabilities, and learns no recipe: leave out --learner and --name")
+        return _calibrate(target, data=data, recipe=recipe, held_out=held_out, dry_run=dry_run, force=force)
+    if held_out is not None or dry_run:
+        raise BadInput("--held-out and --dry-run are options of --calibrate")
+
     from fusion.doors.cli.tune import from_feedback, job_of, show
     from fusion.trust import changing
 
@@ -160,3 +183,10 @@ def tune(
     with changing(settings.home):
         report = from_feedback(job)
     target.show(report, show)
+    return None
+
+
+async def _calibrate(target: Target, **given: Any) -> None:
+    from fusion.doors.cli.calibrate import Options, calibrate, show
+
+    target.show(await calibrate(target, Options(**given)), show)

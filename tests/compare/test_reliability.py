@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.reliability import figures, groups
+from fusion.compare.reliability import figures, groups
 
 
 def test_figures_of_probabilities_that_hold_and_of_some_that_do_not() -> None:
