@@ -179,18 +179,18 @@ class RerankSettings(_Part):
     judge_weight: float = 0.5
     """the judge's share in the score of the head; the local score has the rest, which limits a fooled judge"""
     floor: float = 0.0
-    """lowest local score of a memory in the block"""
+    """lowest local score of a memory in the block that has no probability, or if there is no ``floor_probability``"""
     abstain: float = 0.0
-    """lowest local score of the best memory; below it the block stays empty"""
+    """lowest local score of the best memory, likewise; below it the block stays empty"""
     floor_probability: float = 0.0
-    """lowest probability that a memory in the block helps; needed as well as ``floor`` where scores are calibrated"""
+    """lowest probability that a memory in the block helps, for scores that are calibrated; 0 leaves it to ``floor``"""
     abstain_probability: float = 0.0
-    """lowest probability that one of the best two memories helps; needed as well as ``abstain``, likewise"""
+    """lowest probability that one of the best two memories helps, likewise; 0 leaves it to ``abstain``"""
     judge_floor: float = 2.0
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
     """made by `fusion tune --learner`; a recipe file has `model = "name.txt"` and `model_hash`"""
-    calibrations: tuple[Calibration, ...] = ()
+    calibrations: tuple[Calibration, ...] = field(default=(), repr=False)
     """what is known of probabilities, from files of their own (`fusion.recipe_files`); of two for one model the last"""
 
     @cached_property

@@ -320,6 +320,7 @@ class ToolSearchItem(TypedDict):
     startLine: int
     endLine: int
     score: float
+    probability: NotRequired[float | None]
     snippet: str
     source: Literal["memory", "sessions"]
     ref: str

@@ -65,7 +65,7 @@ async def test_what_a_hit_names_can_be_read(home: Path, notes: Path) -> None:
     talk.write_text('{"text": "The chains came late", "speaker": "Mara", "document": "standup", "position": 3}\n')
     async with opened(home, notes) as gateway:
         await ingested(gateway, talk)
-        fused = await gateway.fuse("where do the chains come from?", scope=ANYONE)
+        fused = await gateway.fuse("where do the chains come from?", scope=ANYONE, fill=True)
         places = {member.place for memory in fused.memories for member in memory.members if member.place}
         assert {place.document for place in places} == {"garage/chains.md", "standup"}
         for place in places:

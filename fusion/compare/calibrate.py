@@ -32,6 +32,8 @@ USED: Mapping[Sort, tuple[str, ...]] = {
     "note": ("score", "share", "lead"),
 }
 """what the probability of each sort of memory is made of"""
+USED_BY_WORDS: Mapping[Sort, tuple[str, ...]] = {**USED, "note": ("score", "share", "log_rank", "bm25", "lead")}
+"""the same in homes without a model, where words are all the evidence"""
 OF_SIGNALS = ("length", "speaker", "fusion", "bm25")
 RIDGE = 3.0
 """of the weights of standardised features: as much as some ten memories say"""
@@ -171,6 +173,7 @@ def fit(
 
     A sort with too few labels keeps its weights of ``before``, or has none. Raises BadInput if that holds for all.
     """
+    used = USED if key.model else USED_BY_WORDS
     weights: dict[Sort, SortWeights] = {}
     found: dict[Sort, Mapping[str, Any]] = {}
     counts: dict[Sort, Mapping[str, int]] = {}
@@ -180,9 +183,9 @@ def fit(
         helpful = sum(one.helps for one in mine)
         counts[sort] = {"helpful": helpful, "unhelpful": len(mine) - helpful}
         if min(counts[sort].values()) >= MIN_LABELS:
-            weights[sort] = _weights(sort, mine)
+            weights[sort] = _weights(used[sort], mine)
             others = [one for one in held_out if one.sort == sort]
-            found[sort] = figures(_judged(weights[sort], others) if held_out else _cross_validated(sort, mine))
+            found[sort] = figures(_judged(weights[sort], others) if held_out else _cross_validated(used[sort], mine))
         elif before is not None and sort in before.sorts:
             weights[sort] = before.sorts[sort]
             kept.append(sort)
@@ -201,13 +204,13 @@ def _too_few(counts: Mapping[Sort, Mapping[str, int]]) -> str:
     )
 
 
-def _weights(sort: Sort, labels: Sequence[Labelled]) -> SortWeights:
+def _weights(used: Sequence[str], labels: Sequence[Labelled]) -> SortWeights:
+    """The weights of the features ``used``."""
     import numpy as np
 
-    used = [FEATURES.index(name) for name in USED[sort]]
-    rows = np.array([one.features for one in labels])[:, used]
+    rows = np.array([one.features for one in labels])[:, [FEATURES.index(name) for name in used]]
     bias, weights = logistic(rows, np.array([one.helps for one in labels], dtype=np.float64))
-    return SortWeights(round(bias, 2), **{name: round(w, 2) for name, w in zip(USED[sort], weights, strict=True)})
+    return SortWeights(round(bias, 2), **{name: round(w, 2) for name, w in zip(used, weights, strict=True)})
 
 
 def logistic(rows: NDArray[np.float64], helps: NDArray[np.float64]) -> tuple[float, list[float]]:
@@ -250,14 +253,14 @@ def _judged(weights: SortWeights, labels: Sequence[Labelled]) -> list[Judged]:
     return [(p, one.helps) for p, one in zip(found.tolist(), labels, strict=True)]
 
 
-def _cross_validated(sort: Sort, labels: Sequence[Labelled]) -> list[Judged]:
+def _cross_validated(used: Sequence[str], labels: Sequence[Labelled]) -> list[Judged]:
     """As `_judged`, each answer's memories by weights that were fitted without it."""
     answers = {name: n % FOLDS for n, name in enumerate(dict.fromkeys(one.answer for one in labels))}
-    return [pair for n in range(FOLDS) for pair in _fold(sort, labels, answers, n)]
+    return [pair for n in range(FOLDS) for pair in _fold(used, labels, answers, n)]
 
 
-def _fold(sort: Sort, labels: Sequence[Labelled], answers: Mapping[str, int], n: int) -> Iterator[Judged]:
-    fitted = _weights(sort, [one for one in labels if answers[one.answer] != n])
+def _fold(used: Sequence[str], labels: Sequence[Labelled], answers: Mapping[str, int], n: int) -> Iterator[Judged]:
+    fitted = _weights(used, [one for one in labels if answers[one.answer] != n])
     yield from _judged(fitted, [one for one in labels if answers[one.answer] == n])
 
 

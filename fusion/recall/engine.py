@@ -63,6 +63,8 @@ BACKENDS_SHARE = 0.8
 """share of a request's time that the backends get; the rest is for ranking and packing"""
 WHERE_DEPTH = 4
 """how many times as many hits are asked for if some of them will be left out"""
+UNABLE = "unable"
+"""in the place of an embedder's identity, if there is one and it compared nothing"""
 MAX_DAYS = 100
 """excerpts of an answer to a question that asks for nothing but a time"""
 JUDGE_MARGIN_S = 0.03
@@ -297,7 +299,7 @@ async def fuse(
         for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
     ]
     order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
-    encoders = (likeness.model, likeness.second) if likeness is not None else ("", "")
+    encoders = (likeness.model or UNABLE, likeness.second) if likeness is not None else ("", "")
     order, calibrated = _with_probabilities(order, encoders, recipe.rerank)
     gated, gate_ms = None, 0.0
     if order and gates.wants_memory:
@@ -590,7 +592,8 @@ def _with_probabilities(
         return order, {}
     calibration = calibration_of(numbers, *encoders)
     if calibration is None:
-        return order, {"uncalibrated": missing(numbers, *encoders)}
+        models = ("", "") if encoders[0] == UNABLE else encoders
+        return order, {"uncalibrated": missing(numbers, *models)}
     return with_probabilities(order, calibration), {}
 
 

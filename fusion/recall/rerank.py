@@ -62,8 +62,9 @@ class Scored(NamedTuple):
         """Whether the floors of the recipe leave it out."""
         if self.asked_for:
             return False
-        improbable = self.probability is not None and self.probability < numbers.floor_probability
-        return improbable or (self.complete and self.local < numbers.floor)
+        if self.probability is not None and numbers.floor_probability:
+            return self.probability < numbers.floor_probability
+        return self.complete and self.local < numbers.floor
 
     def with_probability(self, probability: float) -> Scored:
         """A copy with this probability, made in half the time that `_replace` takes."""
@@ -143,18 +144,19 @@ def by_best_sub_question(orders: Sequence[tuple[Scored, ...]], numbers: RerankSe
 
 
 def nothing_fits(order: Sequence[Scored], numbers: RerankSettings) -> bool:
-    """Whether the block stays empty: the best memory is below `abstain`, or probably neither of the best two helps.
+    """Whether the block stays empty: probably neither of the best two memories helps.
 
-    A memory that was asked for by its time, or that a judge decided on, is reason enough for a block. A single memory
-    has no other to be compared with, so its probability does not decide.
+    Where a memory has no probability, or the recipe none to compare with, it does if the best score is below `abstain`;
+    so it is with a single memory, which has no other to be compared with. A memory that was asked for by its time is
+    reason enough for a block, and so is one that a judge decided on where probabilities decide.
     """
     if any(scored.asked_for for scored in order):
         return False
-    best = max((scored.local for scored in order), default=0.0)
-    if best < numbers.abstain and all(scored.complete for scored in order):
-        return True
     found = sorted((scored.probability for scored in order if scored.probability is not None), reverse=True)
-    if len(found) < max(2, len(order)) or any(scored.decided_by_judge for scored in order):
+    if len(found) < max(2, len(order)) or not numbers.abstain_probability:
+        best = max((scored.local for scored in order), default=0.0)
+        return best < numbers.abstain and all(scored.complete for scored in order)
+    if any(scored.decided_by_judge for scored in order):
         return False
     return 1 - prod(1 - probability for probability in found[:2]) < numbers.abstain_probability
 

@@ -10,6 +10,7 @@ import pytest
 from adapters.embedders.local import IDENTITY
 from fusion.contract import Hit, Place
 from fusion.lib.passages import SAID_CHARS
+from fusion.local_models.registry import MODELS
 from fusion.recall.calibration import calibration_of, missing, with_probabilities
 from fusion.recall.pack import pack
 from fusion.recall.rerank import Scored, nothing_fits
@@ -82,8 +83,17 @@ def test_calibration_holds_for_one_model_and_one_set_of_weights() -> None:
 def test_shipped_recipes_are_calibrated_for_the_model_that_comes_with_the_project() -> None:
     """Fails for new weights: measure whether the probabilities still hold before the calibration gets them."""
     shipped = recipes(load(home=Path("/nonexistent")))
-    for name in ("default", "hook", "deep"):
+    for name in ("default", "hook", "deep", "local-plus"):
         assert calibration_of(shipped[name].rerank, IDENTITY) is not None, name
+
+
+@pytest.mark.feature("probabilities exist for MiniLM, e5, bge and local-plus with its second encoder")
+def test_shipped_recipes_are_calibrated_for_each_english_model() -> None:
+    shipped = recipes(load(home=Path("/nonexistent")))
+    e5, bge = MODELS["e5-small-v2"].identity, MODELS["bge-small-en-v1.5"].identity
+    for model in (e5, bge):
+        assert calibration_of(shipped["default"].rerank, model) is not None, model
+    assert calibration_of(shipped["local-plus"].rerank, IDENTITY, e5) is not None
 
 
 @pytest.mark.feature("floor_probability and abstain_probability of a recipe limit what is shown by its probability")
@@ -110,6 +120,25 @@ def test_block_stays_empty_if_probably_neither_of_the_best_two_helps() -> None:
     half = [order[0], *(one._replace(probability=None) for one in order[1:])]
     for others in (judged, asked_for, half):
         assert not nothing_fits(others, abstaining)
+
+
+@pytest.mark.feature("raw floors of a recipe decide only where there is no probability, or the recipe limits none")
+def test_probabilities_decide_in_the_place_of_raw_scores() -> None:
+    """So a recipe keeps its meaning with every model; one that has raw floors alone keeps that of before."""
+    order = scored(0.6, 0.35)
+    raw = RerankSettings(floor=0.5, abstain=0.7)
+    assert nothing_fits(order, raw)
+    assert [one.is_below(raw) for one in order] == [False, True]
+    both = replace(raw, floor_probability=1e-6, abstain_probability=1e-6)
+    assert not nothing_fits(order, both)
+    assert [one.is_below(both) for one in order] == [False, False]
+
+
+def test_memories_of_a_home_without_a_model_have_probabilities() -> None:
+    """There the signals of a model are missing for all of them."""
+    order = [replace_complete(one) for one in scored(0.6, 0.35)]
+    by_words = with_probabilities(order, replace(MINILM, model=""))
+    assert [one.probability is not None for one in by_words] == [True, True]
 
 
 def test_raw_floors_hold_without_a_calibration() -> None:

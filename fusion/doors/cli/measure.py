@@ -157,7 +157,7 @@ def tune(
     answers: Annotated[Path | None, Moved] = None,
     target: Target,
 ) -> Coroutine[Any, Any, None] | None:
-    """Learn a recipe from your feedback, or fit its probabilities, and report what it is worth.
+    """Learn a recipe, or fit its probabilities, and report its worth.
 
     --calibrate takes feedback, or questions with expected memories, texts or files, which are asked. It writes a file
     for each model into `recipes` of the home. `python -m benchmarks tune` in a checkout of the sources learns from
