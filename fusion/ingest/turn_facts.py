@@ -49,7 +49,7 @@ _NAME = re.compile(r"(?<=[\w;:'’)\"-] )[A-ZÄÖÜÉÅ][\w'’.-]+")
 _STANDING = re.compile(
     r"^(?:always (?!here|there)|never|(?:do not|don['’]t) (?!forget|worry|let|be|stop|give)|rule\b|use\b.*\bfor me\b)"
     r"|\b(?:rule|must not|prefer|decided|because)\b"
-    r"|\brather\b.*\bthan\b",
+    r"|\brather\b(?:(?!\brather\b).)*\bthan\b",
     re.IGNORECASE,
 )
 """a rule, a preference, a decision or a reason"""

@@ -32,7 +32,7 @@ _SPEAKER_AS_AGENT = frozenset({"assistant", "agent", "ai", "bot"})
 # Echoes of blocks of memories ---------------------------------------------------------------------------------------
 
 _ECHO = re.compile(
-    r"""\s*(?:
+    r"""(?:
         </?(?:memories|relevant-memories|active_memory_plugin|system-reminder|user-prompt-submit-hook)\b
       | \#\#\ Long-Term\ Memories | ---\ (?:Relevant\ Memories|End\ of\ memories)\b | Context\ pack\ \(
       | \*\*(?:Summary\ \(from|Individual\ facts)
@@ -43,7 +43,7 @@ _ECHO = re.compile(
       | (?:The\ following|These|Here\ are)\ [^.]{0,40}\bmemories\b
       | \#\ \d{4}-\d\d-\d\d\ \S+\.md\s*$
     )
-    | \(importance:\ \d{1,2}\)\s*$ | \[conflicts\ with:[^\]]*\]\s*$ | \bmy\ memory\ block\b
+    | \(importance:\ \d{1,2}\)\s*$ | \[conflicts\ with:[^\[\]]*\]\s*$ | \bmy\ memory\ block\b
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -69,9 +69,10 @@ _TOOL = re.compile(
       | \[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d | \[?\d\d:\d\d:\d\d\b
       | \W{0,2}(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b[\]:\ ]
       | diff\ --git\  | @@\ -\d | (?:\+\+\+|---)\ [ab/]\S | [$>%]\ \S | [+-]\s{2,}\S
-      | \d{1,3}%\| | ={5,} | \S+::\S+\ (?:PASSED|FAILED|ERROR|SKIPPED)
+      | \d{1,3}%\| | ={5,} | (?=\S+\ (?:PASSED|FAILED|ERROR|SKIPPED))\S+?::\S
       | \|.*\|\s*$
-      | (?:def|class|async\ def)\ \w+.*:\s*$ | import\ [\w., ]+$ | from\ \S+\ import\ | return\ \S+$ | const\ |\#include
+      | (?:def|class|async\ def)\ \w++.*:\s*$ | import\ [\w., ]+$ | from\ \S+\ import\ | return\ \S+$
+      | const\ |\#include
       | (?:CREATE|ALTER|DROP|INSERT|SELECT|UPDATE|DELETE)\ (?:TABLE|INDEX|INTO|FROM|\*)
       | (?:sudo|curl|wget|git|pip|npm|apt(?:-get)?|docker|kubectl|ssh|cd|ls|cat|grep)\ (?=\S*[-./:])\S+
       | (?:pip|npm|apt|apt-get|sudo|systemctl|docker|kubectl)\ (?:install|run|exec|restart|systemctl|get|apply)\b
@@ -151,7 +152,7 @@ _OFFER_OF_ANYBODY = re.compile(
 
 def _is_offer(text: str, speaker: str | None) -> bool:
     of_agent = (speaker or "").casefold() in _SPEAKER_AS_AGENT
-    return (_OFFER if of_agent else _OFFER_OF_ANYBODY).match(text) is not None
+    return (_OFFER.match(text) if of_agent else _OFFER_OF_ANYBODY.match(text)) is not None
 
 
 # Instructions for now -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.datasets import Corpus, DataError, Item
 from benchmarks.fill_stores import content_digest, corpus_home, open_home, wait_until_stored
 from fusion import Gateway, wire
+from tests.fakes import FakeEmbedder
 
 
 def state(name: str, status: str, *, backlog: int = 0, vectors_pending: int = 0) -> wire.BackendState:
@@ -39,6 +41,7 @@ class Stores:
     """of the second backend, what it has not been told, and what has no vector yet, look by look"""
     status: str = "ready"
     done: asyncio.Event = field(default_factory=asyncio.Event)
+    live: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(embedder=FakeEmbedder()))
 
     async def settle(self) -> None:
         await self.done.wait()
