@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from secrets import token_hex
 from typing import Literal
 
@@ -131,13 +132,17 @@ def _is_said(line: str, sources: Sequence[str]) -> bool:
 
 
 def _by_rules(question: str, memories: Sequence[Remembered]) -> list[Sentence]:
-    """Of each of the best memories the sentence that has most words of the question, in its own words."""
+    """Of each of the best memories the sentence that has most words of the question, in its own words.
+
+    Only the best memory is quoted without a word of the question in it: it may answer in other words, but the fifth
+    best one of those that do is noise.
+    """
     asked = set(stems(question))
     found: dict[str, Sentence] = {}
-    for memory in memories:
+    for rank, memory in enumerate(memories):
         parts = [memory.text[start:end] for start, end in sentences(memory.text)] or [memory.text]
-        best = max(parts, key=lambda part: len(asked.intersection(stems(part))))
-        if line := _line(best):
+        shared, best = max(((len(asked.intersection(stems(part))), part) for part in parts), key=itemgetter(0))
+        if (line := _line(best)) and (shared or rank == 0):
             found.setdefault(line, Sentence(line, (memory.ref,)))
     return [*found.values()][:RULES_SENTENCES]
 

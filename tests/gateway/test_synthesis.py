@@ -14,7 +14,7 @@ MILL = Remembered("m1", "The mill at the harbour is closed in March. It opens ag
 BOAT = Remembered("m2", "Ana's boat is moored at the second pier.")
 MEMORIES = (MILL, BOAT)
 ASKED = "When is the mill at the harbour closed?"
-BY_RULES = "The mill at the harbour is closed in March. [m1] Ana's boat is moored at the second pier. [m2]"
+BY_RULES = "The mill at the harbour is closed in March. [m1]"
 
 
 def answer(*entries: object) -> str:
@@ -89,3 +89,12 @@ async def test_synthesis_of_nothing_asks_no_model() -> None:
     model = FakeModel(answer())
     made = await synthesise(ASKED, (), model)
     assert (made.text, made.refs, model.asked) == ("", (), [])
+
+
+async def test_synthesis_by_rules_quotes_the_best_memory_and_those_that_share_a_word() -> None:
+    """An acknowledgement that was recalled beside the answer is noise; other words for the same are not."""
+    noted, closed = Remembered("m3", "Noted, thanks!"), Remembered("m4", "The harbour froze over once.")
+    made = await synthesise(ASKED, (MILL, noted, BOAT, closed), None)
+    assert [one.refs for one in made.sentences] == [("m1",), ("m4",)]
+    elsewhere = await synthesise("Where does she berth?", (BOAT, noted), None)
+    assert elsewhere.text == "Ana's boat is moored at the second pier. [m2]"
