@@ -492,5 +492,8 @@ def test_ingest_of_missing_file_fails(home: Path, tmp_path: Path, options: tuple
 
 
 def test_ingest_dry_run_refuses_watch(home: Path, tmp_path: Path) -> None:
-    """The two together are wrong usage: exit code 2."""
-    fusion("ingest", tmp_path, "--watch", "--dry-run", "--home", home, code=2)
+    """The two together are wrong usage: exit code 2, and the error says what to leave out."""
+    with start("ingest", tmp_path, "--watch", "--dry-run", "--home", home) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (2, "")
+    assert "leave out --dry-run" in err

@@ -50,8 +50,8 @@ def umask(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
-async def from_first_to_last(home: Path, chosen: Settings, names: set[str]) -> None:
-    """One memory's whole life, the same over any backends."""
+async def assert_life_of_a_memory(chosen: Settings, names: set[str]) -> None:
+    """A memory is remembered, found, explained and forgotten; afterwards no answer has it."""
     async with Gateway.open(chosen) as gateway:
         ref, other = await remember(gateway, DECIDED, "Nadia prefers tea in the morning")
         fused = await gateway.fuse(ASKED, scope=NADIA)
@@ -80,24 +80,23 @@ async def from_first_to_last(home: Path, chosen: Settings, names: set[str]) -> N
         with pytest.raises(NotFound):
             await gateway.memory(ref, NADIA)
         assert (await gateway.memory(other, NADIA))["kind"] == "note"
-    assert home == chosen.home
 
 
 class TestLifeOfAMemory:
     async def test_memory_in_the_reference_backend(self, home: Path) -> None:
-        """Remembered, found, explained, forgotten, gone from every answer."""
-        await from_first_to_last(home, small(home), {"one", "two"})
+        """Over the reference backend."""
+        await assert_life_of_a_memory(small(home), {"one", "two"})
 
     async def test_memory_in_four_embedded_backends_without_a_model(self, home: Path) -> None:
-        """The same without a model."""
-        await from_first_to_last(home, embedded(home), EMBEDDED)
+        """Over the four embedded backends, which search by words here."""
+        await assert_life_of_a_memory(embedded(home), EMBEDDED)
 
     @pytest.mark.feature("the life of one memory in the four embedded backends with the real model")
     @pytest.mark.model
     async def test_memory_in_four_embedded_backends(self, home: Path) -> None:
         """The same with the real model, as a new user has it; a paraphrase without a common word is found as well."""
         chosen = load(home=home)
-        await from_first_to_last(home, chosen, EMBEDDED)
+        await assert_life_of_a_memory(chosen, EMBEDDED)
         async with Gateway.open(chosen) as gateway:
             await remember(gateway, DECIDED)
             fused = await gateway.fuse("which data store are reservations kept in?", scope=NADIA)

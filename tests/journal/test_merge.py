@@ -116,8 +116,8 @@ def lines(rows: bytes) -> list[dict[str, object]]:
     return [{k: v for k, v in json.loads(line).items() if k not in own} for line in rows.splitlines()]
 
 
-async def check(shared: Sequence[Step], apart: Sequence[tuple[str, Step]]) -> None:
-    """Let steps happen in one home, then in two copies of it, and merge these in both directions."""
+async def assert_merges_alike(shared: Sequence[Step], apart: Sequence[tuple[str, Step]]) -> None:
+    """Let steps happen in one home, then in two copies of it: merged in either direction, these are the same."""
     ids = UuidSource()
     async with journals(4) as (a, b, ab, ba):
         for step in shared:
@@ -173,7 +173,7 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=6), st.lists(st.tuples(st.sampled_from("ab"), STEPS), max_size=8))
 @pytest.mark.row("A163", "two homes merged in either direction remember the same")
 async def test_merge_is_the_same_in_both_directions(shared, apart):
-    await check(shared, apart)
+    await assert_merges_alike(shared, apart)
 
 
 def test_every_table_has_a_place_in_the_order():

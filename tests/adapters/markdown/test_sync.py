@@ -160,6 +160,7 @@ async def test_debounce_s_sets_how_long_a_change_rests_before_it_is_read(home: P
         await ears.hear(vault, vault / "three.md")
         await pauses.end(0.25)
         await until_items(backend, 3)
+        assert [hit.text for hit in await ask(backend, "heron")] == ["A heron in the reeds."]
 
 
 @pytest.mark.row("A077", "… a search reads a reported change at once", of="Markdown: a change is read 1.5")

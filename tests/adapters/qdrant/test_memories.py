@@ -115,7 +115,7 @@ class TestQdrant(RemoteBackendContract):
         return await ours(url, FakeEmbedder())
 
     async def test_has_its_ports(self, backend: Backend) -> None:
-        """It stores, forgets, knows what stands beside what, describes, and can be waited for."""
+        """It stores, forgets, finds neighbours, describes, and can be waited for."""
         for port in (Remembers, Forgets, FindsNeighbours, Describes, Settles):
             assert isinstance(backend, port)
 
@@ -127,8 +127,13 @@ class TestQdrantByWords(TestQdrant):
     async def open_at(self, folder: Path, url: str) -> Backend:
         return await ours(url, None)
 
-    @pytest.mark.skip(reason="nothing can be done about its pending vectors without a model")
-    async def test_describes_what_it_holds(self, backend: Backend) -> None: ...
+    async def test_describes_what_it_holds(self, backend: Backend) -> None:
+        """Every item waits for its vector until there is a model."""
+        assert isinstance(backend, Describes)
+        await self.fill(backend, self.samples(backend))
+        description = await backend.describe()
+        assert description.items > 0
+        assert description.vectors_pending == description.items
 
 
 @pytest.mark.feature(

@@ -58,8 +58,8 @@ async def client(fusion: FakeFusion) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
-    """The problem details of a reply that must have them."""
+def assert_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    """Assert that a reply has this status and problem details; returns these."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == PROBLEM
     body: dict[str, Any] = response.json()
@@ -129,7 +129,7 @@ class TestFuse:
     async def test_fuse_refuses_a_time_zone_that_does_not_exist(self, client: httpx.AsyncClient) -> None:
         """In another zone the question would be about another day."""
         for name in ("Europe/Berlinn", "", "../etc/passwd"):
-            problem = is_problem(await client.post("/fuse", json={"query": "q", "timezone": name}), 422)
+            problem = assert_problem(await client.post("/fuse", json={"query": "q", "timezone": name}), 422)
             assert "timezone" in problem["detail"]
 
     @pytest.mark.feature("who asks is named next to the scope, and filters nothing")
@@ -139,7 +139,7 @@ class TestFuse:
         [asked] = fusion.requests
         assert asked.scope.named() == {}
         assert asked.asker == Asker(session_id="s9")
-        problem = is_problem(await client.post("/fuse", json={"query": "q", "asker": {"sesion_id": "s9"}}), 422)
+        problem = assert_problem(await client.post("/fuse", json={"query": "q", "asker": {"sesion_id": "s9"}}), 422)
         assert "asker.sesion_id" in problem["detail"]
 
     @pytest.mark.feature("the recipe decides what a request leaves out: the caller chooses a profile")
@@ -205,7 +205,7 @@ class TestBadBodies:
     ) -> None:
         """Never a 5xx, and nothing gets behind the door."""
         response = await client.post(path, content=body, headers={"content-type": "application/json"})
-        problem = is_problem(response, 422)
+        problem = assert_problem(response, 422)
         assert problem["type"] == "urn:memory-fusion:error:BadInput"
         assert not fusion.requests
         assert not fusion.kept
@@ -217,19 +217,19 @@ class TestBadBodies:
     ) -> None:
         """An id or a reference is one plain line: acknowledged otherwise, it would never be found again."""
         body = {"text": "t", "document": "d", "position": 1, field: document}
-        problem = is_problem(await client.post("/v1/memories", json=body), 422)
+        problem = assert_problem(await client.post("/v1/memories", json=body), 422)
         assert problem["detail"].startswith(f"{field}: has a line break")
         assert not fusion.kept
 
     async def test_unknown_field_is_named(self, client: httpx.AsyncClient) -> None:
         """A misspelt field is an error, not a default taken in silence."""
-        problem = is_problem(await client.post("/fuse", json={"query": "q", "budget": 6000}), 422)
+        problem = assert_problem(await client.post("/fuse", json={"query": "q", "budget": 6000}), 422)
         assert problem["detail"] == "budget: there is no such field"
 
     async def test_errors_do_not_repeat_values(self, client: httpx.AsyncClient) -> None:
         """A message names the field and the rule; a secret in a wrong field does not come back in it."""
         response = await client.post("/fuse", json={"query": "q", "timeout_ms": "sk-secret"})
-        assert is_problem(response, 422)
+        assert assert_problem(response, 422)
         assert "sk-secret" not in response.text
 
     @pytest.mark.feature("an empty query is 422")
@@ -237,11 +237,11 @@ class TestBadBodies:
     @pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u3000"])
     async def test_empty_query_is_422(self, client: httpx.AsyncClient, fusion: FakeFusion, blank: str) -> None:
         """Nothing asked: never a scan of everything. Nothing told: never an empty memory. Each says what to say."""
-        problem = is_problem(await client.post("/fuse", json={"query": blank}), 422)
+        problem = assert_problem(await client.post("/fuse", json={"query": blank}), 422)
         assert problem["detail"] == "query: is empty; say what to recall"
-        problem = is_problem(await client.post("/v1/search", json={"backend": "markdown", "query": blank}), 422)
+        problem = assert_problem(await client.post("/v1/search", json={"backend": "markdown", "query": blank}), 422)
         assert problem["detail"] == "query: is empty; say what to recall"
-        problem = is_problem(await client.post("/v1/memories", json={"text": blank}), 422)
+        problem = assert_problem(await client.post("/v1/memories", json={"text": blank}), 422)
         assert problem["detail"] == "text: is empty; say what to remember"
         assert not fusion.requests
         assert not fusion.kept
@@ -254,7 +254,7 @@ class TestBadBodies:
         response = await client.post("/fuse", json={"query": "x" * 4001})
         assert response.json()["query_truncated"] is True
         response = await client.post("/v1/search", json={"backend": "markdown", "query": "x" * 32_001})
-        assert is_problem(response, 413)["type"].endswith("TooLarge")
+        assert assert_problem(response, 413)["type"].endswith("TooLarge")
 
     @pytest.mark.feature("SQL, Cypher, full-text and filter syntax are just text")
     @pytest.mark.feature("SQL, Cypher, full-text and filter syntax", part="faults/clients")
@@ -322,9 +322,9 @@ class TestMemories:
         assert reply.json()["batch"] == "update-m20"
         [(change, scope)] = fusion.changes
         assert (change.text, change.valid_to, scope.user_id) == ("a", datetime(2026, 2, 1, tzinfo=UTC), "u")
-        assert is_problem(await client.patch("/v1/memories/m2z", json={"text": "a"}), 404)
-        assert is_problem(await client.patch("/v1/memories/m1z", json={"user_id": "u"}), 422)
-        assert is_problem(await client.patch("/v1/memories/m1z", content=b"text=a"), 415)
+        assert assert_problem(await client.patch("/v1/memories/m2z", json={"text": "a"}), 404)
+        assert assert_problem(await client.patch("/v1/memories/m1z", json={"user_id": "u"}), 422)
+        assert assert_problem(await client.patch("/v1/memories/m1z", content=b"text=a"), 415)
 
     async def test_patch_of_a_replaced_memory_names_the_newest(self) -> None:
         """For the client, the error has it as well."""
@@ -335,7 +335,7 @@ class TestMemories:
 
         async with http(Replaced()) as client:
             reply = await client.patch("/v1/memories/m1", json={"text": "a"})
-        assert is_problem(reply, 409)["current"] == "m2"
+        assert assert_problem(reply, 409)["current"] == "m2"
         error = error_of(reply.json(), 409)
         assert isinstance(error, AlreadyReplaced)
         assert error.details == {"current": "m2"}
@@ -368,18 +368,18 @@ class TestMemories:
     )
     async def test_memories_with_unknown_cursor_is_422(self, client: httpx.AsyncClient, asked: Any, says: str) -> None:
         """A limit that is none, a cursor of nobody's, a misspelt parameter."""
-        assert is_problem(await client.get("/v1/memories", params=asked), 422)["detail"].startswith(says)
+        assert assert_problem(await client.get("/v1/memories", params=asked), 422)["detail"].startswith(says)
 
     async def test_remember_keeps_none_when_one_is_invalid(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """Never half a batch; the message says which."""
-        problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}, {"text": ""}]), 422)
+        problem = assert_problem(await client.post("/v1/memories", json=[{"text": "a"}, {"text": ""}]), 422)
         assert problem["detail"].startswith("[1].text:")
         assert not fusion.kept
 
     async def test_remember_requires_position_with_document(self, client: httpx.AsyncClient) -> None:
         """Without one, all memories of a document would be one memory."""
         for body in ({"document": "d"}, {"position": 1}, {"document": "d", "position": 4, "end": 3}):
-            assert is_problem(await client.post("/v1/memories", json={"text": "a", **body}), 422)
+            assert assert_problem(await client.post("/v1/memories", json={"text": "a", **body}), 422)
 
     async def test_remember_passes_every_field_to_intake(self, client: httpx.AsyncClient, fusion: FakeFusion) -> None:
         """Place, time and scope as they were written; a memory is for a group unless it says otherwise."""
@@ -410,7 +410,7 @@ class TestMemories:
 
     async def test_remember_takes_at_most_100(self, client: httpx.AsyncClient) -> None:
         """101 are refused with the number that would do."""
-        problem = is_problem(await client.post("/v1/memories", json=[{"text": "a"}] * 101), 422)
+        problem = assert_problem(await client.post("/v1/memories", json=[{"text": "a"}] * 101), 422)
         assert "100" in problem["detail"]
 
     @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
@@ -418,14 +418,14 @@ class TestMemories:
         """1 to 255 printable ASCII characters."""
         headers = {"Idempotency-Key": key.encode("latin-1")}
         response = await client.post("/v1/memories", json={"text": "a"}, headers=headers)  # type: ignore[arg-type]
-        assert "Idempotency-Key" in is_problem(response, 422)["detail"]
+        assert "Idempotency-Key" in assert_problem(response, 422)["detail"]
 
     @pytest.mark.row("A125", "a memory is read and forgotten by the ref that the block cites")
     async def test_memory_is_read_and_forgotten_by_ref(self, client: httpx.AsyncClient) -> None:
         """By ref; the scope is in the query string, and a misspelt part of it is an error."""
         assert (await client.get("/v1/memories/m1z", params={"user_id": "u"})).json()["ref"] == "m1z"
         assert (await client.delete("/v1/memories/m1z")).json()["backends"] == {"markdown": "hidden"}
-        problem = is_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
+        problem = assert_problem(await client.delete("/v1/memories/m1z", params={"user": "u"}), 422)
         assert problem["detail"] == "user: there is no such field"
 
     @pytest.mark.feature("any ref of another owner, paths included, is the same 404")
@@ -436,7 +436,7 @@ class TestMemories:
     async def test_unknown_ref_is_404(self, client: httpx.AsyncClient, ref: str) -> None:
         """Traversal, NUL, backslash and nonsense all get the answer of a memory that does not exist."""
         for method in ("GET", "DELETE"):
-            problem = is_problem(await client.request(method, f"/v1/memories/{ref}"), 404)
+            problem = assert_problem(await client.request(method, f"/v1/memories/{ref}"), 404)
             assert set(problem) == {"type", "title", "status", "detail"}
 
 
@@ -448,7 +448,7 @@ class TestOtherRoutes:
         assert body["backend"]["status"] == "ok"
         assert body["hits"][0]["score"] is None
         assert body["hits"][0]["ref"] == external_ref("markdown", "n1")
-        is_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
+        assert_problem(await client.post("/v1/search", json={"backend": "nope", "query": "q"}), 422)
 
     async def test_failed_search_has_retry_after(self) -> None:
         """503 with the backend's own word and the time until its breaker lets one through."""
@@ -459,7 +459,7 @@ class TestOtherRoutes:
 
         async with http(Down()) as client:
             response = await client.post("/v1/search", json={"backend": "markdown", "query": "q"})
-        problem = is_problem(response, 503)
+        problem = assert_problem(response, 503)
         assert problem["detail"] == "markdown did not answer (open): it is left alone for another 7 s"
         assert problem["backends"][0]["status"] == "open"
         assert response.headers["retry-after"] == "7"
@@ -479,7 +479,7 @@ class TestOtherRoutes:
             plan = (await client.post("/v1/flush/plan", json={**session, **given, "transcript_bytes": 5})).json()
             assert plan["reason"] == "transcript"
             for wrong in ({"context_window": 24_000}, {"context_window": 10**6, "zone": "Mars"}, {"total_tokens": 1}):
-                is_problem(await client.post("/v1/flush/plan", json=wrong), 422)
+                assert_problem(await client.post("/v1/flush/plan", json=wrong), 422)
         async with AsyncClient.over(Checked(app_over(fusion))) as memory:
             assert (await memory.flush_plan(200_000, total_tokens=176_000))["flush"]
 
@@ -491,7 +491,7 @@ class TestOtherRoutes:
         assert status["backends"][0]["breaker"] == "closed"
         assert status["requests"] == {"in_flight": 0, "queued": 0}
         assert (await client.get("/v1/receipts/r1")).json()["tenant"] == "default"
-        is_problem(await client.get("/v1/receipts/r2"), 404)
+        assert_problem(await client.get("/v1/receipts/r2"), 404)
         assert (await client.get("/healthz")).json()["status"] == "ok"
         assert (await client.get("/readyz")).json() == {"ready": True, "backends": {"memory": "ready"}, "notes": []}
 
@@ -517,7 +517,7 @@ class TestOtherRoutes:
             fusion.hold = None
             assert (await client.post("/fuse", json={"query": "q"})).status_code == 200
             problem = await client.post("/v1/settle", json={"timeout_s": 60})
-            assert is_problem(problem, 503)["type"].endswith("Overloaded")
+            assert assert_problem(problem, 503)["type"].endswith("Overloaded")
             assert problem.headers["retry-after"] == "1"
             hold.set()
             assert (await settling).json()["settled"] is True
@@ -547,9 +547,9 @@ class TestOtherRoutes:
 
     async def test_unknown_route_is_404_and_wrong_method_405(self, client: httpx.AsyncClient) -> None:
         """HTTP's own errors are problem details too, and 405 keeps its Allow."""
-        assert is_problem(await client.get("/nope"), 404)["type"] == "about:blank"
+        assert assert_problem(await client.get("/nope"), 404)["type"] == "about:blank"
         response = await client.get("/fuse")
-        is_problem(response, 405)
+        assert_problem(response, 405)
         assert response.headers["allow"] == "POST"
         assert (await client.put("/v1/memories")).headers["allow"] == "GET, POST"
 
@@ -571,7 +571,7 @@ class TestErrors:
         """The statuses of the error tree; Retry-After is in whole seconds, at least one."""
         async with http(FakeFusion(error=error)) as client:
             response = await client.post("/fuse", json={"query": "q"})
-        problem = is_problem(response, status)
+        problem = assert_problem(response, status)
         assert problem["type"].endswith(type(error).__name__)
         if hasattr(error, "retry_after_s"):
             assert int(response.headers["retry-after"]) >= 1
@@ -582,7 +582,7 @@ class TestErrors:
         """A bug tells the caller where the log speaks of it, and nothing else."""
         async with http(FakeFusion(error=ZeroDivisionError("secret"))) as client:
             response = await client.post("/fuse", json={"query": "q"}, headers={"X-Request-ID": "abc"})
-        problem = is_problem(response, 500)
+        problem = assert_problem(response, 500)
         assert "abc" in problem["detail"]
         assert "secret" not in response.text
         assert response.headers["x-request-id"] == "abc"
@@ -613,7 +613,7 @@ class TestGate:
     async def test_unknown_host_is_421_on_every_route(self, client: httpx.AsyncClient, path: str) -> None:
         """DNS rebinding: a page that made its name point here gets nothing."""
         for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8765", ""):
-            is_problem(await client.get(path, headers={"Host": host}), 421)
+            assert_problem(await client.get(path, headers={"Host": host}), 421)
 
     @pytest.mark.feature("a `Host` with anything but a port after its name is refused")
     @pytest.mark.parametrize("host", ["127.0.0.1:1@evil.example", "localhost:8765/evil", "[::1]:x", "localhost:1:2"])
@@ -621,7 +621,7 @@ class TestGate:
         self, client: httpx.AsyncClient, host: str
     ) -> None:
         """A URL parser reads the part before an @ as the user, and the rest as the host."""
-        is_problem(await client.get("/healthz", headers={"Host": host}), 421)
+        assert_problem(await client.get("/healthz", headers={"Host": host}), 421)
 
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8765", "127.0.0.1:1", "[::1]:8765", "memory.lan"])
     async def test_allowed_hosts_are_accepted(self, fusion: FakeFusion, host: str) -> None:
@@ -635,7 +635,7 @@ class TestGate:
         async with http(fusion, server(allowed_origins=("https://notes.example",))) as client:
             for path in ("/healthz", "/v1/backends", "/nope"):
                 for origin in ("https://evil.example", "null", "http://localhost:3000", "https://notes.example.evil"):
-                    is_problem(await client.get(path, headers={"Origin": origin}), 403)
+                    assert_problem(await client.get(path, headers={"Origin": origin}), 403)
             for origin in ("http://localhost", "https://notes.example"):
                 assert (await client.get("/v1/backends", headers={"Origin": origin})).status_code == 200
 
@@ -647,7 +647,7 @@ class TestGate:
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
     async def test_body_must_be_json(self, client: httpx.AsyncClient, kind: str) -> None:
         """A form that a foreign page can post without asking is 415."""
-        is_problem(await client.post("/fuse", content=b'{"query": "q"}', headers={"content-type": kind}), 415)
+        assert_problem(await client.post("/fuse", content=b'{"query": "q"}', headers={"content-type": kind}), 415)
 
     async def test_json_with_a_charset_is_json(self, client: httpx.AsyncClient) -> None:
         """Parameters of the media type do not matter."""
@@ -657,7 +657,7 @@ class TestGate:
     async def test_compressed_bodies_are_refused(self, client: httpx.AsyncClient) -> None:
         """No decompression, so no bomb."""
         headers = {"content-type": "application/json", "content-encoding": "gzip"}
-        is_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
+        assert_problem(await client.post("/fuse", content=b"x", headers=headers), 415)
 
     @pytest.mark.feature("an API key gives access and names its tenant")
     async def test_api_key_names_the_tenant(self, fusion: FakeFusion) -> None:
@@ -668,7 +668,7 @@ class TestGate:
             for value in (None, "Bearer wrong", "Basic k-acme", "Bearer", "k-acme"):
                 headers = {} if value is None else {"Authorization": value}
                 response = await client.post("/fuse", json={"query": "q"}, headers=headers)
-                is_problem(response, 401)
+                assert_problem(response, 401)
                 assert response.headers["www-authenticate"].startswith("Bearer")
             response = await client.post("/fuse", json={"query": "q"}, headers={"Authorization": "Bearer k-acme"})
             assert response.status_code == 200
@@ -694,7 +694,7 @@ class TestGate:
             first = [asyncio.create_task(client.post("/fuse", json={"query": "q"})) for _ in range(3)]
             await until(lambda: (app.in_flight, app.queued) == (2, 1))
             response = await client.post("/fuse", json={"query": "q"})
-            assert is_problem(response, 503)["type"].endswith("Overloaded")
+            assert assert_problem(response, 503)["type"].endswith("Overloaded")
             assert response.headers["retry-after"] == "1"
             assert (await client.get("/healthz")).status_code == 200
             hold.set()
@@ -732,7 +732,7 @@ class TestGate:
             first = asyncio.create_task(client.post("/fuse", json={"query": "q"}))
             await until(lambda: app.in_flight == 1)
             response = await client.post("/fuse", json={"query": "q"})
-            assert is_problem(response, 503)["detail"].startswith("No place was free within 0 s")
+            assert assert_problem(response, 503)["detail"].startswith("No place was free within 0 s")
             assert response.headers["retry-after"] == "1"
             assert app.queued == 0
             hold.set()

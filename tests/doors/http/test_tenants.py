@@ -469,8 +469,8 @@ async def keeps(tenant: Tenant, told: Told) -> None:
     tenant.event_ids.append(kept["event_id"])
 
 
-async def trespass(gateway: Gateway, one: Tenant, two: Tenant, word: str) -> None:
-    """Each asks every route for what is the other's."""
+async def assert_separate(gateway: Gateway, one: Tenant, two: Tenant, word: str) -> None:
+    """Ask every route as each tenant for what is the other's: no reply has any of it, and the other keeps it."""
     for tenant in (one, two):
         await gateway.settle(tenant.name)
     for function in dict.fromkeys(CASES.values()):
@@ -528,6 +528,6 @@ def test_replies_contain_nothing_of_another_tenant(
         for tenant, tellings in ((one, acme), (two, globex)):
             for told in tellings:
                 await keeps(tenant, told)
-        await trespass(gateway, one, two, word)
+        await assert_separate(gateway, one, two, word)
 
     runner.run(told_and_asked())
