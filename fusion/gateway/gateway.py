@@ -223,6 +223,7 @@ class Gateway(TenantParts):
         """The gateway of one tenant, with its background tasks running until the end of the block."""
         async with open_tenant(cls, shared, tenant) as parts, AsyncExitStack() as stack:
             gateway = replace(parts, tenants=tenants)
+            gateway.histories.on_change = gateway._history_taken_in
             stack.push_async_callback(gateway._finish_background)
             stack.push_async_callback(gateway.prepared.close)
             stack.push_async_callback(gateway.syntheses.close)
@@ -339,7 +340,11 @@ class Gateway(TenantParts):
         if not self._takes_summary(asked):
             return (), asked
         found = await self.syntheses.take(session[0], asked.query, self.live.embedder)
-        items = [summary_item(one.text, [*one.texts]) for one in await self._still_said(found, asked.scope)]
+        return await self._within_budget(found, asked)
+
+    async def _within_budget(self, lines: Sequence[Cited], asked: FuseRequest) -> tuple[Sequence[str], FuseRequest]:
+        """What a synthesis still says within a third of a question's budget, and the question with the rest of it."""
+        items = [summary_item(one.text, [*one.texts]) for one in await self._still_said(lines, asked.scope)]
         return within_budget(items, asked, self._recipe(asked).pack) if items else ((), asked)
 
     async def _still_said(self, lines: Sequence[Cited], scope: Scope) -> list[Cited]:
@@ -370,13 +375,17 @@ class Gateway(TenantParts):
     async def _prepare(self, key: SessionKey, request: FuseRequest) -> PreparedAnswer | None:
         """The next answer to the last question of a session, once its captured turns are delivered.
 
-        None if it would cost a call of the judge, if a backend failed, and if something changed meanwhile.
+        It leaves room for the synthesis that waits for the next question. None if it would cost a call of the judge, if
+        a backend failed, and if something changed meanwhile.
         """
         session = await self.asking_sessions.of(request.scope, request.asker)
         if session is None or (self.live.has_judge and self._recipe(request).rerank.judge != "never"):
             return None
         async with asyncio.timeout(DELIVERY_WAIT_S):
             await self.deliverer.settle()
+            await self.syntheses.settle()
+        if self._takes_summary(request) and (waiting := self.syntheses.waiting(key)) is not None:
+            _, request = await self._within_budget(waiting[1], request)
         basis = self._basis(session[1])
         outcome = await self._outcome(request, session)
         ends = await self._first_end(outcome)
@@ -581,6 +590,10 @@ class Gateway(TenantParts):
             captured = {(tenant, scope.user_id or "", str(scope.session_id)) for scope in turns}
             self.prepared.prepare(captured, self._prepare)
         return kept
+
+    def _history_taken_in(self, key: histories.HistoryKey) -> None:
+        """Prepare the next answer of a session whose history has changed the memories."""
+        self.prepared.prepare({(self.tenant, key.user_id, key.session_id)}, self._prepare)
 
     @in_tenant
     async def ingest_history(
@@ -1048,9 +1061,9 @@ class Gateway(TenantParts):
         """
         await self._finish_background()
         await self.use.flush()
+        await self.histories.settle()
         await self.prepared.settle()
         await self.syntheses.settle()
-        await self.histories.settle()
         if self.distiller is not None:
             await self.distiller.settle()
         await self.deliverer.settle()

@@ -139,6 +139,8 @@ class PreparedAnswers:
             await asyncio.wait({self._worker})
 
     async def close(self) -> None:
+        """Stop; what is captured later prepares nothing."""
+        self._last.clear()
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)

@@ -90,6 +90,8 @@ class Histories(QueueWorker):
         self._sleep = sleep
         self._owner = secrets.token_hex(8)
         self._idle.set()
+        self.on_change: Callable[[HistoryKey], None] = lambda key: None
+        """called once new, changed or retired turns of a session are in the journal"""
 
     async def put(self, scope: Scope, channel: str, body: bytes, *, debounce: bool = True) -> datetime:
         """Store the body of a call durably; when it is due. ``body`` is JSON with ``messages``.
@@ -187,6 +189,8 @@ class Histories(QueueWorker):
             scope = self._scope(waiting.key)
             await self._intake.retire_turns(scope, source_of(scope), document_of(scope, talk), gone)
         await self._journal.write(histories.finish, waiting, self._owner, Taken(talk, done.known, self._clock()))
+        if items or gone:
+            self.on_change(waiting.key)
 
     def _read(self, waiting: Waiting, before: Taken) -> tuple[int, list[NewMemory], set[int], Followed]:
         """The number of the conversation, the memories of its new and changed turns, and the places without one."""

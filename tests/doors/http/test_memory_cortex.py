@@ -10,12 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from fusion.contract import Scope
+from fusion.contract import Asker, Scope
 from fusion.doors.cli import render
 from fusion.doors.http.app import create_app
 from fusion.doors.http.openapi import examples
 from fusion.errors import Overloaded, StoreBusy, StoreFull
 from fusion.gateway.gateway import Gateway
+from fusion.lib.listing import SUMMARY
+from fusion.recall.engine import FuseRequest
 from fusion.settings import MemoryCortexSettings
 from tests.doors.contract import Checked
 from tests.doors.fakes import FakeFusion, app_over
@@ -69,6 +71,83 @@ async def test_ingest_keeps_a_session_and_fuse_finds_it(client: httpx.AsyncClien
         "memory-cortex:agent:main:telegram:7",
         "memory-cortex/agent:main:telegram:7",
     )
+
+
+# What waits for a session's next question ----------------------------------------------------------------------------
+
+WHEN, WHEN_TOO = "When is the mill at the harbour closed?", "when is the mill at the harbour closed"
+"""two questions in the same words"""
+
+
+class Seconds:
+    """A clock that a test advances."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def turn(client: httpx.AsyncClient, asked: str, *said: str) -> dict[str, Any]:
+    """A turn of a host: auto-recall before the prompt, the whole history after the reply; the answer to the first."""
+    asker = {"agent_id": "main", "session_id": "agent:main:telegram:7"}
+    question = {"query": asked, "user_id": "ana", "recipe": "seed002", "timeout_ms": 60_000, "asker": asker}
+    answer = await client.post("/v1/fuse", json=question)
+    assert answer.status_code == 200, answer.text
+    await client.post("/v1/settle", json={"timeout_s": 60})
+    reply = await client.post("/ingest", json=history(*said, asked, "It is closed in March.", debounce=False))
+    assert reply.json()["status"] == "accepted"
+    await client.post("/v1/settle", json={"timeout_s": 60})
+    return dict(answer.json())
+
+
+@pytest.mark.row("A026", "A098", "a history that is taken in has the session's next answer prepared, over HTTP")
+@pytest.mark.parametrize(
+    ("asked", "later", "is_prepared", "has_synthesis"),
+    [
+        (WHEN_TOO, 0, True, True),
+        ("and since when has it been closed?", 0, False, True),
+        ("who repairs bicycles on Sundays?", 0, False, False),
+        (WHEN_TOO, 301, False, False),
+    ],
+    ids=["the same", "follow-up", "another topic", "after five minutes"],
+)
+async def test_ingest_prepares_the_next_answer_of_its_session(
+    client: httpx.AsyncClient, gateway: Gateway, asked: str, later: float, is_prepared: bool, has_synthesis: bool
+) -> None:
+    """And the synthesis of the turn before is above it, for a question about the same within five minutes."""
+    clock = gateway.prepared.clock = gateway.syntheses.clock = Seconds()
+    await client.post("/ingest", json=history(MILL, NOTED, debounce=False, session_id="agent:main:telegram:1"))
+    await client.post("/v1/settle", json={"timeout_s": 60})
+    first = await turn(client, WHEN)
+    assert (MILL in first["block"], SUMMARY in first["block"], first["prepared"]) == (True, False, False)
+    clock.now += later
+    second = await turn(client, asked, WHEN, "It is closed in March.")
+    assert (second["prepared"], SUMMARY in second["block"]) == (is_prepared, has_synthesis)
+    assert (MILL in second["block"]) is (asked != "who repairs bicycles on Sundays?")
+
+
+async def test_ingest_prepares_nothing_for_another_session_or_user(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await client.post("/ingest", json=history(MILL, NOTED, debounce=False, session_id="agent:main:telegram:1"))
+    asker = {"agent_id": "main", "session_id": "agent:main:telegram:7"}
+    question = {"query": WHEN, "user_id": "ana", "timeout_ms": 60_000, "asker": asker}
+    await client.post("/v1/fuse", json=question)
+    for fields in ({"session_id": "agent:main:telegram:8"}, {"user_id": "omar"}):
+        await client.post("/ingest", json=history(NOTED, debounce=False, **fields))
+        await client.post("/v1/settle", json={"timeout_s": 60})
+    assert not (await client.post("/v1/fuse", json=question)).json()["prepared"]
+
+
+async def test_history_that_is_taken_in_at_closing_prepares_nothing(home: Path) -> None:
+    """The session asked, and its history still waits when the home is closed."""
+    scope = Scope(user_id="ana", agent_id="main", session_id="s")
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.fuse(FuseRequest(WHEN, ANA, asker=Asker("main", "s"), timeout_ms=60_000))
+        await gateway.ingest_history(scope, json.dumps({"messages": talk(MILL)}).encode())
+        prepared = gateway.prepared
+    assert prepared._worker is None
+    async with Gateway.open(small(home)) as gateway:
+        assert await texts(gateway) == [MILL]
 
 
 async def test_ingest_takes_longer_bodies_than_other_routes(client: httpx.AsyncClient, gateway: Gateway) -> None:
