@@ -1,7 +1,8 @@
-"""A hardware monitor that is asked before the model distils, so that this waits while the GPU is busy (seed 002).
+"""Delays distillation by the language model while a hardware monitor reports a busy GPU (seed 002).
 
-The seed names a monitor on port 8085 and not what it answers. Any JSON is read in which a number or a switch is named
-for the load of a GPU. A monitor that does not answer, or says nothing of that, holds nothing up.
+The seed names a monitor on port 8085 but not the format of its reply. Any JSON is accepted in which the name of a
+number or boolean says that it is the load of a GPU. A monitor that does not answer, or reports no such value, delays
+nothing.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ class WhileGpuIsFree:
         return await self._model.complete(system, user, max_tokens)
 
     async def close(self) -> None:
-        """The model is closed by who opened it."""
+        """Do nothing: the opener of the model closes it."""
 
 
 def while_gpu_is_free(model: LanguageModel, settings: MemoryCortexSettings) -> LanguageModel:
-    """The model, which waits while the GPU is busy if the settings name a monitor."""
+    """The model; if the settings name a monitor, one that raises RateLimited while the GPU is busy."""
     if not settings.hw_monitor_url:
         return model
     return WhileGpuIsFree(model, settings.hw_monitor_url, settings.hw_monitor_busy_percent)
 
 
 async def load_at(url: str) -> float | None:
-    """The load of the GPU in per cent that a monitor reports; None if it reports none, or does not answer."""
+    """The load of the GPU in per cent, from a monitor; None if the monitor does not report it."""
     try:
         async with httpx.AsyncClient(timeout=ASK_S, trust_env=False) as http, http.stream("GET", url) as reply:
             reply.raise_for_status()

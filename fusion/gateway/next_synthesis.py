@@ -1,8 +1,8 @@
-"""Syntheses for the next turn of a session: seed 002's narrative of what was recalled for the turn before.
+"""Keeps a synthesis of what was recalled for a session's last question, for its next one (seed 002).
 
-A synthesis is made in the background once a prompt has got its block. The next question of the same session gets it
-above its own facts, if it comes within five minutes and is about the same; else the synthesis is dropped. It is used
-once. The seed uses it for any question; here the questions are compared.
+A synthesis is made in the background after a prompt got its block. The session's next question gets it above its own
+facts if it comes within five minutes and is about the same; otherwise the synthesis is dropped. It is used once. The
+seed uses it for any next question; here the two questions are compared.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from fusion.recipe import PackSettings
 log = logging.getLogger(__name__)
 
 KEPT_S = 300.0
-"""seconds for which a synthesis may be used (seed 002)"""
+"""maximum age of a synthesis in seconds (seed 002)"""
 MIN_PROMPT_CHARS = 10
-"""characters of the shortest prompt for which one is made (seed 002)"""
+"""fewest characters of a prompt for which a synthesis is made (seed 002)"""
 MAX_SESSIONS = 64
 MAX_MAKING = 4
-"""syntheses that are made at the same time; a model has other work, too"""
+"""maximum syntheses that are made at the same time"""
 MIN_COSINE = 0.3
-"""least cosine of two questions about the same, on the scale of all-MiniLM-L6-v2: of 30 changes of topic the highest is
-.23, of the follow-ups that have a subject of their own two are below"""
+"""least cosine of two questions about the same, on the scale of all-MiniLM-L6-v2. Of 30 changes of topic the highest
+cosine is .23; of the follow-up questions with a subject of their own, two are below .3."""
 MIN_SHARED = 1
-"""content words that two questions about the same share, where no model compares them"""
+"""fewest common content words of two questions about the same, without an embedder"""
 
 _GOES_ON = frozenset("and but also then und aber auch dann et mais aussi y pero tambien e ma anche".split())
-"""first words of a question that goes on from the one before"""
+"""first words of a question that continues the one before"""
 _POINTS = re.compile(
     r"\b(?:it|its|that|this|these|those|they|them|their|he|him|his|she|her|there|then|es|das|dies|sie|er|ihn|ihm|ça|cela"
     r"|il|elle|eso|esto|ello|quello|questo)\b",
     re.IGNORECASE,
 )
 _OWN_SUBJECT = 3
-"""content words from which a question with a pronoun has a subject of its own"""
+"""fewest content words of a question that has a pronoun and still a subject of its own"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A sentence of a synthesis; ``texts`` are the hashes of the memories that say it, by ref, as they were then."""
+    """A sentence of a synthesis; ``texts`` has, by ref, the hashes of the memories that it was made from."""
 
     text: str
     texts: Mapping[str, str]
@@ -104,9 +104,9 @@ class NextSyntheses:
             making.cancel()
 
     async def take(self, key: SessionKey, query: str, embedder: Embedder | None) -> Lines:
-        """The synthesis for a session's question; () if there is none, or it is too old or about something else.
+        """The synthesis for a session's question; () if there is none, it is too old, or about something else.
 
-        It never waits for one that is still being made.
+        Does not wait for a synthesis that is still being made.
         """
         kept = self._kept.pop(key, None)
         if kept is None or self.clock() - kept.at > KEPT_S or not await about_the_same(kept.query, query, embedder):
@@ -133,14 +133,14 @@ class NextSyntheses:
 
 
 async def about_the_same(one: str, other: str, embedder: Embedder | None) -> bool:
-    """Whether the second question goes on from the first: by its words, else by the cosine of their vectors."""
+    """Whether the second question continues the first: by its words, else by the cosine of the two."""
     if _goes_on(other):
         return True
     mine, theirs = content_words(one), content_words(other)
     if embedder is None:
         return len(mine & theirs) >= MIN_SHARED
     try:
-        # One text a call: the embedder looks for several texts on the disk first, where questions never are.
+        # One text per call: for several texts the embedder first reads its cache on disk, which has no questions.
         vectors = [(await embedder.embed([text], keep=False))[0] for text in (one, other)]
     except (FusionError, OSError, RuntimeError) as error:
         log.warning("two questions could not be compared: %s", type(error).__name__)
@@ -149,7 +149,7 @@ async def about_the_same(one: str, other: str, embedder: Embedder | None) -> boo
 
 
 def within_budget(items: Sequence[str], asked: FuseRequest, pack: PackSettings) -> tuple[Sequence[str], FuseRequest]:
-    """The first items that take at most a third of a question's budget, and the question with the rest of it."""
+    """The first items that fit into a third of a question's budget, and the question with the remaining budget."""
     tokens, chars = asked.budget_tokens or 0, asked.budget_chars or 0
     if not tokens and not chars:
         tokens, chars = pack.budget_tokens, pack.budget_chars

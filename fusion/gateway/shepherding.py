@@ -33,7 +33,7 @@ def scratch_of(settings: Settings) -> Scratch:
 
 
 def cosines_by(embedder: Embedder | None) -> Cosines:
-    """Compares passages by the home's embedder; by their words without one, and while it fails."""
+    """Compares passages by the home's embedder, or by their words if there is none or it fails."""
 
     async def cosines(passages: Sequence[Passage]) -> Sequence[float]:
         words = [by_words(one) for one in passages]

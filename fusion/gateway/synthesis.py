@@ -1,7 +1,8 @@
-"""An answer in sentences over recalled memories: by the language model of the settings, else by rules (seed 002).
+"""Answers a question in sentences from recalled memories, by the configured language model or by rules (seed 002).
 
-Every sentence ends with the refs of the memories that say it. What a model says without such a memory, or in words that
-are not in it, is left out: a memory may have an instruction in it, and a model may follow one or make something up.
+Each sentence ends with the refs of the memories that support it. A model's sentence without such a memory, or with
+mostly other words than its memories, is dropped: the model may have followed an instruction in a memory, or have made
+something up.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ log = logging.getLogger(__name__)
 By = Literal["model", "rules"]
 
 MODEL_S = 8.0
-"""maximum seconds for the model: seed 002's clients wait ten for the whole reply"""
+"""maximum seconds for the model; seed 002's clients wait ten seconds for the whole reply"""
 MAX_MEMORIES, MAX_MEMORY_CHARS = 15, 1_000
-"""maximum memories in the prompt, and characters of one"""
+"""maximum memories in the prompt, and maximum characters of each"""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 8, 400
 MAX_ANSWER_TOKENS = 1_200
 RULES_SENTENCES = 5
-"""maximum sentences of an answer by rules, each of another memory"""
+"""maximum sentences of an answer by rules, one from each memory"""
 MIN_SHARED = 0.5
 """least share of a sentence's words that are in the memories it cites, or in the question"""
 
@@ -61,7 +62,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of an answer, with the refs of the memories that say it."""
+    """One sentence of an answer, with the refs of the memories that support it."""
 
     text: str
     refs: tuple[str, ...]
@@ -86,7 +87,7 @@ class Synthesis:
 
 
 async def synthesise(question: str, memories: Sequence[Remembered], model: LanguageModel | None) -> Synthesis:
-    """Answer a question from recalled memories, best first; by rules without a model, and while it fails."""
+    """Answer a question from recalled memories, best first; by rules if there is no model or it fails."""
     memories = memories[:MAX_MEMORIES]
     if model is not None and memories:
         try:
@@ -108,7 +109,7 @@ def _prompt(question: str, memories: Sequence[Remembered]) -> str:
 
 
 def _read(answer: str, question: str, memories: Mapping[str, str]) -> list[Sentence]:
-    """The valid sentences of a model's answer. Raises InvalidAnswer if it has not the requested form."""
+    """The valid sentences of a model's answer. Raises InvalidAnswer if it does not have the requested form."""
     value = parsed(answer)
     entries = value.get("sentences") if isinstance(value, dict) else None
     if not isinstance(entries, list):
@@ -132,10 +133,9 @@ def _is_said(line: str, sources: Sequence[str]) -> bool:
 
 
 def _by_rules(question: str, memories: Sequence[Remembered]) -> list[Sentence]:
-    """Of each of the best memories the sentence that has most words of the question, in its own words.
+    """Quote from each memory the sentence that shares most words with the question.
 
-    Only the best memory is quoted without a word of the question in it: it may answer in other words, but the fifth
-    best one of those that do is noise.
+    A memory that shares no word is quoted only if it is the best one, which may answer in other words.
     """
     asked = set(stems(question))
     found: dict[str, Sentence] = {}
@@ -148,5 +148,5 @@ def _by_rules(question: str, memories: Sequence[Remembered]) -> list[Sentence]:
 
 
 def _line(text: str) -> str:
-    """A sentence as it is shown: one line without invisible characters, which imitates no block."""
+    """A sentence in one line, without invisible characters and marks of a block."""
     return without_frames(clip(one_line(clean(text)[0]), MAX_SENTENCE_CHARS)).strip()

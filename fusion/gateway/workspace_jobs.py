@@ -1,4 +1,4 @@
-"""What the jobs of the owner's workspace work with: calls of the home's gateway, as functions."""
+"""Gives the jobs of the owner's workspace the calls of the gateway that they need, as functions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from fusion.upkeep import distill, extract, reflect
 from fusion.upkeep.drift import protects
 
 MAX_TURNS = 20_000
-"""maximum turns of some days that are read"""
+"""maximum turns that one run reads"""
 MAX_STATEMENTS = 5_000
-"""maximum memories that were told explicitly which are read, the newest"""
+"""maximum explicitly remembered statements that one run reads, the newest first"""
 TRUSTED_ORIGINS = ("owner", "agent")
 
 
@@ -101,7 +101,7 @@ def distill_sources(gateway: WorkspaceCalls) -> distill.Sources:
 
 
 def distill_limits(settings: Settings) -> distill.Limits:
-    """What the settings say about the size of MEMORY.md, and its protected sections."""
+    """The limits of MEMORY.md and its protected sections, from the settings."""
     chosen = settings.jobs.distill
     protected = protects(settings.jobs.shepherd.protected)
     return distill.Limits(
@@ -125,7 +125,7 @@ def _is_current(record: Record) -> bool:
 
 
 def _is_durable(record: Record) -> bool:
-    """Whether somebody stated it as something that holds, and nothing has ended it."""
+    """Whether a memory was stated as permanent by the owner or an agent, and is still current."""
     event = record.event
     return (
         _is_current(record)
@@ -150,7 +150,7 @@ def _states(sentence: Event) -> bool:
 
 
 async def reindexed(guarded: Mapping[str, GuardedBackend]) -> Mapping[str, str]:
-    """Let each backend that searches files read those that changed; returns what each says, by name."""
+    """Let each backend that searches files read the changed ones; returns each one's report, by name."""
     said = {}
     for name, one in guarded.items():
         if one.disabled is None and isinstance(one.backend, Reindexes):

@@ -1,7 +1,7 @@
-"""Facts from turns of conversations by rules, without a model: topic, fact, importance 1 to 10, and their turns.
+"""Extracts facts from turns of conversations by rules: topic, text, importance from 1 to 10, and source turns.
 
-A fact is a sentence of a turn that states something and can be understood by itself, in its speaker's words. A sentence
-that `fusion.lib.junk` names is a reject, with the reason; so is one that states nothing which the rules recognise.
+A fact is a sentence of a turn, in its speaker's words, that states something and can be understood by itself. A
+sentence is rejected, with a reason, if a check of `fusion.lib.junk` applies or the rules recognise no statement in it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fusion.lib.times import find_time
 from fusion.lib.words import accentless, find_words, normalise, spoken
 
 MAX_TURN_CHARS = 20_000
-"""characters of a turn that are read; a longer one is a paste"""
+"""characters that are read of a turn; longer turns are pastes"""
 MAX_FACT_CHARS = 500
-"""characters of a sentence that may be a fact"""
+"""maximum characters of a fact"""
 MAX_FACTS_OF_TURN = 12
 Reason = Literal[Junk, "states nothing"]
 
@@ -42,10 +42,10 @@ _FEELING = re.compile(
     r"|excited|amazing|awesome|great|wonderful|inspir\w+|incredible|beautiful|lovely|blast|fun)\b|!\s*$",
     re.IGNORECASE,
 )
-"""praise and feelings, which say little of what holds"""
+"""praise and feelings, which are seldom worth remembering"""
 _ADDRESSES = re.compile(r"\b(?:you|your|yours|let['’]?s|u|ur)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w;:'’)\"-] )[A-ZÄÖÜÉÅ][\w'’.-]+")
-"""a name inside a sentence; after a comma it is the person that is spoken to"""
+"""a name inside a sentence, but not after a comma, where it addresses somebody"""
 _STANDING = re.compile(
     r"^(?:always (?!here|there)|never|(?:do not|don['’]t) (?!forget|worry|let|be|stop|give)|rule\b|use\b.*\bfor me\b)"
     r"|\b(?:rule|must not|prefer|decided|because)\b"
@@ -58,7 +58,7 @@ _VAGUE = frozenset(
     "it that this these those they there some people one what who making having being es das ce eso".split()
 )
 _SOME, _LONG = 3, 5
-"""content words of a sentence that says something, and of one that says more than a remark"""
+"""content words that count as some evidence of a statement, and as more"""
 _MIN_EVIDENCE = 2
 
 
@@ -83,14 +83,14 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class TurnFacts:
-    """What the rules found in some turns."""
+    """The facts and the rejected sentences of some turns."""
 
     facts: tuple[TurnFact, ...]
     rejects: tuple[Reject, ...]
 
 
 def turn_facts(turns: Sequence[Event]) -> TurnFacts:
-    """The facts of consecutive turns, in their order, each once; never raises."""
+    """Extract the facts of consecutive turns, in order and without duplicates; never raises."""
     found: list[TurnFact] = []
     rejects: list[Reject] = []
     seen = Duplicates()
@@ -132,7 +132,7 @@ def _reject(sentence: str, speaker: str | None) -> Reason | None:
 
 
 def _states(sentence: str, speaker: str | None) -> bool:
-    """Whether enough says that a sentence states something which will hold tomorrow."""
+    """Whether enough evidence says that a sentence states something lasting."""
     words = find_words(normalise(sentence))
     first = accentless(words[0])
     own = first in OWN

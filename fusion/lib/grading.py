@@ -1,4 +1,4 @@
-"""The topic and the importance of a fact, by rules: what a model would say of it (seed 002), where there is none."""
+"""Gives facts a topic and an importance by rules, for homes without a language model (seed 002)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_KIND: Mapping[Kind, tuple[str, int]] = {
     "plan": ("plans", 6),
     "procedure": ("procedures", 6),
 }
-"""topic and importance of a kind; a fact or an episode has the topic of its words, and importance 5"""
+"""topic and importance by kind; other kinds have the topic of their words and the default importance"""
 DEFAULT_IMPORTANCE = 5
 
 
@@ -76,7 +76,7 @@ TOPICS: Mapping[str, frozenset[str]] = {
     ),
     "pets": _words("dog dogs cat cats puppy kitten pet pets horse bird fish turtle turtles"),
 }
-"""the topics by words, each with its words; the one with most words in the fact is taken, ties go to the first"""
+"""topics and their words; a fact gets the topic with most words in it, the first of several"""
 
 NAMES = (*dict.fromkeys(topic for topic, _ in OF_KIND.values()), *TOPICS, OTHER)
 """all topics: a closed list, so that facts of one topic are found together"""
@@ -126,7 +126,7 @@ class Grade(NamedTuple):
 
 
 def graded(text: str, kind: Kind = "note") -> Grade:
-    """The grade of a fact; a kind that its caller or a model gave decides its topic."""
+    """Grade a fact by rules; ``kind`` decides the topic if it is one of `OF_KIND`."""
     text = text[:MAX_GRADED_CHARS]
     topic, importance = OF_KIND.get(_kind(text, kind), (_topic(text), DEFAULT_IMPORTANCE))
     for pattern, step in ((_MATTERS, 1), (_IDENTITY, 3), (_EXACT, 1), (_UNSURE, -2), (_PASSING, -2)):
@@ -135,7 +135,7 @@ def graded(text: str, kind: Kind = "note") -> Grade:
 
 
 def grade_of(text: str, kind: Kind = "note", importance: float | None = None, tags: Sequence[str] = ()) -> Grade:
-    """The grade of a memory: what its state says, 0 to 1 and among its tags, and by rules what it does not say."""
+    """The grade of a memory: its ``importance`` (0 to 1) and the topic among its ``tags``, else those by rules."""
     ruled = graded(text, kind)
     stated = ruled.importance if importance is None else round(importance * MAX_IMPORTANCE)
     topic = next((tag for tag in tags if tag in NAMES), ruled.topic)

@@ -1,8 +1,8 @@
-"""Checks that tell what is no fact: the sentences of a conversation that nobody wants to find again.
+"""Recognises sentences of a conversation that are not worth remembering: greetings, questions, output of tools, …
 
-`CHECKS` is the published list. Extraction leaves out what `junk_of` names, whether rules or a model wrote it. Each
-check is a pure function of one sentence, linear in its length. The checks look for a reason to leave a sentence out;
-one without a reason is not yet a fact (`fusion.ingest.turn_facts`).
+`CHECKS` is the published list. Extraction, by rules or by a model, leaves out each sentence for which `junk_of` names a
+check. Each check is a pure function of one sentence and takes time linear in its length. A sentence that passes all
+checks is not yet a fact: `fusion.ingest.turn_facts` looks for a statement in it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, stem
 Junk = Literal["heartbeat", "echo", "tool", "question", "offer", "instruction", "greeting", "fragment", "duplicate"]
 
 MAX_CHECKED_CHARS = 2_000
-"""characters of a text that are looked at: a longer one is no sentence"""
+"""characters of a text that are checked; sentences are shorter"""
 DUPLICATE_JACCARD = 0.8
-"""least Jaccard similarity of the words of two duplicates, if they have the same numbers and negations"""
+"""least Jaccard similarity of the words of two duplicates, which also have the same numbers and negations"""
 MAX_COMPARED = 200
-"""earlier facts with a word in common that a new one is compared with, the latest first"""
+"""maximum earlier facts that a new one is compared with: the latest with a common word"""
 
 _SPEAKER_AS_AGENT = frozenset({"assistant", "agent", "ai", "bot"})
 
@@ -83,7 +83,7 @@ _TOOL = re.compile(
 )
 _SYMBOL = re.compile(r"[{}()\[\];=<>|\\$`^~]|->|::")
 _CODE_SHARE = 0.12
-"""share of a sentence's characters that are code's, from which it is code"""
+"""least share of symbols among the characters of a sentence that is code"""
 
 
 def _is_tool(text: str, speaker: str | None) -> bool:
@@ -128,7 +128,7 @@ def _is_question(text: str, speaker: str | None) -> bool:
     return first in _AUXILIARY and second in _SUBJECT and not text.rstrip().endswith("!")
 
 
-# What an assistant says of itself -----------------------------------------------------------------------------------
+# Offers and announcements of an assistant ---------------------------------------------------------------------------
 
 _OFFER = re.compile(
     r"""\s*(?:(?:sure|ok(?:ay)?|great|alright|certainly|of\ course|now|next|then|first|so|yes|no)[,!.:\s]+)*(?:
@@ -162,14 +162,14 @@ _STANDING = re.compile(
     r"|do not|don['’]t|immer|nie|niemals|jede[rsnm]?|toujours|jamais|chaque|siempre|nunca|cada|sempre|mai|ogni)\b",
     re.IGNORECASE,
 )
-"""words with which an instruction holds longer than one turn: then it is a rule"""
+"""words that make an instruction a rule, because it holds longer than one turn"""
 _TAKEOVER = re.compile(
     r"\b(?:ignore|disregard|forget)\b[^.]{0,30}\b(?:instructions?|prompts?|rules|above)\b"
     r"|\byou are now\b|\b(?:reveal|print|show|repeat)\b[^.]{0,30}\b(?:system prompt|api keys?|password|secrets?)\b"
     r"|^\s*(?:system|assistant|developer)\s*:|\b(?:new|updated) (?:system )?instructions\b",
     re.IGNORECASE,
 )
-"""instructions to a model, whatever else is said"""
+"""attempts to take over a model; a sentence with one is always left out"""
 _POLITE = re.compile(
     r"\s*(?:(?:ok(?:ay)?|so|now|then|and|please|pls|just|also|bitte|dann|jetzt|por favor|per favore|s'il te pla[iî]t)"
     r"[,:\s]+)+",
@@ -180,7 +180,7 @@ _NOT_ORDERS = frozenset(
     "test plan name list change set work build release range keep sort cover use peux puedes son come "
     "resume continua crea genera traduce verifica corrige copia elimina usa trova".split()
 )
-"""verbs of `ORDER` that are nouns at the beginning of a sentence, or are in the third person in another language"""
+"""words of `ORDER` that are often nouns at the beginning of a sentence, or statements in another language"""
 
 
 def _is_instruction(text: str, speaker: str | None) -> bool:
@@ -261,7 +261,7 @@ _POINTS = re.compile(
     re.IGNORECASE,
 )
 _POINTING_WORDS = 4
-"""content words of a sentence that begins with a pronoun, from which it can be understood by itself"""
+"""fewest content words of a sentence that begins with a pronoun and can still be understood by itself"""
 
 
 def _is_fragment(text: str, speaker: str | None) -> bool:
@@ -273,7 +273,7 @@ def _is_fragment(text: str, speaker: str | None) -> bool:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The stems of the words of a text that are no function words, in any of the five languages that are known."""
+    """The stems of a text's words, without function words of five languages."""
     found = (accentless(word) for word in find_words(normalise(text)))
     return frozenset(stem(word) for word in found if word not in STOP_WORDS and word not in FUNCTION)
 
@@ -290,30 +290,30 @@ CHECKS: Mapping[Junk, tuple[str, Callable[[str, str | None], bool]]] = {
     "greeting": ("courtesy, praise or assent without a subject", _is_greeting),
     "fragment": ("too short to be understood by itself, or about an unnamed “it” or “that”", _is_fragment),
 }
-"""the checks of one sentence, in their order; each with what it leaves out. Duplicates are found by `Duplicates`."""
+"""the checks of one sentence in order, each with a description. `Duplicates` finds duplicates."""
 
 
 def junk_of(text: str, speaker: str | None = None) -> Junk | None:
-    """The first check that leaves a sentence out; None for one that may be a fact."""
+    """The name of the first check that a sentence fails; None if it may be a fact."""
     text = clean(text[:MAX_CHECKED_CHARS])[0].strip()
     return next((name for name, (_, check) in CHECKS.items() if check(text, speaker)), None)
 
 
 def is_all_junk(text: str, speaker: str | None = None) -> bool:
-    """Whether no sentence of a text may be a fact: "Hi Max! Where do the bookings live?" """
+    """Whether every sentence of a text is junk: "Hi Max! Where do the bookings live?" """
     text = text[: 2 * MAX_CHECKED_CHARS]
     return all(junk_of(text[start:end], speaker) is not None for start, end in sentences(text))
 
 
 class Duplicates:
-    """The facts so far, by their words; finds an earlier one that says the same in nearly the same words."""
+    """An index of the facts so far, which finds a fact in nearly the same words."""
 
     def __init__(self) -> None:
         self._facts: list[tuple[str, frozenset[str], frozenset[str]]] = []
         self._by_word: dict[str, list[int]] = {}
 
     def same_as(self, text: str, whose: str = "") -> bool:
-        """Whether an earlier fact of the same owner says the same; if not, this one counts as an earlier one later."""
+        """Whether an earlier fact of the same owner says the same; if none does, add this one to the index."""
         words = content_words(text)
         guards = guard_words(frozenset(find_words(normalise(text))))
         for number in self._candidates(words):
@@ -326,7 +326,7 @@ class Duplicates:
         return False
 
     def _candidates(self, words: Iterable[str]) -> list[int]:
-        """The latest facts with one of the two rarest words; two facts of one similarity share one of these."""
+        """The latest facts with one of the rarest words, of which two duplicates always share one."""
         rarest = sorted(words, key=lambda word: len(self._by_word.get(word, ())))
         found = {number for word in rarest[: max(2, len(rarest) // 4 + 1)] for number in self._by_word.get(word, ())}
         return sorted(found, reverse=True)[:MAX_COMPARED]

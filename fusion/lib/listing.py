@@ -20,7 +20,7 @@ HEADERS = (LONG_TERM, CONTEXT_PACK, CORTEX)
 SUMMARY = "**Summary (from previous context):**"
 FACTS = "**Individual facts:**"
 SUBHEADS = (SUMMARY, FACTS)
-"""the lines of ``long-term`` above a synthesis of the turn before, and above the memories then"""
+"""the lines of ``long-term`` above the synthesis and above the memories that follow it"""
 SEPARATOR = "---"
 """the line between two items of the format ``cortex``"""
 

@@ -1,4 +1,4 @@
-"""How much of a text a new version of it loses: the measure of the loss gate."""
+"""Measures how much of a text its new version loses."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fusion.lib.jaccard import guard_words
 from fusion.lib.words import words
 
 REWORDED = 0.6
-"""share of a line's words that one line of the new text must have, and all its numbers, dates and negations, so that
-the line counts as merged or reworded"""
+"""least share of a lost line's words in one line of the new text that counts as its rewording; that line must also have
+all its numbers, dates and negations"""
 _MARKER = re.compile(r"(?:[-*+>]|\d{1,9}[.)]|#{1,6})(?=\s|$)")
 _REFS = re.compile(r" \[m[0-9a-z]{1,12}(?:, m[0-9a-z]{1,12}){0,20}\]$")
 
 
 def lost_lines(old: str, new: str) -> list[str]:
-    """The lines of ``old`` that ``new`` says no more: neither as they were nor, for the most part, in another line.
+    """The lines of ``old`` that are neither in ``new`` nor reworded there.
 
-    Blank lines, spaces, marks of lists and headings, and refs of memories at a line's end do not count.
+    Blank lines, spaces, list markers, heading marks and refs at a line's end do not count.
     """
     kept = Counter(_plain(line) for line in new.splitlines())
     new_words = _lines_by_word(new)
@@ -44,7 +44,7 @@ def loss(old: str, new: str) -> float:
 
 
 def _plain(line: str) -> str:
-    """A line without the mark that begins it and the refs that end it, with single spaces."""
+    """A line without its list marker or heading mark and its refs, with single spaces."""
     said = _REFS.sub("", line.strip())
     marker = _MARKER.match(said)
     return " ".join(said[marker.end() if marker else 0 :].split())

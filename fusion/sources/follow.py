@@ -1,9 +1,9 @@
-"""Follows a session's history from one call to the next: which turns are new, which changed, and which are gone.
+"""Compares a session's history with the one of the call before: which turns are new, changed or removed.
 
-A caller sends the whole history each time. It may have grown, a turn may be edited, and its end may be taken back (a
-rewind) and continued in another way (a fork). It may also have lost its beginning, because the caller compacted it or
-sends the last turns only; or it is another conversation, because the caller began anew under the same session. The last
-two retire nothing: what is not sent any more was said all the same.
+A caller sends the whole history each time. New turns may follow, a turn may be edited, and the end may be removed (a
+rewind) and replaced (a fork). The beginning may be missing because the caller compacted the history or sends only the
+last turns, or the caller may have started another conversation under the same session id. In these last two cases no
+turn is retired, because the missing turns were still said.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _DIGEST_BYTES = 8
 _BYTES = _DIGEST_BYTES + 1
 _LONG, _BY_USER = 1, 2
 _REPEATS = 8
-"""the last places of a turn that was said several times"""
+"""how many places of a repeated turn are considered, the last ones"""
 
 
 def fingerprint(speaker: str, text: str) -> bytes:
-    """Identifies a turn by its words, and says whether they are long enough to prove that two histories are one."""
+    """A digest of a turn, with flags: whether the turn is long, and whether a user said it."""
     digest = blake2b(f"{speaker}\0{text}".encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
     return digest + bytes([(_LONG if len(text) >= LONG_TURN_CHARS else 0) | (_BY_USER if speaker == "user" else 0)])
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What a history changes. The turn ``number`` of the history has the place ``number + offset``.
+    """The changes that a history makes. The turn ``number`` of the history has the place ``number + offset``.
 
-    ``changed`` are the numbers of turns that are new or other than before. ``gone`` are the places whose turns were
-    taken back. ``known`` is what to follow the next history by. ``anew`` says that another conversation began.
+    ``changed`` are the numbers of new and edited turns. ``gone`` are the places of removed turns. ``known`` are the
+    fingerprints to compare the next history with. ``anew`` says that another conversation began.
     """
 
     offset: int
@@ -44,10 +44,7 @@ class Followed:
 
 
 def follow(known: bytes, history: Sequence[bytes]) -> Followed:
-    """Compare the fingerprints of a history with those of what was taken in of its session before.
-
-    A history without turns changes nothing.
-    """
+    """Compare a history's fingerprints with those ``known`` of its session. An empty history changes nothing."""
     old = [known[at : at + _BYTES] for at in range(0, len(known), _BYTES)]
     if not history:
         return Followed(0, (), range(0), known)
@@ -61,9 +58,9 @@ def follow(known: bytes, history: Sequence[bytes]) -> Followed:
 
 
 def _aligned(old: Sequence[bytes], history: Sequence[bytes]) -> tuple[int, int] | None:
-    """The first turn of a history that continues the old one, and how many places its turns are later there.
+    """The first turn of a history that is compared with the old one, and the offset of its turns there.
 
-    None if they have too little in common to be one conversation: no long turn of the user, nor two of anybody.
+    None if the two are different conversations: they share no long turn of the user, and no two long turns of anybody.
     """
     common = _common(old, history)
     if common == len(old) or _proves(history[:common]):
@@ -92,7 +89,7 @@ def _aligned(old: Sequence[bytes], history: Sequence[bytes]) -> tuple[int, int] 
 
 
 def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """How many turns two lists begin with in common."""
+    """The length of the common beginning of two lists."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -1,13 +1,13 @@
-"""The safe writer of files in the user's workspace: the only way by which the gateway writes to a user's folder.
+"""Writes files of the user's workspace safely; the gateway writes to a user's folder in no other way.
 
-A writer reads a file with its hash, makes the new text, and hands both over. The file is replaced in one step, after it
-was read again: if it is not what the writer read, somebody edited it, the edit stays, and the writer may start anew.
-Before that, a copy of what the file was and the plan of the change are stored in the gateway's own folder, so every
-change can be taken back. A change that would lose much of the earlier text is refused.
+A writer reads a file, makes the new text, and passes both to `Workspace.write`. This reads the file again and replaces
+it in one step. If the file differs from what the writer read, somebody edited it: the edit is kept, and the writer may
+read it and try again. Before the replacement, a copy of the file and the planned change are stored in the gateway's own
+folder, so that every change can be undone. A change that would lose much of the earlier text is refused.
 
 No link is followed, no path leads out of the workspace, and no file of another user is written. Gateways that share a
-workspace write one at a time, by a lock on the folder. Editors hold no lock: what one saves in place while the file is
-replaced is put back; what one saves as a new file in that very moment is not seen.
+workspace take turns, by a lock on the folder. Editors hold no lock: what an editor saves into the same file while it is
+replaced is restored, but a new file that it saves under the same name at that very moment is overwritten.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ MAX_LOSS = 0.25
 MAX_BYTES = 16 << 20
 """maximum size of a file that is read and written"""
 KEPT_COPIES = 50
-"""copies that are kept of each file; older changes can no longer be taken back"""
+"""copies that are kept of each file; older changes cannot be undone"""
 KEPT_CHANGES = 1000
-"""records that are kept of changes; those that name events are kept beyond that"""
+"""records of changes that are kept; records that name events are kept longer"""
 LOCK_S = 10.0
-"""seconds that a writer waits for another one"""
+"""maximum seconds that a writer waits for another one"""
 LOCK_FILE = ".memory-fusion.lock"
-"""the lock where the file system cannot lock a folder, as NFS"""
+"""the lock file on file systems that cannot lock a folder, such as NFS"""
 
 ChangeState = Literal["planned", "done", "undone"]
 
 
 class EditedMeanwhile(BadInput):
-    """The file is not what the writer read: somebody edited it. Nothing was written; read it again and redo."""
+    """Somebody edited the file after the writer read it. Nothing was written: read the file again and retry."""
 
 
 class TooMuchLost(BadInput):
@@ -57,7 +57,7 @@ class TooMuchLost(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file as it was read; ``data`` is None if there was none."""
+    """A file as it was read; ``data`` is None if it did not exist."""
 
     path: str
     data: bytes | None
@@ -75,8 +75,8 @@ class Snapshot:
 class Change:
     """One change of a file: its number, who made it, and the SHA-256 of the file before and after.
 
-    A hash is "" where there was no file. A ``planned`` change was interrupted, and may not have happened. ``lines``
-    were added for the memories ``events``, where the writer says so.
+    A hash is "" if there was no file. A ``planned`` change was interrupted, and may not have taken place. ``events``
+    are the memories for which ``lines`` were added, if the writer names them.
     """
 
     number: int
@@ -102,12 +102,12 @@ class Workspace:
         self._lock_s = lock_s
 
     def read(self, path: str) -> Snapshot:
-        """A file of the workspace. Raises BadInput for a link, for a file of another user, and for no plain file."""
+        """Read a file of the workspace. Raises BadInput for a link, a special file and a file of another user."""
         with self._opened() as root, self._folder(root, path) as folder:
             return Snapshot(path, None if folder is None else self._read(folder, path))
 
     def names(self, folder: str) -> list[str]:
-        """The names of the plain files in a folder of the workspace; none if there is no such folder."""
+        """The names of the regular files in a folder of the workspace; empty if the folder does not exist."""
         with self._opened() as root, self._folder(root, f"{folder}/-") as fd:
             if fd is None:
                 return []
@@ -125,7 +125,7 @@ class Workspace:
         lines: Sequence[str] = (),
         events: Sequence[str] = (),
     ) -> Change:
-        """Replace the file that was ``read`` by ``new``, or delete it for None. Its mode stays; a new one has 0600.
+        """Replace the file that was ``read`` by ``new``, or delete it for None. It keeps its mode; a new one has 0600.
 
         Raises EditedMeanwhile, TooMuchLost, BadInput if it cannot be written to safely, and StoreFull.
         """
@@ -160,15 +160,15 @@ class Workspace:
         return sorted((one for one in found if path in (None, one.path)), key=lambda change: change.number)
 
     def before(self, change: Change) -> bytes | None:
-        """What the file was before a change. Raises BadInput if the copy is no longer kept, or is damaged."""
+        """The file's content before a change. Raises BadInput if the copy is deleted or damaged."""
         return _copied(change, change.before, self._copy(change))
 
     def after(self, change: Change) -> bytes | None:
-        """What a change wrote. Raises BadInput as `before` does."""
+        """The file's content after a change. Raises BadInput as `before` does."""
         return _copied(change, change.after, self._written(change))
 
     def undo(self, name: str) -> Change:
-        """Take a change back: the file is as it was before. Raises NotFound, and BadInput if it was edited since."""
+        """Undo a change, so that the file is as before. Raises NotFound, and BadInput if it was edited since."""
         with self._locked() as root:
             change = next((one for one in self.changes() if one.name == name), None)
             if change is None:
@@ -197,7 +197,7 @@ class Workspace:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """The descriptor of the workspace, while no other writer has it. Raises BadInput if one keeps it too long."""
+        """Lock the workspace and yield its descriptor. Raises BadInput if another writer holds the lock too long."""
         try:
             self.records.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -213,7 +213,7 @@ class Workspace:
                 os.close(lock)
 
     def _lock(self, root: int) -> int:
-        """The descriptor that holds the lock; closing it gives the lock free, also where a process is killed."""
+        """The descriptor that holds the lock. Closing it releases the lock; so does the end of the process."""
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=root)
         until = time.monotonic() + self._lock_s
         while True:
@@ -240,7 +240,7 @@ class Workspace:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """The descriptor of the workspace. Raises BadInput if it is a link, is behind one, missing, or another's."""
+        """Yield the workspace's descriptor. Raises BadInput for a link, a missing folder and one of another user."""
         if os.path.realpath(self.root) != str(self.root):
             raise BadInput(f"{self.root} is a link or is behind one: [workspace] root_folder must name the folder")
         try:
@@ -255,7 +255,7 @@ class Workspace:
 
     @contextmanager
     def _folder(self, root: int, path: str, *, make: bool = False) -> Iterator[int | None]:
-        """The descriptor of the folder that a path is in; None if there is none, and ``make`` does not make it."""
+        """Yield the descriptor of a path's folder; None if it does not exist and ``make`` is false."""
         *steps, name = path.split("/")
         if not {"", ".", ".."}.isdisjoint([*steps, name]) or not path.isprintable() or name == LOCK_FILE:
             raise BadInput(f"{path!r} is no path of a file in the workspace")
@@ -273,7 +273,7 @@ class Workspace:
             os.close(fd)
 
     def _read(self, folder: int, path: str) -> bytes | None:
-        """The bytes of the file; None if there is none."""
+        """The bytes of the file; None if it does not exist."""
         opened = self._open(folder, path)
         if opened is None:
             return None
@@ -283,7 +283,7 @@ class Workspace:
             os.close(opened)
 
     def _open(self, folder: int, path: str) -> int | None:
-        """The descriptor of the file, for reading; None if there is none."""
+        """Open the file for reading; None if it does not exist."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             fd = os.open(_name(path), flags, dir_fd=folder)
@@ -302,7 +302,7 @@ class Workspace:
             raise
 
     def _keep(self, change: Change, old: bytes | None, new: bytes | None) -> None:
-        """Store what the file was, the plan, and what it writes: durably, before anything in the workspace changes."""
+        """Store the old content, the plan and the new content durably, before anything in the workspace changes."""
         if old is not None:
             _write_durably(self._copy(change), old)
         self._mark(change, "planned")
@@ -310,7 +310,7 @@ class Workspace:
             _write_durably(self._written(change), new)
 
     def _discard(self, change: Change) -> None:
-        """Forget a change that did not happen."""
+        """Delete the records of a change that did not take place."""
         (self.records / f"{change.name}.json").unlink(missing_ok=True)
         self._copy(change).unlink(missing_ok=True)
         self._written(change).unlink(missing_ok=True)
@@ -321,9 +321,9 @@ class Workspace:
         return marked
 
     def _replace(self, folder: int, path: str, old: bytes | None, new: bytes | None) -> None:
-        """Replace the file by ``new``, or delete it for None, if it still is ``old``. Raises EditedMeanwhile if not.
+        """Replace the file by ``new``, or delete it for None. Raises EditedMeanwhile if its content is not ``old``.
 
-        What an editor writes into the old file until it is replaced wins.
+        If an editor writes into the old file before it is replaced, that edit is restored.
         """
         name, fresh = _name(path), f".{_name(path)}.{os.getpid()}.new"
         opened = None
@@ -359,7 +359,7 @@ class Workspace:
         os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
 
     def _forget_old(self) -> None:
-        """Delete the copies and the records that are no longer kept, the oldest first."""
+        """Delete the copies and records over the limits, the oldest first."""
         newest_first = self.changes()[::-1]
         of_file: Counter[str] = Counter()
         for place, change in enumerate(newest_first):
@@ -372,7 +372,7 @@ class Workspace:
 
 
 def _copied(change: Change, expected: str, copy: Path) -> bytes | None:
-    """The content of one of a change's copies; None where there was no file. ``expected`` is its SHA-256."""
+    """The content of a copy; None if there was no file. ``expected`` is its SHA-256."""
     if not expected:
         return None
     try:
@@ -385,7 +385,7 @@ def _copied(change: Change, expected: str, copy: Path) -> bytes | None:
 
 
 def _check_loss(read: Snapshot, new: bytes | None, max_loss: float) -> None:
-    """Raises TooMuchLost, which names the first lines that would be lost."""
+    """Raise TooMuchLost, with the first line that would be lost, if a change loses too much."""
     if read.data is None or max_loss >= 1:
         return
     after = (new or b"").decode("utf-8", "replace")
@@ -408,7 +408,7 @@ def _check_owner(fd: int, path: str) -> None:
 
 
 def _open_inner(folder: int, step: str, path: str, *, make: bool) -> int | None:
-    """The descriptor of a folder in an open one; None if there is none, and ``make`` does not make it."""
+    """Open a folder inside an open one; None if it does not exist and ``make`` is false."""
     try:
         if make:
             with suppress(FileExistsError):
@@ -431,7 +431,7 @@ def _name(path: str) -> str:
 
 
 def _all(fd: int, path: str) -> bytes:
-    """Every byte of an open file. Raises BadInput for too many."""
+    """All bytes of an open file. Raises BadInput for a file that is too large."""
     parts: list[bytes] = []
     os.lseek(fd, 0, os.SEEK_SET)
     while part := os.read(fd, 1 << 20):
@@ -446,7 +446,7 @@ def _hash(data: bytes | None) -> str:
 
 
 def _named(error: OSError, path: str) -> Exception:
-    """The refusal for an error of the system: StoreFull for a full disk, else BadInput."""
+    """The error for an OSError: StoreFull for a full disk, else BadInput."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StoreFull(f"no space left for {path}: free some and try again; nothing was half written")
     return BadInput(f"{path} cannot be written to: {error.strerror}")
@@ -463,7 +463,7 @@ def _remove_leftovers(folder: int, name: str) -> None:
 def _write_new(name: str, data: bytes, mode: int, folder: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)  # of a process of the same number that was killed
+        os.unlink(name, dir_fd=folder)  # left by a killed process with the same id
     fd = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         rest = memoryview(data)

@@ -1,8 +1,9 @@
-"""Curates MEMORY.md without a model: which facts it has, by importance, use and recency.
+"""Chooses the facts of MEMORY.md by importance, use and recency, without a model.
 
-A person's lines are never changed, moved or dropped, and nothing is written into a protected section. Ours are below
-headings by topic. What says the same is one line; of two facts that exclude each other the newer one stays, unless it
-is trusted less. If there is no room for all, the most important go in first. All functions are pure.
+A person's lines are never changed, moved or dropped, and nothing is written into a protected section. The facts that
+this module adds are below a heading for their topic. Facts that say the same become one line. Of two facts that
+contradict each other the newer one is kept, unless it is trusted less. If there is no room for all facts, the most
+important ones are kept. All functions are pure.
 """
 
 from __future__ import annotations
@@ -25,28 +26,29 @@ from fusion.upkeep.drift import Path, Section, sections
 
 TITLE = "# Memory"
 HEADINGS = {"rules": "Ways of working", "procedures": "Ways of working", "general": "Facts"}
-"""headings of topics; those of others are their names. "Rules" is none of ours: a section of that name is protected."""
+"""headings of some topics; the other topics have their name as heading. No heading is "Rules", because a section of
+that name is protected."""
 IMPORTANT = 0.75
-"""importance from which a fact goes in before all others, and is never dropped for one that is less important"""
+"""least importance of a fact that is chosen before all others, and is never dropped for a less important one"""
 HALF_LIFE_DAYS = 90.0
-"""days after which the recency of a fact counts half"""
+"""days in which the recency of a fact falls by half"""
 SAME = 0.6
-"""Jaccard of the stems of two lines from which they may say the same"""
+"""least Jaccard similarity of the stems of two lines that may say the same"""
 CONTAINED = 0.9
-"""share of a fact's stems that a person's line has, so that it need not be said again"""
+"""least share of a fact's words in a person's line that already says the fact"""
 MOST_COMPARED = 12
-"""lines that share most words with a fact, with which it is compared"""
+"""maximum lines that a fact is compared with: those that share most words with it"""
 _TRUSTED: Mapping[Trust, int] = {"quarantined": 0, "untrusted": 1, "unknown": 2, "trusted": 3}
 _REFS = re.compile(r" \[(m[0-9a-z]{1,12}(?:, m[0-9a-z]{1,12})*)\]$")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of ours, and what decides whether it stays. ``refs`` are those of the memories that say it."""
+    """One line that we write, with what decides whether it is kept; ``refs`` name the memories that say it."""
 
     text: str
     at: datetime
-    """when it was said last"""
+    """when it was last said"""
     refs: tuple[str, ...] = ()
     topic: str = "general"
     importance: float = 0.5
@@ -65,16 +67,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class Curated:
-    """The new text of the file, our lines in it, and what was done."""
+    """The new text of the file, the facts in it that are ours, and what changed."""
 
     text: str
     facts: tuple[Fact, ...]
     added: tuple[Fact, ...]
     merged: int = 0
     outdated: tuple[tuple[str, str], ...] = ()
-    """pairs of a line that went, and the newer one that excludes it"""
+    """pairs of a line that was dropped, and the newer one that contradicts it"""
     disputed: tuple[tuple[str, str], ...] = ()
-    """pairs of a person's line, and a newer fact that excludes it; both stay"""
+    """pairs of a person's line, and a newer fact that contradicts it; both are kept"""
     no_room: int = 0
     notes: tuple[str, ...] = field(default_factory=tuple)
 
@@ -101,9 +103,9 @@ def curated(
     max_loss: float,
     triples: Callable[[str], Sequence[Triple]] = lambda line: (),
 ) -> Curated:
-    """The file with the best of our facts. ``ours`` are those that it has, by line; the ``candidates`` are new.
+    """The file with the best facts. ``ours`` are the facts that we wrote into it, by line; ``candidates`` are new ones.
 
-    ``triples`` returns what a person's line states.
+    ``triples`` returns the statements in a person's line.
     """
     notes = []
     if _ends_in_code(text):
@@ -135,11 +137,11 @@ def curated(
     )
 
 
-# What says the same, and what excludes what ----------------------------------------------------------------------
+# Restatements and contradictions ---------------------------------------------------------------------------------
 
 
 class _Near:
-    """Finds the texts that share most words with another one."""
+    """Finds the texts that share most words with a given one."""
 
     def __init__(self) -> None:
         self._of_word: defaultdict[str, list[int]] = defaultdict(list)
@@ -158,10 +160,7 @@ class _Near:
 
 
 def _distinct(facts: Iterable[Fact]) -> tuple[list[Fact], int, dict[str, str]]:
-    """The facts, each once, and how many were merged into another.
-
-    The last value has, by the line of each fact that was in the file, the line that it became.
-    """
+    """The facts without restatements, the number that were merged into another, and the new line of each old line."""
     found: list[Fact] = []
     near = _Near()
     merged, moved = 0, dict[str, str]()
@@ -190,12 +189,12 @@ def _says_the_same(fact: Fact, other: Fact, stems_of_other: frozenset[str]) -> b
 
 
 def _is_reworded(fact: Fact, other: Fact) -> bool:
-    """Whether a line that has one of a fact's refs says it in other words: a model had joined it with others."""
+    """Whether a line with one of a fact's refs says it in other words, because a model joined it with other lines."""
     return not set(fact.refs).isdisjoint(other.refs) and not lost_lines(fact.text, other.text)
 
 
 def joined(one: Fact, other: Fact) -> Fact:
-    """Two facts that say the same as one: the text that says more, else the newer; the best of the rest of both."""
+    """One fact of two that say the same: the longer statement, else the newer one, with the higher values of both."""
     newer, older = (one, other) if one.at >= other.at else (other, one)
     if _is_reworded(other, one):
         newer = one
@@ -213,7 +212,7 @@ def joined(one: Fact, other: Fact) -> Fact:
 
 
 def _is_said(fact: Fact, persons: Sequence[tuple[str, frozenset[str]]]) -> bool:
-    """Whether a person's line says it already; the lines come with their words."""
+    """Whether a person's line already says a fact; ``persons`` are the lines with their words."""
     asked = words(fact.text)
     return any(
         len(asked & its) >= CONTAINED * len(asked) and kept_apart_by(Statement(fact.text), Statement(line)) is None
@@ -222,7 +221,7 @@ def _is_said(fact: Fact, persons: Sequence[tuple[str, frozenset[str]]]) -> bool:
 
 
 def _current(facts: Sequence[Fact]) -> tuple[list[Fact], list[tuple[str, str]]]:
-    """The facts without those that another one excludes, and the pairs."""
+    """The facts that no other one contradicts, and the pairs of an outdated text and the text that replaces it."""
     gone: set[int] = set()
     outdated: list[tuple[str, str]] = []
     near = _Near()
@@ -245,7 +244,7 @@ def _current(facts: Sequence[Fact]) -> tuple[list[Fact], list[tuple[str, str]]]:
 def _disputed(
     added: Sequence[Fact], persons: Sequence[str], triples: Callable[[str], Sequence[Triple]]
 ) -> list[tuple[str, str]]:
-    """The pairs of a person's line and a new fact that excludes it. Both stay: only the person knows."""
+    """The pairs of a person's line and a new fact that contradicts it. Both are kept: only the person can decide."""
     if not added:
         return []
     claims = [Claim(line, line.lstrip("-*+ "), tuple(triples(line.lstrip("-*+ ")))) for line in persons]
@@ -267,16 +266,17 @@ def value(fact: Fact, now: datetime) -> float:
 
 
 def _order(fact: Fact, now: datetime) -> tuple[bool, float]:
-    """The best first: what is important, then what is worth most for its length."""
+    """The sort key: important facts first, then the highest value for the length."""
     return fact.importance < IMPORTANT, -value(fact, now) / math.sqrt(len(fact.line) + 40)
 
 
 def _chosen(
     facts: Sequence[Fact], kept_lines: set[str], may_go: int, headings: set[str], room: int, now: datetime
 ) -> list[Fact]:
-    """The facts for which there is room, the best first; of those that the file has, ``may_go`` at most make room.
+    """The facts that fit into ``room`` characters, the best first.
 
-    ``headings`` are there already; another one takes room as well.
+    At most ``may_go`` facts that the file has are dropped to make room. A heading that is not among ``headings`` takes
+    room as well.
     """
     ranked = sorted(facts, key=lambda fact: _order(fact, now))
     incumbents = [fact for fact in ranked if _was_there(fact, kept_lines)]
@@ -298,7 +298,7 @@ def _was_there(fact: Fact, kept_lines: set[str]) -> bool:
 
 
 def _ends_in_code(text: str) -> bool:
-    """Whether a code block is open at the end, so that a heading there would be none."""
+    """Whether a code block is open at the end, so that a heading there would be part of the code."""
     probe = "## end"
     return sections(f"{text}\n{probe}")[-1].heading != probe
 
@@ -313,7 +313,7 @@ def rendered(
     moved: Mapping[str, str],
     protected: Callable[[Path], bool],
 ) -> str:
-    """The file with exactly the ``chosen`` lines of ours: those that it has in their places, new ones by heading."""
+    """The file with exactly the ``chosen`` facts: known ones in their places, new ones below their headings."""
     end = "\r\n" if "\r\n" in text else "\n"
     left = {fact.line: fact for fact in chosen}
     result: list[Section] = []
@@ -338,7 +338,7 @@ def rendered(
 
 
 def _insert(result: list[Section], fact: Fact, protected: Callable[[Path], bool]) -> None:
-    """Add a fact's line at the end of the section of its heading, which is added if there is none."""
+    """Add a fact's line at the end of the section with its heading; add that section if it is missing."""
     wanted = fact.heading.casefold()
     for number, section in enumerate(result):
         if section.path and section.path[-1].casefold() == wanted and not protected(section.path):

@@ -1,8 +1,8 @@
-"""How far a Markdown file has drifted from an approved version of it, and what brings back what was lost.
+"""Measures how far a Markdown file has drifted from its approved version, and restores what it lost.
 
-Growth is no drift: lines that are added change nothing that was approved. Drift is measured by lines (the share of the
-approved lines that the file lacks), by meaning (how far the text that took a passage's place is from it), and by
-protected sections, in which every change counts, additions included. All functions are pure.
+Added lines are no drift. Drift is measured by lines (the share of the approved lines that the file lacks), by meaning
+(the distance between an approved passage and the text in its place), and by protected sections, in which every change
+counts, additions included. All functions are pure.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fusion.lib.words import stems, word_list, words
 
 PASSAGE_CHARS = 1_000
-"""characters of the passages that are compared by meaning: sections, short ones together with their neighbours"""
+"""characters of a passage that is compared by meaning; short sections are compared together with the next ones"""
 COUNTERPART = 1 / 3
-"""share of common words (Jaccard) from which a new line counts as a changed version of a lost one"""
+"""least Jaccard similarity of the words of a lost line and a new line that counts as its changed version"""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -40,7 +40,7 @@ class Section:
 
     @property
     def keys(self) -> list[str]:
-        """Its lines that say something, as they are compared."""
+        """The lines as they are compared, without the blank ones."""
         return [key for line in self.lines if (key := _key(line))]
 
 
@@ -55,17 +55,17 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a file lacks of the approved version, and what it has beyond it."""
+    """The differences between a file and its approved version."""
 
     approved: int
-    """lines of the approved version"""
+    """number of lines of the approved version"""
     lost: tuple[str, ...]
     counterparts: frozenset[str]
     """lines of the file that are changed versions of lost ones"""
     protected: tuple[str, ...]
-    """names of the protected sections that differ, in any way"""
+    """names of the protected sections that differ"""
     passages: tuple[Passage, ...]
-    """the passages of which a line was lost"""
+    """the passages that lost a line"""
 
     @property
     def lines(self) -> float:
@@ -82,7 +82,7 @@ class Drift:
     protected: tuple[str, ...]
 
     def over(self, max_lines: float, max_meaning: float) -> list[str]:
-        """The reasons why it is too far, in words; none if it is not."""
+        """The reasons why the drift is too far, in words; empty if it is not."""
         found = [f"the protected section {name!r} differs" for name in self.protected]
         if self.lines > max_lines:
             found.append(f"{self.lines:.0%} of the approved lines are gone (more than {max_lines:.0%})")
@@ -132,7 +132,7 @@ def protects(names: Sequence[str]) -> Callable[[Path], bool]:
 
 
 def compare(approved: str, current: str, protected: Callable[[Path], bool]) -> Comparison:
-    """Compare a file with its approved version. Where a line is in the file does not matter, but if it is protected."""
+    """Compare a file with its approved version. The order of lines matters in protected sections only."""
     before, after = sections(approved), sections(current)
     open_before = [one for one in before if not protected(one.path)]
     old, new = _keys(before, protected), _keys(after, protected)
@@ -150,7 +150,7 @@ def compare(approved: str, current: str, protected: Callable[[Path], bool]) -> C
 
 
 def by_words(passage: Passage) -> float:
-    """The cosine of the two texts' word counts, where no embedder is there."""
+    """The cosine of the two texts' word counts: the measure of meaning without an embedder."""
     a, b = Counter(stems(passage.before)), Counter(stems(passage.after))
     product = sum(count * b[word] for word, count in a.items())
     norms = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
@@ -158,14 +158,14 @@ def by_words(passage: Passage) -> float:
 
 
 def drift(compared: Comparison, cosines: Sequence[float]) -> Drift:
-    """The drift; ``cosines`` are those of the passages."""
+    """The drift of a compared file; ``cosines`` has one value for each of its passages."""
     return Drift(round(compared.lines, 4), round(max(0.0, 1 - min(cosines, default=1.0)), 4), compared.protected)
 
 
 def edited(approved: str, before: str, after: str, protected: Callable[[Path], bool], *, everywhere: bool) -> str:
-    """The approved version with what an edit took out of it; with ``everywhere`` also as it left protected sections.
+    """The approved version without the lines that the edit from ``before`` to ``after`` removed.
 
-    The edit made ``after`` of ``before``. What it added elsewhere is no part of the approved version.
+    With ``everywhere`` it also has the protected sections as the edit left them. Other added lines are not approved.
     """
     old, new = sections(before), sections(after)
     lost = _keys(old, protected) - _keys(new, protected)
@@ -185,9 +185,9 @@ def edited(approved: str, before: str, after: str, protected: Callable[[Path], b
 
 
 def restored(approved: str, current: str, protected: Callable[[Path], bool]) -> str:
-    """The approved version, with what the file has beyond it.
+    """The approved version with the lines that were added to the file.
 
-    Lines that are changed versions of lost ones are left out, and so is all that was added to protected sections.
+    Changed versions of lost lines are left out, and so are additions to protected sections.
     """
     compared = compare(approved, current, protected)
     result = _joined(_with_additions(sections(approved), sections(current), compared, protected))
@@ -205,7 +205,7 @@ def _key(line: str) -> str:
 
 
 def _counterparts(lost: Counter[str], added: Counter[str]) -> dict[str, str]:
-    """For each lost line the new line that is most like it, each new one once."""
+    """The most similar added line of each lost line; each added line is used once."""
     of_word: dict[str, list[str]] = defaultdict(list)
     terms = {line: words(line) for line in (*lost, *added)}
     for line in added:
@@ -233,7 +233,7 @@ def _keys(found: Iterable[Section], protected: Callable[[Path], bool]) -> Counte
 
 
 def _without(lines: Iterable[str], lost: Counter[str]) -> Iterator[str]:
-    """The lines that are not in ``lost``, which loses those that are."""
+    """The lines that are not in ``lost``; those that are, are removed from ``lost``."""
     for line in lines:
         key = _key(line)
         if lost[key] > 0:
@@ -263,7 +263,7 @@ def _by_path(found: Iterable[Section]) -> dict[Path, list[str]]:
 
 
 def _passages(approved: Sequence[Section], lost: Counter[str], counterparts: dict[str, str]) -> Iterator[Passage]:
-    """The passages of the approved version that lost a line, with what is in their place."""
+    """The passages of the approved version that lost a line, each with the text in its place."""
     left = Counter(lost)
     for name, keys in _windows(approved):
         after, changed = [], False
@@ -300,7 +300,7 @@ def _windows(approved: Sequence[Section]) -> Iterator[tuple[str, list[str]]]:
 def _with_additions(
     approved: Sequence[Section], current: Sequence[Section], compared: Comparison, protected: Callable[[Path], bool]
 ) -> list[Section]:
-    """The approved sections, with what is new in unprotected ones: below the same heading, or as new sections."""
+    """The approved sections with the lines that were added to unprotected ones, and with new unprotected sections."""
     known = Counter(key for section in approved for key in section.keys)
     headings = {section.path: section.heading for section in current}
     result = list(approved)
@@ -331,7 +331,7 @@ def _below(lines: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
 
 
 def _place(result: Sequence[Section], parent: Path) -> int:
-    """Where a new section goes: after the last one below the same parent, so that it changes no other's place."""
+    """The index for a new section: after the last one below the same parent, so that no other section changes."""
     inside = [i for i, one in enumerate(result) if one.path[: len(parent)] == parent]
     return inside[-1] + 1 if inside else len(result)
 

@@ -1,8 +1,8 @@
-"""A Markdown file of entries, one a session and day, that is written anew again and again.
+"""A Markdown file with one entry for each session and day, which a job rewrites at each run.
 
-An entry begins with a heading that has its key, and a comment with a hash of its text and the home that wrote it. An
-entry whose text does not have that hash was edited by a person, and stays as it is; so does one of another home. All
-functions are pure.
+An entry begins with a heading that has its key, and a comment with a hash of its text and the home that wrote it. If
+the hash does not match the text, a person edited the entry, and it is kept as it is. Entries of other homes are kept
+as well. All functions are pure.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class File:
 
 
 def parse(text: str) -> File:
-    """The entries of a file; every character of a person's is in exactly one of them, or in the preface."""
+    """The preface and the entries of a file; every line that a person wrote is in exactly one of them."""
     preface: list[str] = []
     blocks: list[list[str]] = []
     for line in text.splitlines():
@@ -101,11 +101,11 @@ def merged(
     known: Collection[str],
     taken_out: Mapping[str, str],
 ) -> File:
-    """The file with the ``new`` entries of ``days`` in the places of the earlier ones, in the order of time.
+    """The file with the home's entries of ``days`` replaced by the ``new`` ones, in the order of time.
 
-    Entries of a person and of another home stay. Of the home's own earlier ones, those of ``days`` are replaced, and
-    the others lose the lines of which the ref is not ``known``: these memories were forgotten. ``taken_out`` has the
-    hashes of entries, by key, that a person deleted: they do not come back unless there is more to say.
+    Entries of persons and of other homes are kept. Entries of this home for other days lose the lines whose ref is not
+    ``known``, because these memories were forgotten. ``taken_out`` has the hashes of entries that a person deleted, by
+    key: such an entry is not written again until its text changes.
     """
     others = [one for one in file.entries if one.home != home]
     taken = {one.key for one in others}
@@ -122,7 +122,7 @@ def _current(entry: Entry, known: Collection[str]) -> Entry | None:
 
 
 def rolled(file: File, max_chars: int) -> File:
-    """The file without its oldest entries, as many as are too much for ``max_chars``."""
+    """The file without its oldest entries, so that it has at most ``max_chars`` characters."""
     room = max_chars - len(file.preface)
     kept: list[Entry] = []
     for entry in reversed(file.entries):

@@ -1,8 +1,8 @@
-"""The job `extract`: what was said in the sessions of the last days, as files of the workspace; no model is asked.
+"""The job `extract` writes the sessions of the last days into files of the workspace, without a model.
 
-``.daily-raw/DATE.md`` has every turn of a day in one line, and is kept for four days. ``memory/interactions.md`` has a
-summary of each session and day (`session_summary`); its oldest entries go first. Both are made anew from the journal at
-each run, so a second run changes nothing, and what was forgotten goes from them. What a person edited stays.
+``.daily-raw/DATE.md`` has each turn of a day in one line, and is deleted after four days. ``memory/interactions.md``
+has a summary of each session and day (`session_summary`); the oldest entries are dropped first. Each run writes both
+from the journal, so a second run changes nothing and forgotten memories disappear. Edits of a person are kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "extract"
 DOES = "Write what was said in the last days to .daily-raw and memory/interactions.md of your workspace."
 RAW, INTERACTIONS = ".daily-raw", "memory/interactions.md"
 TRIES = 3
-"""how often a file is written anew that somebody edits meanwhile"""
+"""maximum attempts to write a file that another program is editing"""
 MAX_TURN_CHARS = 500
 """characters of a turn in the files of days"""
 MAX_DAY_CHARS = 200_000
@@ -39,12 +39,12 @@ PREFACES = {
     INTERACTIONS: "# Interactions\n\nSummaries of sessions by memory-fusion. An entry that you edit stays.\n\n",
 }
 SPEAKERS = ("owner", "agent")
-"""origins of the turns that are written: who else speaks may say anything"""
+"""origins of the turns that are written; others are not trusted"""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many days are kept of each turn, and how long the summaries may get."""
+    """For how many days turns are kept, and the maximum length of the summaries."""
 
     raw_days: int = 4
     max_chars: int = 40_000
@@ -52,11 +52,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The calls of a home that the job works with.
+    """The calls of a home that the job uses.
 
-    ``take_in`` remembers what the followed sessions have new. ``turns`` returns the turns since a time, ``known`` those
-    of some refs that are there still. ``home`` is a short id of the home. ``reindex`` lets the backends read the files
-    that changed, and returns what each says.
+    ``take_in`` reads new turns of the followed sessions. ``turns`` returns the turns since a time. ``known`` returns
+    those of the given refs whose memories are current. ``home`` returns a short id of the home. ``reindex`` lets the
+    backends read the changed files, and returns what each reports.
     """
 
     take_in: Callable[[], Awaitable[int]]
@@ -168,7 +168,7 @@ def _summary(day: str, name: str, turns: Sequence[Record], stated: Stated, zone:
 
 @dataclass(slots=True)
 class _Files:
-    """The files of one run; what changed is in the run's result."""
+    """Writes the files of one run, and reports the changes in the run's result."""
 
     workspace: Workspace
     context: JobContext
@@ -192,7 +192,7 @@ class _Files:
         await self._write(INTERACTIONS, PREFACES[INTERACTIONS], new, days, await known(refs), max_chars)
 
     async def delete_days(self, kept: Sequence[date]) -> None:
-        """Delete the files of days that are over, unless a person edited them."""
+        """Delete the files of days before ``kept``, unless a person edited them."""
         for name in await asyncio.to_thread(self.workspace.names, RAW):
             try:
                 day = date.fromisoformat(name.removesuffix(".md"))
@@ -237,7 +237,7 @@ class _Files:
             self.context.result.setdefault("diff", []).extend(diff(read, new))
             self.context.add({"files_changed": 1})
             return
-        # These files roll: what goes from them is in the journal, so nothing is lost with it.
+        # These files drop old entries on purpose, and the journal still has them: so there is no limit of loss.
         change = await asyncio.to_thread(
             self.workspace.write, read, new, by=NAME, now=self.context.now, max_loss=1, lines=lines
         )
@@ -255,7 +255,7 @@ class _Files:
 
 
 def _written(file: File, home: str, taken_out: Mapping[str, str]) -> list[str]:
-    """What the log keeps of a file: hash and key of each entry, also of those that a person deleted."""
+    """What the log of changes records of a file: hash and key of each entry, deleted ones included."""
     ours = [f"{one.hash} {one.key}" for one in file.entries if one.home == home]
     return [*ours, *(f"-{said} {key}" for key, said in taken_out.items())][-1000:]
 

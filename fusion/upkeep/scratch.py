@@ -1,4 +1,4 @@
-"""Moves old scratch notes of a workspace into its archive folder, so that they do not pile up. Nothing is deleted."""
+"""Moves old scratch notes of a workspace into its archive folder. Nothing is deleted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fusion.lib.ignore import ALWAYS, matcher
 from fusion.store.workspace import Workspace
 
 ARCHIVE = ".archive"
-"""the folder of the workspace for archived notes; as a hidden one it is left out where notes are read"""
+"""the workspace's folder for archived notes; it is hidden, so readers of notes skip it"""
 NEVER = frozenset({"MEMORY.md", "memory.md", "SOUL.md", "AGENTS.md", "TOOLS.md", "USER.md", "IDENTITY.md"})
-"""files that an agent's host loads into every session, which no pattern makes scratch notes"""
+"""files that an agent's host loads into every session; they are never scratch notes, whatever the patterns"""
 BY = "shepherd"
 
 
@@ -29,7 +29,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A note that was moved: its path before and after, and the change that `fusion undo` takes back."""
+    """A moved note: its path before and after, and the change that `fusion undo` takes."""
 
     path: str
     to: str
@@ -37,7 +37,7 @@ class Archived:
 
 
 def old_notes(root: Path, scratch: Scratch, now: datetime) -> list[str]:
-    """The scratch notes below ``root`` that nobody changed for so long: plain files, no links."""
+    """The scratch notes below ``root`` that did not change for ``scratch.keep``: plain files, no links."""
     fits, skips = matcher(scratch.patterns), matcher(ALWAYS)
     until = (now - scratch.keep).timestamp()
 
@@ -60,7 +60,7 @@ def old_notes(root: Path, scratch: Scratch, now: datetime) -> list[str]:
 
 
 def archive(workspace: Workspace, path: str, now: datetime) -> Archived:
-    """Move a note: first the copy is written, then the note goes. Raises as `Workspace.write` does."""
+    """Copy a note into the archive, then delete it. Raises as `Workspace.write` does."""
     read = workspace.read(path)
     place = PurePosixPath(ARCHIVE, path)
     target = workspace.read(str(place))

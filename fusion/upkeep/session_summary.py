@@ -1,8 +1,8 @@
-"""Summarises what was said in a session on one day, by rules: asked, said, decided, done and open; dates and files.
+"""Summarises one day of a session by rules: what was asked, said, decided and done, what is open, dates and files.
 
-No sentence is made up: each line is a sentence of one turn, with the turn's ref. The rules know the words of seven
-languages for a decision, something done and something open; in other languages those lines are missing, and what was
-asked and said is there. All functions are pure.
+Each line quotes a sentence of one turn, with the turn's ref. The rules recognise decisions, completed work and open
+points by words of seven languages; in other languages a summary has only what was asked and said. All functions are
+pure.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Stated = Callable[[Event], bool]
 
 MAX_LINE_CHARS = 240
 MAX_LINES: dict[Label, int] = {"asked": 4, "said": 12, "decided": 6, "done": 6, "open": 4}
-"""lines of each kind in one summary, the last ones"""
+"""maximum lines of each kind in one summary; the last ones are kept"""
 MAX_NAMED = 8
-"""dates, and files, that are listed"""
+"""maximum dates, and maximum files, in one summary"""
 MAX_TURN_CHARS = 20_000
-"""characters of a turn that are read; of a longer one, a paste, the beginning is enough"""
+"""characters that are read of a turn; longer turns are pastes"""
 MIN_WORDS = 3
-"""words of a sentence that says something by itself"""
+"""fewest words of a sentence that is understood by itself"""
 
 ASSISTANTS = frozenset({"assistant", "ai"})
 
@@ -123,13 +123,13 @@ def summarised(turns: Sequence[Record], stated: Stated, zone: tzinfo) -> Summary
 
 
 def words_of(turn: Event) -> str:
-    """What a turn's speaker said: without blocks of ours, heartbeats, private text, code and secrets."""
+    """The words of a turn's speaker, without recalled memories, heartbeats, private text, code and secrets."""
     text = said(turn.text[:MAX_TURN_CHARS], "assistant" if is_assistant(turn) else "user").text
     return redact(_FENCED.sub("\n", text))[0]
 
 
 def one_line(text: str, limit: int = MAX_LINE_CHARS) -> str:
-    """A text as one line that begins no heading, list item or comment, and has no ref."""
+    """A text in one line, without marks of headings, lists and comments, and without refs in brackets."""
     return clip(_inline(text), limit)
 
 
@@ -150,13 +150,13 @@ def _lines(record: Record, text: str, stated: Stated) -> Iterator[Line]:
             continue
         label = _label(sentence, record.event, stated)
         if label is not None:
-            implied = label in ("asked", "done")  # who asks, and who does it, need not be said
+            implied = label in ("asked", "done")  # the user asks, and the assistant does
             speaker = None if implied and record.event.speaker in ("user", "assistant") else record.event.speaker
             yield Line(label, spoken(one_line(sentence), speaker), record.ref)
 
 
 def _label(sentence: str, turn: Event, stated: Stated) -> Label | None:
-    """What a sentence is; None for small talk, and for what an assistant says about something else than its work."""
+    """The label of a sentence; None for small talk, and for sentences of an assistant that are not about its work."""
     asks = sentence.endswith(_QUESTION_ENDS)
     if not asks and _DECIDED.search(sentence):
         return "decided"
@@ -170,7 +170,7 @@ def _label(sentence: str, turn: Event, stated: Stated) -> Label | None:
 
 
 def _says_something(sentence: str) -> bool:
-    """Whether it has a few words, and more letters than other characters: no output of a tool, no table."""
+    """Whether a sentence has a few words and mostly letters, unlike tables and output of tools."""
     letters = sum(map(str.isalpha, sentence))
     shown = len("".join(sentence.split()))
     spaced = len(sentence.split())
@@ -178,12 +178,12 @@ def _says_something(sentence: str) -> bool:
 
 
 def _with_last_question_open(lines: Sequence[Line], ref: str) -> list[Line]:
-    """The lines with the last turn's question as open: nobody has answered it."""
+    """The lines, with a question of the last turn as open, because no turn answers it."""
     return [Line("open", one.text, one.ref) if one.ref == ref and one.label == "asked" else one for one in lines]
 
 
 def _bounded(lines: Sequence[Line]) -> Iterator[Line]:
-    """Each line once, and of each kind the last ones."""
+    """The last lines of each kind, without repetitions."""
     once = list({(one.label, one.text): one for one in lines}.values())
     for label, most in MAX_LINES.items():
         yield from [one for one in once if one.label == label][-most:]

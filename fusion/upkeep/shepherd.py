@@ -1,12 +1,12 @@
-"""The job `shepherd`: keeps MEMORY.md from drifting away from a baseline that only a person promotes.
+"""The job `shepherd` keeps MEMORY.md from drifting away from a baseline that only a person promotes.
 
-What a job wrote too far from the baseline is archived, and what was lost or twisted is brought back; new lines stay.
-What somebody changed by hand is reported and, unless the settings say otherwise, left as it is. An edit by hand is what
-the workspace's log of changes does not explain: every job writes through it. So an agent that writes to the file with
-tools of its own counts as a hand, and so does another gateway.
+If jobs changed the file too much, it is archived, lost and changed lines are restored, and new lines are kept. Edits by
+hand are reported and, unless the settings say otherwise, left as they are. An edit by hand is a change that is not in
+the workspace's log of changes, through which all jobs write. An agent that writes to the file with its own tools
+therefore counts as a person, and so does another gateway.
 
-Everything that the shepherd knows is in one folder of the home: the baseline, the baseline with what was taken out by
-hand since (``expected``), the file as it was last seen, the incidents, and an archive that nothing deletes.
+The shepherd keeps its files in one folder of the home: the baseline, the baseline without what was removed by hand
+(``expected``), the last read text of the file, the incidents, and an archive that nothing deletes.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ NAME = "shepherd"
 DOES = "Compare MEMORY.md with its approved baseline, bring back what jobs lost of it; archive old scratch notes."
 FILE = "MEMORY.md"
 MAX_CHARS = 200_000
-"""characters of a file that is compared; MEMORY.md is written with 25,000 at most"""
+"""maximum characters of a file that is compared; jobs write 25,000 at most"""
 KEPT_INCIDENTS = 1000
 SHOWN_FOR = timedelta(days=7)
-"""how long a restore is shown by `fusion status`, unless a person promotes a baseline meanwhile"""
+"""how long `fusion status` shows a restore, unless a person promotes a new baseline"""
 
 RestoresEdits = Literal["never", "protected", "always"]
 Outcome = Literal["restoring", "restored", "reported", "over"]
@@ -69,7 +69,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A drift that was too far. ``reported``: it was changed by hand, and is left so; ``over``: it drifts no more."""
+    """A drift over the thresholds. ``reported``: an edit by hand, left as it is. ``over``: the drift has ended."""
 
     number: int
     at: str
@@ -85,12 +85,12 @@ class Incident:
     after: str = ""
     """SHA-256 of the restored file"""
     change: str = ""
-    """the change that `fusion undo` takes back"""
+    """the change that `fusion undo` takes"""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The file at the last look, the number of the last change then, and what was expected of it."""
+    """The text of the file at the last comparison, the number of the last change then, and the expected text."""
 
     text: str
     change: int
@@ -99,7 +99,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the file. ``ours`` is what jobs lost of the expected text, ``total`` what is lost of the baseline."""
+    """A comparison of the file: ``ours`` with the expected text (changes by jobs), ``total`` with the baseline."""
 
     baseline: Baseline
     text: str
@@ -113,7 +113,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one look leads to."""
+    """The decision after a comparison."""
 
     ours: Drift
     total: Drift
@@ -124,13 +124,13 @@ class Verdict:
 
 
 class Shepherd:
-    """The shepherd of the file `FILE` in a workspace; ``folder`` is its own folder in the home."""
+    """Compares and restores the file `FILE` of a workspace; ``folder`` in the home has its records."""
 
     def __init__(self, folder: Path, workspace: Workspace, limits: Limits) -> None:
         self.folder, self.workspace, self.limits = folder, workspace, limits
         self._protects = drift.protects(limits.protected)
 
-    # What it keeps ------------------------------------------------------------------------------------------------
+    # Baseline and incidents ---------------------------------------------------------------------------------------
 
     def baseline(self, *, damaged: bool = False) -> Baseline | None:
         """The baseline; None before the first promotion, and with ``damaged`` if its file was changed since.
@@ -176,10 +176,10 @@ class Shepherd:
             self._store(Seen(text, _last(self.workspace.changes(FILE)), text))
             return Baseline(text, now, _hash(data))
 
-    # A look, and what it leads to ---------------------------------------------------------------------------------
+    # Comparison and decision --------------------------------------------------------------------------------------
 
     def look(self, *, keep: bool = True) -> Look | None:
-        """Read the file and compare it; None without a baseline. ``keep`` stores what was seen."""
+        """Read the file and compare it; None without a baseline. ``keep`` records the text that was read."""
         with self._locked():
             baseline = self.baseline()
             if baseline is None:
@@ -201,7 +201,7 @@ class Shepherd:
             return Look(baseline, text, read.data, seen.expected, ours, total)
 
     def judge(self, look: Look, ours: Sequence[float], total: Sequence[float]) -> Verdict:
-        """What a look leads to; ``ours`` and ``total`` are the cosines of its passages."""
+        """Decide whether to restore or report; ``ours`` and ``total`` are the cosines of the look's passages."""
         by_jobs, by_all = drift.drift(look.ours, ours), drift.drift(look.total, total)
         if look.unreadable:
             return Verdict(by_jobs, by_all, [], [look.unreadable])
@@ -210,11 +210,11 @@ class Shepherd:
         return Verdict(by_jobs, by_all, restore, [] if restore else report)
 
     def restored(self, look: Look, *, by_hand_too: bool = False) -> str:
-        """The text that brings back what jobs lost, or with ``by_hand_too`` all that the baseline has."""
+        """The file with the lines that jobs lost; with ``by_hand_too``, with all lines of the baseline."""
         return drift.restored(look.baseline.text if by_hand_too else look.expected, look.text, self._protects)
 
     def act(self, look: Look, verdict: Verdict, now: datetime) -> Incident | None:
-        """Restore or report what a look found; None if nothing is new. Raises EditedMeanwhile, StoreFull."""
+        """Restore or report a drift; None if nothing is new. Raises EditedMeanwhile, StoreFull."""
         if verdict.restore:
             return self.restore(look, verdict.restore, verdict.ours, now)
         with self._locked():
@@ -243,7 +243,7 @@ class Shepherd:
     ) -> Incident:
         """Archive the file, restore it, and record the incident. Raises EditedMeanwhile, StoreFull and BadInput.
 
-        The incident is written before the file, so that a process that is killed between the two leaves a trace.
+        The incident is recorded before the file is written, so a process that is killed between the two leaves a trace.
         """
         text = self.restored(look, by_hand_too=by_hand_too)
         new = text.encode()
@@ -274,23 +274,23 @@ class Shepherd:
             self._store(Seen(text, change.number, look.baseline.text if by_hand_too else look.expected))
             return done
 
-    # What happened since the last look ----------------------------------------------------------------------------
+    # Changes since the last comparison ----------------------------------------------------------------------------
 
     def _followed(self, seen: Seen, text: str) -> Seen:
-        """``seen`` after everything that happened to the file since: edits by hand change what is expected of it."""
+        """``seen``, brought up to the present text: edits by hand change the expected text."""
         expected, was = seen.expected, seen.text
         changes = self.workspace.changes(FILE)
         try:
             for change in self._happened([one for one in changes if one.number > seen.change], text):
                 expected = self._after_edit(expected, was, _text(self.workspace.before(change)))
                 was = _text(self.workspace.after(change))
-        except BadInput as gone:  # so long ago that its copies are gone: what is not known to be ours is left alone
+        except BadInput as gone:  # the copies are too old and deleted, so a change may be a person's: leave it
             log.info("what was changed since the last look counts as changed by hand: %s", gone)
             expected, was = seen.expected, seen.text
         return Seen(text, _last(changes), self._after_edit(expected, was, text))
 
     def _happened(self, changes: Sequence[Change], text: str) -> list[Change]:
-        """Those of the changes that happened and were not taken back; ``text`` is what the file is now."""
+        """The changes that took place and were not undone; ``text`` is the present text of the file."""
         following = [one.before for one in changes[1:]] + [_hash(text.encode())]
         return [
             change
@@ -299,14 +299,14 @@ class Shepherd:
         ]
 
     def _after_edit(self, expected: str, before: str, after: str) -> str:
-        """What is expected of the file after an edit by hand."""
+        """The expected text after an edit by hand."""
         if before == after or self.limits.restore_edits == "always":
             return expected
         everywhere = self.limits.restore_edits == "never"
         return drift.edited(expected, before, after, self._protects, everywhere=everywhere)
 
     def _finish_interrupted(self) -> None:
-        """Settle an incident whose process was killed: it is restored if the file is, else there was none."""
+        """Complete an incident whose process was killed: mark it as restored if the file is, else drop it."""
         last = next(reversed(self.incidents()), None)
         if last is None or last.outcome != "restoring":
             return
@@ -335,7 +335,7 @@ class Shepherd:
         self._write_json("incidents.json", [asdict(one) for one in kept])
 
     def _end_reported(self) -> None:
-        """What was reported before does not hold any more."""
+        """Mark all reported incidents as over."""
         for one in self.incidents():
             if one.outcome == "reported":
                 self._record(replace(one, outcome="over"))
@@ -345,7 +345,7 @@ class Shepherd:
         self._write_json("incidents.json", kept)
 
     def _archive(self, data: bytes, now: datetime) -> str:
-        """The path of a copy that nothing deletes; one copy of each content."""
+        """Copy a file's content into the archive, once for each content; returns the path."""
         folder = self.folder / "archive"
         folder.mkdir(mode=0o700, exist_ok=True)
         known = next(folder.glob(f"*-{_hash(data)[:12]}.md"), None)
@@ -372,7 +372,7 @@ class Shepherd:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One process at a time."""
+        """Hold the lock of the folder: one process at a time."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -396,7 +396,7 @@ def readable(data: bytes | None) -> str:
 
 
 def open_incidents(incidents: Sequence[Incident], promoted: datetime | None, now: datetime) -> list[Incident]:
-    """Those that a person should look at: reported ones, and restores of the last days; until the next promotion."""
+    """The incidents that a person should look at: reported ones and recent restores, since the last promotion."""
 
     def is_open(one: Incident) -> bool:
         at = datetime.fromisoformat(one.at)

@@ -1,6 +1,6 @@
-"""The job `vectors`: computes the vectors that are missing, for example since an embedder was down.
+"""The job `vectors` computes missing vectors, for example after an embedder was down.
 
-With a second encoder it also has that read what was stored before it was switched on, newest first.
+With a second encoder, it also encodes the memories that were stored before that was switched on, newest first.
 """
 
 from __future__ import annotations
