@@ -728,6 +728,32 @@ class Reindexes(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesFiles(Protocol):
+    """A backend that can be sent the memory files of the owner's workspace, section by section, by the job `feed`.
+
+    The sections are no memories of the journal: the backend stores them under the names that the job gives them, and
+    whatever it returns is for the owner alone.
+    """
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether its settings allow that they are sent; if not, the job takes back what was sent before."""
+        ...
+
+    async def sections(self, prefix: str) -> Sequence[str]:
+        """The names of the sections that it has, of those that begin with ``prefix``. Raises a `BackendError`."""
+        ...
+
+    async def add_sections(self, texts: Mapping[str, str]) -> None:
+        """Store sections by name, durably; a name is letters, digits and hyphens. Idempotent."""
+        ...
+
+    async def delete_sections(self, names: Sequence[str]) -> None:
+        """Delete sections, and what was made of them; unknown names are skipped."""
+        ...
+
+
 Forgotten = Literal["deleted", "hidden", "absent"]
 
 

@@ -246,7 +246,12 @@ class WorkspaceSettings(_Part):
     @property
     def writable(self) -> Path | None:
         """The folder that may be written to; None if the user allows none."""
-        return Path(self.root_folder).expanduser() if self.write else None
+        return self.folder if self.write else None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that may be read; None if the user names none."""
+        return Path(self.root_folder).expanduser() if self.root_folder else None
 
 
 class SessionSettings(_Part):
@@ -329,6 +334,11 @@ class ExtractJobSettings(JobSettings):
     max_chars: int = Field(default=40_000, ge=1_000, le=1_000_000)
 
 
+class FeedJobSettings(JobSettings):
+    schedule: ScheduleText = "30 6,18 * * *"
+    files: tuple[str, ...] = ("/MEMORY.md", "/memory.md", "/memory/**")
+
+
 class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
@@ -365,6 +375,7 @@ class JobsSettings(_Part):
     consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
     distill: DistillJobSettings = DistillJobSettings()
     extract: ExtractJobSettings = ExtractJobSettings()
+    feed: FeedJobSettings = FeedJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     reflect: ReflectJobSettings = ReflectJobSettings()

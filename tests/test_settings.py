@@ -360,6 +360,7 @@ class TestANewFile:
             "consolidation",
             "distill",
             "extract",
+            "feed",
             "lifecycle",
             "receipts",
             "reflect",

@@ -99,21 +99,21 @@ class Api:
         count = reply.get("count") if isinstance(reply, dict) else None
         return count if isinstance(count, int) else 0
 
-    async def documents(self, dataset: str, label: str, deadline_s: float) -> list[str]:
-        """The ids of the documents of a dataset that have this label, or were added under this name."""
-        found: dict[str, bool] = {}
+    async def documents(self, dataset: str, deadline_s: float) -> dict[str, set[str]]:
+        """The documents of a dataset: id to label and name, of which an older server keeps the name alone."""
+        found: dict[str, set[str]] = {}
         while True:
             page = urlencode({"limit": PAGE, "offset": len(found)})
             path = f"/api/v1/datasets/{quote(dataset, safe='')}/data?{page}"
             _, reply = await self.ask(Request("GET", path), deadline_s)
             before = len(found)
             try:
-                found |= {str(one["id"]): label in (one.get("label"), one["name"]) for one in reply}
+                found |= {str(one["id"]): {str(one.get("label")), str(one["name"])} for one in reply}
             except (AttributeError, KeyError, TypeError):
                 raise InvalidAnswer(f"{self.server}: the list of documents is none") from None
             # An older server returns all of them regardless of the request.
             if len(reply) < PAGE or len(found) == before:
-                return [one for one, wanted in found.items() if wanted]
+                return found
 
     async def add(self, dataset: str, named: Sequence[tuple[str, str, Mapping[str, Any]]], deadline_s: float) -> None:
         """Add documents: name, text and metadata of each. Existing ones stay unchanged."""

@@ -13,6 +13,7 @@
     limit = 15                          # of each; Cognee counts its bookkeeping among the triplets
     dataset = "agent_memory"            # the one that remembers, searched as well; left out: read only
     kinds = ["fact", "decision"]        # what it remembers; all but turns unless said otherwise
+    workspace = true                    # the job `feed` sends it the memory files of [workspace]: docs/upkeep.md
     bound = { user_id = "ada" }         # the owner of all of it: Cognee cannot filter
     tenant = "default"
 
@@ -23,19 +24,31 @@ a document is found once that is done. The server of one embedded graph must be 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 import orjson
 
 from adapters.cognee.api import Api, Login
-from adapters.cognee.replies import apart, document, passages, results, triplets, woven
+from adapters.cognee.replies import apart, document, passages, results, section, triplets, woven
 from adapters.http import Credential, KeyedOptions, checked, with_fix
 from adapters.http.exchange import Request
 from adapters.options import choice, features_of, number, owner, read, verified
 from adapters.qdrant.payload import is_id
-from fusion.contract import KINDS, Description, Event, Extracted, Forgotten, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import (
+    KINDS,
+    Audience,
+    Description,
+    Event,
+    Extracted,
+    Forgotten,
+    Hit,
+    Opening,
+    PartialHits,
+    Query,
+    Scope,
+)
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -72,6 +85,7 @@ class Options(KeyedOptions):
     limit: int = number(15, 1, 100)
     dataset: str = ""
     kinds: tuple[str, ...] = choice(tuple(kind for kind in KINDS if kind != "turn"), KINDS)
+    workspace: bool = False
     bound: Mapping[str, str] = owner()
 
     def __post_init__(self) -> None:
@@ -87,6 +101,8 @@ class Options(KeyedOptions):
             raise SettingsError("datasets are all names or all ids")
         if self.dataset and any(map(is_id, (self.dataset, *self.datasets))):
             raise SettingsError("where dataset remembers, it and datasets are names")
+        if self.workspace and not self.dataset:
+            raise SettingsError("workspace = true needs dataset, the one that is sent the files")
 
     def login(self) -> Login:
         return Login(self.key, self.user, Credential(self.password_env, self.password_file, "password"))
@@ -103,7 +119,10 @@ class Cognee:
         features = features_of((), options.bound, options.tenant)
         self.features = replace(features, kinds=frozenset(k for k in KINDS if options.dataset and k in options.kinds))
         self._api, self._options, self._poll_s = api, options, poll_s
-        self._whose = Scope(options.tenant, **{str(d): who for d, who in self.features.bound.items()})  # type: ignore[arg-type]
+        # A triplet does not say what it was made of: where private files are sent, all triplets are private.
+        audience: Audience = "private" if options.workspace else "group"
+        bound = {str(d): who for d, who in self.features.bound.items()}
+        self._whose = Scope(options.tenant, audience=audience, **bound)
         self._added = 0
         self._making: asyncio.Task[None] | None = None
         self._fault = ""
@@ -280,14 +299,47 @@ class Cognee:
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
         """Deletes the document of an event. What others brought to Cognee is theirs: it is only hidden."""
-        name = self._options.dataset
-        dataset = (await self._api.datasets(ADD_S)).get(name) if name else None
-        documents = await self._api.documents(dataset, event_id, ADD_S) if dataset else []
-        for one in documents:
-            await self._api.delete(str(dataset), one, ADD_S)
-        if documents:
+        if await self._delete([event_id]):
             return "deleted"
         return "hidden" if set(native_ids) - {event_id} else "absent"
+
+    # The files of the workspace
+
+    @property
+    def takes_files(self) -> bool:
+        return self._options.workspace
+
+    async def sections(self, prefix: str) -> Sequence[str]:
+        names = {name for named in (await self._documents(await self._dataset())).values() for name in named}
+        return sorted(name for name in names if name.startswith(prefix))
+
+    async def add_sections(self, texts: Mapping[str, str]) -> None:
+        nothing: Mapping[str, Any] = {}
+        documents = [(name, section(name, text), nothing) for name, text in texts.items()]
+        await self._api.add(self._options.dataset, documents, ADD_S)
+        self._added += 1
+        self._make()
+
+    async def delete_sections(self, names: Sequence[str]) -> None:
+        await self._delete(names)
+
+    async def _delete(self, names: Collection[str]) -> int:
+        """Delete the documents that have one of these names or labels; returns how many there were."""
+        dataset = await self._dataset()
+        documents = await self._documents(dataset)
+        found = [one for one, known_as in documents.items() if not known_as.isdisjoint(names)]
+        for one in found:
+            await self._api.delete(dataset, one, ADD_S)
+        return len(found)
+
+    async def _documents(self, dataset: str) -> Mapping[str, Set[str]]:
+        """The documents of a dataset: id to names."""
+        return await self._api.documents(dataset, ADD_S) if dataset else {}
+
+    async def _dataset(self) -> str:
+        """The id of the dataset that remembers; "" before something was added."""
+        name = self._options.dataset
+        return (await self._api.datasets(ADD_S)).get(name, "") if name else ""
 
     # What there is
 

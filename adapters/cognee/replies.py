@@ -23,7 +23,7 @@ from fusion.contract import Extracted, Hit, Scope
 
 LABEL = "fusion"
 """the key of the event in a document's metadata"""
-_MARK = re.compile(r"\[memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, |\]\Z)")
+_MARK = re.compile(r"\[(?:memory ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:, |\]\Z)|file [a-z0-9-]+\]\Z)")
 _BOOKKEEPING = frozenset({"is_a", "belongs_to_set"})
 """relations to the type and to the sets that each entity has: "spindle is a concept" answers no question, and
 occurs next to every triplet that answers one"""
@@ -45,6 +45,11 @@ def document(extracted: Extracted) -> tuple[str, dict[str, Any]]:
     said = orjson.loads(orjson.dumps(Hit.of(event)))
     kept = {name: value for name, value in said.items() if value and name not in ("native_id", "text", "score")}
     return f"{event.text}\n\n[{', '.join(about)}]", {LABEL: kept}
+
+
+def section(name: str, text: str) -> str:
+    """A section of a file as a document. Its last line keeps the same text of two files two documents."""
+    return f"{text}\n\n[file {name}]"
 
 
 def results(reply: object) -> list[Any]:
@@ -99,7 +104,7 @@ def passage(item: Any, assumed: Scope) -> Hit | None:
     text, marked = _unmarked(text)
     said = _said(item.get("external_metadata"))
     event_id = marked or said.get("event_id")
-    if marked and not text:
+    if item["text"].strip() and not text:
         return None
     if not text.strip():
         raise ValueError("a passage says something")
@@ -111,7 +116,7 @@ def passage(item: Any, assumed: Scope) -> Hit | None:
 
 
 def _unmarked(text: str) -> tuple[str, str | None]:
-    """A text without the last line that `document` added, and the event that this line names."""
+    """A text without the last line that `document` or `section` added, and the event that this line names."""
     written = text.rstrip()
     if written.endswith("]") and (mark := _MARK.search(written, written.rfind("\n") + 1)):
         return text[: mark.start()].rstrip(), mark[1]

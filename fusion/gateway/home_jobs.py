@@ -16,16 +16,17 @@ from fusion import wire
 from fusion.contract import Embedder, Scope
 from fusion.gateway.parts import DEFAULT
 from fusion.gateway.shepherding import cosines_by, scratch_of, shepherd_of
-from fusion.gateway.workspace import workspace_of
+from fusion.gateway.workspace import readable_workspace, workspace_of
 from fusion.gateway.workspace_jobs import (
     WorkspaceCalls,
     distill_limits,
     distill_sources,
     extract_sources,
+    feed_sources,
     reflect_sources,
 )
 from fusion.settings import JobSettings
-from fusion.upkeep import checks, consolidation, distill, extract, lifecycle, receipts, reflect, shepherd, vectors
+from fusion.upkeep import checks, consolidation, distill, extract, feed, lifecycle, receipts, reflect, shepherd, vectors
 from fusion.upkeep.job import Job
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
@@ -58,11 +59,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
     async def tenants() -> list[str]:
         return [DEFAULT, *await asyncio.to_thread(other_tenants)]
 
-    def planned(chosen: JobSettings, schedule: Schedule | None = None, *, writes: bool = False) -> dict[str, Any]:
-        """When a job runs; one that ``writes`` to the workspace has no schedule until that may be written to."""
-        off = writes and not gateway.settings.workspace.write
+    fed = feed_sources(gateway)
+    writes = gateway.settings.workspace.write
+
+    def planned(chosen: JobSettings, schedule: Schedule | None = None, *, on: bool = True) -> dict[str, Any]:
+        """When a job runs; ``on``: whether the settings let it do anything, without which it has no schedule."""
         return {
-            "schedule": None if off else parse(chosen.schedule, zone) if chosen.schedule else schedule,
+            "schedule": None if not on else parse(chosen.schedule, zone) if chosen.schedule else schedule,
             "budget": timedelta(seconds=chosen.budget_s),
             "budget_tokens": chosen.budget_tokens,
             "dry_run": chosen.dry_run,
@@ -96,7 +99,7 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             distill.DOES,
             distill.steps,
             distill.step(workspace_of(gateway.settings), distill_sources(gateway), distill_limits(gateway.settings)),
-            **planned(settings.distill, writes=True),
+            **planned(settings.distill, on=writes),
         ),
         Job(
             extract.NAME,
@@ -108,7 +111,14 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
                 extract.Limits(settings.extract.raw_days, settings.extract.max_chars),
                 zone,
             ),
-            **planned(settings.extract, writes=True),
+            **planned(settings.extract, on=writes),
+        ),
+        Job(
+            feed.NAME,
+            feed.DOES,
+            fed.steps,
+            feed.step(readable_workspace(gateway.settings), fed),
+            **planned(settings.feed, on=any(one.takes_files for one in fed.backends.values())),
         ),
         Job(
             lifecycle.NAME,
@@ -123,7 +133,7 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             reflect.DOES,
             reflect.steps,
             reflect.step(workspace_of(gateway.settings), reflect_sources(gateway), zone),
-            **planned(settings.reflect, writes=True),
+            **planned(settings.reflect, on=writes),
         ),
         Job(
             shepherd.NAME,
@@ -134,7 +144,7 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
                 cosines_by(gateway.embedder),
                 scratch_of(gateway.settings),
             ),
-            **planned(settings.shepherd, writes=True),
+            **planned(settings.shepherd, on=writes),
         ),
         Job(
             vectors.NAME,

@@ -23,6 +23,12 @@ def workspace_of(settings: Settings) -> Workspace | None:
     return None if root is None else Workspace(root, records_of(settings.home))
 
 
+def readable_workspace(settings: Settings) -> Workspace | None:
+    """The workspace whose files may be read, also where none may be written; None if the settings name none."""
+    root = settings.workspace.folder
+    return None if root is None else Workspace(root, records_of(settings.home))
+
+
 def required(settings: Settings) -> Workspace:
     """As `workspace_of`; raises BadInput where nothing may be written."""
     found = workspace_of(settings)

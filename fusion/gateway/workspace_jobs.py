@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Protocol
 
-from fusion.contract import STATEMENT_KINDS, Event, Fact, LanguageModel, Reindexes, Scope, Where
+from fusion.contract import STATEMENT_KINDS, Event, Fact, LanguageModel, Reindexes, Scope, TakesFiles, Where
 from fusion.errors import FusionError
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT
@@ -19,7 +19,7 @@ from fusion.journal.rows import Record
 from fusion.recall.gather import GuardedBackend
 from fusion.settings import Settings
 from fusion.sources.session_watcher import SessionWatcher
-from fusion.upkeep import distill, extract, reflect
+from fusion.upkeep import distill, extract, feed, reflect
 from fusion.upkeep.drift import protects
 
 MAX_TURNS = 20_000
@@ -143,6 +143,16 @@ def reflect_sources(gateway: WorkspaceCalls) -> reflect.Sources:
     found = extract_sources(gateway)
     model = gateway.model if gateway.settings.jobs.reflect.model else None
     return reflect.Sources(found.turns, found.known, found.reindex, model)
+
+
+def feed_sources(gateway: WorkspaceCalls) -> feed.Sources:
+    """What the job `feed` works with."""
+    takers = {
+        name: one.backend
+        for name, one in gateway.guarded.items()
+        if one.disabled is None and isinstance(one.backend, TakesFiles)
+    }
+    return feed.Sources(takers, partial(_home, gateway), gateway.settings.jobs.feed.files)
 
 
 def _states(sentence: Event) -> bool:

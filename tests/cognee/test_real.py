@@ -200,3 +200,27 @@ async def test_a_search_type_that_this_version_does_not_have(servers: SimpleName
     former = await cognee(servers.open, search=["INSIGHTS"])
     assert (await former.search(make_query("marta prefers")))[0].path == ("marta", "prefers", "peppermint tea")
     await former.close()
+
+
+@pytest.mark.feature(
+    "Cognee: a real Cognee is sent sections of files, lists them, and deletes them with their triplets"
+)
+async def test_sections_of_files(servers: SimpleNamespace, password: str) -> None:
+    options = {"user": USER, "password_file": password, "dataset": "files", "workspace": True}
+    backend = await cognee(servers.closed, **options)
+    anna, bjorn = "MEMORY.md › People\n\nanna -> mentors -> bjorn", "MEMORY.md › Boats\n\nselma -> sails -> cutter"
+    for _ in range(2):
+        await backend.add_sections({"memory-fusion-ab12cd-1": anna, "memory-fusion-ab12cd-2": bjorn})
+    await backend.settle()
+    assert list(await backend.sections("memory-fusion-ab12cd-")) == [
+        "memory-fusion-ab12cd-1",
+        "memory-fusion-ab12cd-2",
+    ]
+    asked = replace(make_query("Whom does anna mentor?"), scope=Scope(audience="private"))
+    hits = await backend.search(asked)
+    assert ("anna", "mentors", "bjorn") in [hit.path for hit in hits]
+    assert {hit.scope.audience for hit in hits} == {"private"}
+    await backend.delete_sections(["memory-fusion-ab12cd-1"])
+    assert list(await backend.sections("memory-fusion-ab12cd-")) == ["memory-fusion-ab12cd-2"]
+    assert ("anna", "mentors", "bjorn") not in [hit.path for hit in await backend.search(asked)]
+    await backend.close()

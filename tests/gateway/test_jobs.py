@@ -51,6 +51,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "consolidation": "30 2 * * *",
             "distill": "off",
             "extract": "off",
+            "feed": "off",
             "lifecycle": "0 3 * * *",
             "receipts": "30 3 * * *",
             "reflect": "off",
@@ -148,7 +149,7 @@ async def test_paused_job_stays_paused_after_a_restart(home: Path) -> None:
     async with Gateway.open(settings) as gateway:
         paused = {view.name: view.paused for view in await gateway.jobs().views()}
     assert paused == dict.fromkeys(
-        ("checks", "consolidation", "distill", "extract", "lifecycle", "reflect", "shepherd", "vectors"), False
+        ("checks", "consolidation", "distill", "extract", "feed", "lifecycle", "reflect", "shepherd", "vectors"), False
     ) | {"receipts": True}
 
 

@@ -77,17 +77,16 @@ class Agent:
 
     @asynccontextmanager
     async def opened(self, *, home: str = "home", write: bool = True, **more: Any) -> AsyncIterator[Gateway]:
-        config = load(
-            home=self.folder / home,
-            backends_only=True,
-            embedder={"adapter": ""},
-            backends={"markdown": {"adapter": "adapters.markdown:Markdown", "paths": [str(self.workspace)]}},
-            workspace={"write": write, "root_folder": str(self.workspace) if write else ""},
-            sessions={"paths": [str(self.folder / "agents")], "every_s": 3600.0},
-            jobs={"zone": "UTC", "start_after_s": 1e6, **self.settings},
-            **more,
-        )
-        async with Gateway.open(config, clock=self.clock) as gateway:
+        chosen: dict[str, Any] = {
+            "home": self.folder / home,
+            "backends_only": True,
+            "embedder": {"adapter": ""},
+            "backends": {"markdown": {"adapter": "adapters.markdown:Markdown", "paths": [str(self.workspace)]}},
+            "workspace": {"write": write, "root_folder": str(self.workspace) if write else ""},
+            "sessions": {"paths": [str(self.folder / "agents")], "every_s": 3600.0},
+            "jobs": {"zone": "UTC", "start_after_s": 1e6, **self.settings},
+        }
+        async with Gateway.open(load(**(chosen | more)), clock=self.clock) as gateway:
             yield gateway
 
 

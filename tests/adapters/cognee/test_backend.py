@@ -525,3 +525,33 @@ async def test_scores_that_are_none_are_left_out() -> None:
         await backend.close()
     assert [hit.score for hit in hits] == [None] * 5
     assert hits[4].text == "t\ufffda"
+
+
+@pytest.mark.feature("Cognee: sections of files are stored under their names; all that is found is private")
+async def test_sections_of_files(tmp_path: Path) -> None:
+    """Two of one text are two; one that is known is not stored again; deleting one leaves the other."""
+    served = Served(apart=False)
+    async with Chaos(behaviour=served) as server:
+        backend = await cognee(server.url, dataset="memory", workspace=True)
+        assert backend.takes_files
+        assert list(await backend.sections("f-")) == []
+        await backend.delete_sections(["f-1"])  # there is no dataset yet
+        for _ in range(2):
+            await backend.add_sections({"f-1": "The boat is red.", "f-2": "The boat is red."})
+        await backend.settle()
+        await remembered(backend, "The boat has a mast.")
+        assert list(await backend.sections("f-")) == ["f-1", "f-2"]
+        hits = await backend.search(replace(make_query("boat"), scope=Scope(audience="private")))
+        assert sorted((hit.text, hit.scope.audience) for hit in hits) == [
+            ("The boat has a mast.", "group"),
+            ("The boat is red.", "private"),
+            ("The boat is red.", "private"),
+        ]
+        await backend.delete_sections(["f-1", "unknown"])
+        assert list(await backend.sections("f-")) == ["f-2"]
+        await backend.close()
+
+
+async def test_files_need_a_dataset() -> None:
+    with pytest.raises(SettingsError, match="workspace = true needs dataset"):
+        await cognee("http://127.0.0.1:1", workspace=True)

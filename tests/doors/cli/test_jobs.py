@@ -36,7 +36,18 @@ def told(home: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
-JOBS = ["checks", "consolidation", "distill", "extract", "lifecycle", "receipts", "reflect", "shepherd", "vectors"]
+JOBS = [
+    "checks",
+    "consolidation",
+    "distill",
+    "extract",
+    "feed",
+    "lifecycle",
+    "receipts",
+    "reflect",
+    "shepherd",
+    "vectors",
+]
 
 
 @pytest.mark.feature("`fusion jobs` lists, runs and pauses the jobs of a home, and shows the receipt of each run")

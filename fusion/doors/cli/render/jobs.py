@@ -71,9 +71,11 @@ def outcome(run: wire.JobRun) -> str:
 
 
 def _worded(name: str, value: object) -> list[str]:
-    """A number of a job's result with its name; of nested values their texts."""
+    """A number of a job's result with its name; of nested values and lists their texts."""
     if isinstance(value, Mapping):
         return [line for one in value.values() for line in _worded(name, one)]
+    if isinstance(value, list):
+        return [", ".join(map(str, value))]
     return [f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int | float) else str(value)]
 
 
