@@ -1,0 +1,10 @@
+"""The replies of the HTTP API, declared once as typed dictionaries of their JSON.
+
+The client returns them, the command line prints them, and the OpenAPI document describes them. Requests are declared in
+`fusion.doors.schemas`. `Hit`, `Moment` and `Place` are the JSON of the classes of that name in `fusion.contract`.
+"""
+
+from fusion.wire.agent_tools import *  # noqa: F403
+from fusion.wire.answers import *  # noqa: F403
+from fusion.wire.home import *  # noqa: F403
+from fusion.wire.memories import *  # noqa: F403
