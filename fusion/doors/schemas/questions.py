@@ -1,0 +1,136 @@
+"""The requests that ask: questions, comparisons, feedback and searches of one backend."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic.functional_validators import AfterValidator, BeforeValidator
+
+from fusion.compare.arms import ALL_BACKENDS
+from fusion.contract import BlockFormat
+from fusion.doors.schemas.base import (
+    AskerBody,
+    AskerZone,
+    Asking,
+    Body,
+    Name,
+    Names,
+    Now,
+    PageCursor,
+    QueryText,
+    Reference,
+    Refs,
+    Scoped,
+    Until,
+    UserId,
+    WhereField,
+    integer,
+    printable,
+    where_of,
+)
+from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
+from fusion.recall.engine import FuseRequest
+
+ArmText = Annotated[str, Field(min_length=1, max_length=512), AfterValidator(printable)]
+_ARM = "a recipe, @ and backends joined by +, all of them, or all but those behind a -"
+
+
+class Question(Asking):
+    """The fields of a question and of a comparison."""
+
+    query: QueryText = Field(
+        description="Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so.",
+    )
+    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    known_at: Until | None = Field(default=None, description="what had been recorded by then")
+    timezone: AskerZone = None
+    now: Now = None
+    where: WhereField = None
+    budget_chars: int | None = Field(
+        default=None, ge=1, le=MAX_BUDGET_CHARS, description="characters of the block at most, its frame included"
+    )
+    budget_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BUDGET_TOKENS,
+        description="estimated tokens of the block at most; with budget_chars, both hold; either replaces the recipe's",
+    )
+    max_results: int | None = Field(default=None, ge=1, le=100, description="excerpts in the block at most")
+    max_items: int | None = Field(
+        default=None, ge=1, le=1000, description="single memories in the block at most; an excerpt may have several"
+    )
+    format: BlockFormat | None = Field(default=None, description="what the block looks like; fence by default")
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+
+    def request(self, tenant: str) -> FuseRequest:
+        return self._as(FuseRequest, scope=self.scope(tenant), where=where_of(self.where))
+
+
+class FuseBody(Question):
+    """A question to all memories."""
+
+    backends: Names | None = Field(default=None, description="ask only these")
+    recipe: Name | None = None
+    explain: bool = Field(default=False, description="the receipt's reasons with the answer")
+    fill: bool | None = Field(
+        default=None, description="true: fill the block up to its limits; false: leave out what adds too little"
+    )
+    gate: bool | None = Field(
+        default=None, description="false: answer whatever the prompt is, although the recipe's gate would be silent"
+    )
+    asker: AskerBody | None = None
+
+    def request(self, tenant: str) -> FuseRequest:
+        asker = None if self.asker is None else self.asker.asker()
+        return self._as(FuseRequest, scope=self.scope(tenant), asker=asker, where=where_of(self.where))
+
+
+class CompareBody(Question):
+    """A question to two arms: a recipe, which backends it asks, or both."""
+
+    a: ArmText = Field(
+        default=ALL_BACKENDS, description="seed003, default@markdown+cortex, @markdown, all, -mem0: " + _ARM
+    )
+    b: ArmText = Field(description="the other arm")
+
+
+class FeedbackBody(Scoped):
+    """Which memories of an answer were useful, and which were not; replaces earlier feedback on it.
+
+    One of the two lists is required: an empty list takes feedback back, and a missing field must not.
+    """
+
+    receipt_id: Reference
+    useful: Refs = Field(default=(), description="refs as the answer cites them; empty, without useless: taken back")
+    useless: Refs = Field(default=(), description="no ref may be both")
+
+    @model_validator(mode="after")
+    def _check_lists(self) -> Self:
+        if not self.model_fields_set & {"useful", "useless"}:
+            raise ValueError("useful or useless is missing; an empty list takes feedback back")
+        if both := [n for n, ref in enumerate(self.useless) if ref in self.useful]:
+            raise ValueError(f"useless[{both[0]}] is in useful, too; a memory was one or the other")
+        return self
+
+
+class ReceiptQuery(Body):
+    """The user that the receipt's question was asked for."""
+
+    user_id: UserId | None = Field(default=None, description="who asked; the receipt of another question is not found")
+
+
+class LabelsQuery(Body):
+    """Which labels to read, oldest first."""
+
+    limit: Annotated[int, Field(ge=1, le=1000), BeforeValidator(integer)] = 100
+    cursor: PageCursor = None
+
+
+class SearchBody(Asking):
+    """A question to one backend, answered with its raw hits."""
+
+    backend: Name
+    query: QueryText
+    where: WhereField = None
+    limit: int = Field(default=10, ge=1, le=100)
