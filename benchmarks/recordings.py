@@ -26,10 +26,11 @@ from fusion.contract import NEW, Event, Hit, State, Trust
 from fusion.recall.filter import Record
 from fusion.recall.gather import Answer
 from fusion.recall.recording import Recording
+from fusion.recall.signals import Likeness
 from fusion.recipe import Recipe
 
-VERSION = 3
-MINIMA = ("depth", "span")
+VERSION = 4
+MINIMA = ("depth", "span", "second_encoder")
 """a recording with more of these can be replayed for less"""
 BUDGETS = (6000, 3000, 1500)
 """characters; the full block first, because its time is measured before anything of the query is cached"""
@@ -99,6 +100,7 @@ def made_from(
         "embedder": embedder,
         "depth": recipe.gather.depth,
         "span": recipe.expand.span,
+        "second_encoder": recipe.rerank.second_encoder,
     }
 
 
@@ -134,10 +136,9 @@ def save(recorded: CorpusRecording, folder: Path) -> None:
     for index, r in recorded.recordings.items():
         records.update(r.records)
         neighbours.update({key: [place(hit) for hit in found] for key, found in r.neighbours.items()})
-        seen = [text for text in r.matches if text in r.dense]
-        arrays[f"matches-{index}"] = np.stack([r.matches[t] for t in seen]) if seen else np.empty((0, 0), np.float32)
-        arrays[f"dense-{index}"] = np.array([r.dense[t] for t in seen], dtype=np.float64)
-        arrays[f"texts-{index}"] = np.array([texts.setdefault(t, len(texts)) for t in seen], dtype=np.int32)
+        arrays.update(_arrays(f"{index}", r.matches, r.dense, texts))
+        second = r.second or Likeness()
+        arrays.update(_arrays(f"{index}-second", second.matches, second.dense, texts))
         questions[index] = {
             "text": recorded.asked[index],
             "now": r.now,
@@ -153,7 +154,12 @@ def save(recorded: CorpusRecording, folder: Path) -> None:
             "reworded": sorted(r.reworded),
             "lexical": r.lexical,
             "model": r.model,
-            "second": r.second,
+            "asked_second": r.asked_second,
+            "second": {
+                "identity": second.second,
+                "words": second.words,
+                "unseen": [texts.setdefault(t, len(texts)) for t in sorted(second.pending)],
+            },
         }
     table = {
         "made": recorded.made,
@@ -180,6 +186,25 @@ def save(recorded: CorpusRecording, folder: Path) -> None:
         part.replace(file)
     except OSError as error:
         raise DataError(f"{file} cannot be written: {os.strerror(error.errno or 0)}") from None
+
+
+def _arrays(name: str, matches: Mapping[str, Any], dense: Mapping[str, float], texts: dict[str, int]) -> dict[str, Any]:
+    """What an encoder says of texts, as arrays with a row each; new texts are added to ``texts`` with their number."""
+    seen = [text for text in matches if text in dense]
+    return {
+        f"matches-{name}": np.stack([matches[text] for text in seen]) if seen else np.empty((0, 0), np.float32),
+        f"dense-{name}": np.array([dense[text] for text in seen], dtype=np.float64),
+        f"texts-{name}": np.array([texts.setdefault(text, len(texts)) for text in seen], dtype=np.int32),
+    }
+
+
+def _read_arrays(name: str, arrays: Mapping[str, Any], texts: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:
+    """The matches and the cosines by text, as `_arrays` keeps them."""
+    seen = [texts[number] for number in arrays[f"texts-{name}"]]
+    return (
+        dict(zip(seen, arrays[f"matches-{name}"], strict=True)),
+        dict(zip(seen, arrays[f"dense-{name}"].tolist(), strict=True)),
+    )
 
 
 def _plain(answer: Answer) -> dict[str, Any]:
@@ -220,13 +245,20 @@ def _differing(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
     return [key for key in want if key not in MINIMA and have.get(key) != want[key]]
 
 
-def hits_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Hit, ...]:
-    """The hits of a recording. Earlier recordings have `graph_score` under the name ``linked``."""
-    return _HITS.validate_python([{"graph_score": hit.get("linked"), **hit} for hit in stored])
+def _second_of(
+    index: str, asked: Mapping[str, Any], arrays: Mapping[str, Any], texts: Sequence[str]
+) -> Likeness | None:
+    """What the second encoder said of a question's texts; None if it said nothing."""
+    said = asked["second"]
+    if not said["identity"]:
+        return None
+    matches, dense = _read_arrays(f"{index}-second", arrays, texts)
+    unseen = frozenset(texts[number] for number in said["unseen"])
+    return Likeness(tuple(said["words"]), matches, dense, unseen, asked["model"], said["identity"])
 
 
 def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecording:
-    hits = hits_of(table["hits"])
+    hits = _HITS.validate_python(table["hits"])
     records: dict[str, Record] = {kept.event.event_id: kept for kept in _KEPT.validate_python(table["records"])}
     neighbours: dict[tuple[str, str], Sequence[Hit]] = {
         (name, native): [hits[place] for place in places] for name, native, places in table["beside"]
@@ -234,7 +266,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecordin
     texts: list[str] = table["texts"]
     recordings = {}
     for index, asked in table["questions"].items():
-        seen = [texts[i] for i in arrays[f"texts-{index}"]]
+        matches, dense = _read_arrays(index, arrays, texts)
         answers = [
             Answer(a["backend"], a["status"], tuple(hits[place] for place in a["hits"]), a["took_ms"])
             for a in asked["answers"]
@@ -251,13 +283,14 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecordin
             average_length=asked["average_length"],
             counts=asked["counts"],
             words=tuple(asked["words"]),
-            matches=dict(zip(seen, arrays[f"matches-{index}"], strict=True)),
-            dense=dict(zip(seen, arrays[f"dense-{index}"].tolist(), strict=True)),
+            matches=matches,
+            dense=dense,
             unseen={texts[i] for i in asked["unseen"]},
-            reworded={(one, other) for one, other in asked.get("reworded", ())},
+            reworded={(one, other) for one, other in asked["reworded"]},
             lexical=asked["lexical"],
-            model=asked.get("model", table["made"]["embedder"]),
-            second=asked.get("second", ""),
+            model=asked["model"],
+            asked_second=asked["asked_second"],
+            second=_second_of(index, asked, arrays, texts),
         )
     return CorpusRecording(
         made=table["made"],

@@ -27,10 +27,11 @@ MOST_ASKED = 100
 
 
 def widest_recipe(recipes: Sequence[Recipe]) -> Recipe:
-    """A recipe that asks as deep, and for as many neighbours, as any of these: its recording serves all."""
+    """A recipe that asks as deep, as many neighbours and as many encoders as any of these: its recording serves all."""
     first = recipes[0]
     return replace(
         first,
+        rerank=replace(first.rerank, second_encoder=any(r.rerank.second_encoder for r in recipes)),
         gather=GatherSettings(timeout_ms=TIMEOUT_MS, depth=max(r.gather.depth for r in recipes)),
         expand=ExpandSettings(
             span=max(r.expand.span for r in recipes), max_pool=max(r.expand.max_pool for r in recipes)

@@ -112,7 +112,7 @@ def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
         gather=GatherSettings(max(a.gather.timeout_ms, b.gather.timeout_ms), depth),
         dedup=DedupSettings(max_candidates=depth * backends),
         expand=replace(a.expand, span=max(a.expand.span, b.expand.span)),
-        rerank=RerankSettings(judge="never"),
+        rerank=RerankSettings(judge="never", second_encoder=a.rerank.second_encoder or b.rerank.second_encoder),
     )
 
 

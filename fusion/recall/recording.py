@@ -1,7 +1,9 @@
 """Recordings of the input of a request, and their replay (`fusion.recall.engine.RecallIO`).
 
 A recording has, for every hit of every backend, its journal record, its neighbours, and the scores of the model and the
-judge. Any recipe and any subset of the backends replays from it exactly; input that it lacks raises ReplayGap.
+judge. Any recipe and any subset of the backends replays from it exactly; input that it lacks raises ReplayGap. What the
+second encoder says is in it only if the recorded recipe asks for it; it reads turns between the neighbours that the
+recorded backends found.
 """
 
 from __future__ import annotations
@@ -59,8 +61,10 @@ class Recording:
     model: str = ""
     """the identity of the model that compared them"""
     lexical: bool = False
-    second: str = ""
-    """that of the second encoder, if it did"""
+    asked_second: bool = False
+    """whether the second encoder was asked, if there is one"""
+    second: Likeness | None = None
+    """what it says; None if it was not asked, is missing or failed"""
     has_judge: bool = False
     verdicts: dict[str, float | None] = field(default_factory=dict)
     verdict: Verdict | None = None
@@ -143,16 +147,20 @@ class Recorder:
         events = [record.event for record in self.recording.records.values()]
         parts = [part for event in events for part in spoken_passages(event.text, event.speaker)]
         every = list(dict.fromkeys([*texts, *(spoken(h.text, h.speaker) for h in hits), *parts]))
-        seen = await self.io.likeness(query, every, contexts)
+        if contexts is not None:
+            self.recording.asked_second = True
+            read = await self.io.likeness(query, every, contexts)
+            self.recording.second = read if read is not None and read.second else None
+        seen = await self.io.likeness(query, every)  # another recipe ranks by the first encoder
         if seen is None:
             self.recording.lexical = True
-            return None
-        self.recording.words, self.recording.model = seen.words, seen.model
-        self.recording.second = seen.second
-        self.recording.matches.update(seen.matches)
-        self.recording.dense.update(seen.dense)
-        self.recording.unseen.update(text for text in every if text not in seen.matches)
-        return _of(seen, texts)
+        else:
+            self.recording.words, self.recording.model = seen.words, seen.model
+            self.recording.matches.update(seen.matches)
+            self.recording.dense.update(seen.dense)
+            self.recording.unseen.update(text for text in every if text not in seen.matches)
+        used = self.recording.second if contexts is not None and self.recording.second is not None else seen
+        return None if used is None else _of(used, texts)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         found = await self.io.reworded(pairs)
@@ -225,14 +233,20 @@ class Replay:
     async def likeness(
         self, query: str, texts: Sequence[str], contexts: Mapping[str, str] | None = None
     ) -> Likeness | None:
-        del query, contexts
-        if self.recording.lexical:
+        del query
+        if contexts is not None and not self.recording.asked_second:
+            raise ReplayGap("the second encoder was not asked when this was recorded")
+        used = self.recording.second if contexts is not None else None
+        if used is None and self.recording.lexical:
             return None
-        for text in texts:
-            if text not in self.recording.matches and text not in self.recording.unseen:
-                raise ReplayGap("the recording has no likeness of a text in the pool")
-        one, pending = self.recording, frozenset(self.recording.unseen)
-        return _of(Likeness(one.words, one.matches, one.dense, pending, one.model, one.second), texts)
+        used = used or self._of_first()
+        if any(text not in used.matches and text not in used.pending for text in texts):
+            raise ReplayGap("the recording has no likeness of a text in the pool")
+        return _of(used, texts)
+
+    def _of_first(self) -> Likeness:
+        one = self.recording
+        return Likeness(one.words, one.matches, one.dense, frozenset(one.unseen), one.model)
 
     async def reworded(self, pairs: Sequence[Texts]) -> Collection[Texts]:
         return {

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.arms import Arm, subsets
 from benchmarks.datasets import Corpus, DataError, Item, Question
 from benchmarks.fill_stores import TIMEOUT_MS, open_home, store_corpus
-from benchmarks.recordings import CorpusRecording, hits_of, load, made_from, save
+from benchmarks.recordings import CorpusRecording, load, made_from, save
 from benchmarks.replay import record, replay, scope_of, widest_recipe
 from benchmarks.scored_rows import Row, Scorer
 from fusion import FuseRequest, Gateway
@@ -123,12 +123,6 @@ async def test_a_recording_comes_back_from_disk(kitchen: tuple[Gateway, CorpusRe
     assert (back.costs, back.rankings, back.timed) == (one.costs, one.rankings, one.timed)
     arms = [Arm("default", _recipes()["default"], BACKENDS), Arm("seed003", _recipes()["seed003"], ("cortex",))]
     assert [_same(r) for r in await _replayed(back, arms)] == [_same(r) for r in await _replayed(one, arms)]
-
-
-def test_graph_scores_of_earlier_recordings_are_read() -> None:
-    """They are stored under the field's earlier name."""
-    stored = [{"native_id": "1", "text": "tea", "linked": 0.5}, {"native_id": "2", "text": "tea", "graph_score": 0.25}]
-    assert [hit.graph_score for hit in hits_of(stored)] == [0.5, 0.25]
 
 
 @pytest.mark.feature("a recording of other memories or another model is refused")

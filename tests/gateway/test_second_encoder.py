@@ -5,18 +5,23 @@ The model is a small one that the tests make.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fusion.contract import Place, Scope
 from fusion.doors.cli.doctor import examine
+from fusion.errors import ReplayGap
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.in_context import in_context
 from fusion.local_models import files
 from fusion.local_models.registry import MODELS
-from fusion.recall.engine import FuseRequest
+from fusion.recall.engine import FuseRequest, fuse
+from fusion.recall.pack import Excerpt
+from fusion.recall.recording import Replay
 from fusion.settings import Settings
 from fusion.trust import allow
 from tests.patience import load
@@ -120,3 +125,37 @@ async def test_the_default_recipe_is_the_same_with_a_second_encoder(home: Path, 
             blocks.append([(m.text, m.score) for memory in fused.memories for m in memory.members])
             assert fused.recipe["name"] == "default"
     assert blocks[0] == blocks[1]
+
+
+async def test_a_comparison_asks_the_second_encoder_for_the_arm_that_wants_it(home: Path) -> None:
+    """Each arm has the scores that it has alone: local-plus by the second encoder, default by the first."""
+    async with Gateway.open(with_second(home)) as gateway:
+        await gateway.remember(turns())
+        await gateway.settle()
+        alone = [await gateway.fuse(replace(ASK, recipe=recipe)) for recipe in ("default", "local-plus")]
+        for first, second in ((0, 1), (1, 0)):
+            names = [alone[first].recipe["name"], alone[second].recipe["name"]]
+            compared = await gateway.compare(ASK, *names)
+            for side, fused in (("a", alone[first]), ("b", alone[second])):
+                assert compared[side]["rerank"].get("second_encoder") is None
+                assert scores_of(compared[side]["memories"]) == scores_of(fused.memories)
+        assert scores_of(alone[0].memories) != scores_of(alone[1].memories)
+
+
+async def test_a_recording_has_what_the_second_encoder_says_if_its_recipe_asks_for_it(home: Path) -> None:
+    """It replays default and local-plus as they answer alone; a recording by default refuses local-plus."""
+    async with Gateway.open(with_second(home)) as gateway:
+        await gateway.remember(turns())
+        await gateway.settle()
+        live, recording = await gateway.record(ASK)
+        plain, small = await gateway.record(replace(ASK, recipe="default"))
+        recipes = gateway.recipes
+        names = ("local-plus", "default")
+        again = [await fuse(ASK, recipes[name], Replay(recording)) for name in names]
+        assert [scores_of(one.fused.memories) for one in again] == [scores_of(live.memories), scores_of(plain.memories)]
+        with pytest.raises(ReplayGap, match="the second encoder was not asked"):
+            await fuse(ASK, recipes["local-plus"], Replay(small))
+
+
+def scores_of(memories: Sequence[Excerpt]) -> dict[str, float]:
+    return {member.ref: round(member.score, 6) for memory in memories for member in memory.members}
