@@ -150,14 +150,15 @@ class Intake:
         batch: str | None = None,
         apart: bool = False,
         updates: bool = False,
+        in_order: bool = False,
     ) -> Sequence[Acknowledged]:
         """Store all ``items``, or raise and store none; what is acknowledged is on the disk.
 
         A repeated request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of
-        the ingest run; a small request without a batch and without imported memories is delivered first. With
-        ``apart``, words that were remembered before become another memory. With ``updates``, each item replaces the
-        current memory that it supersedes, or raises AlreadyReplaced. Raises BadInput that names the item, KeyReused,
-        KeyInUse, StoreFull and StoreBusy.
+        the ingest run. A small request is delivered first, unless it has a batch or imported memories, or is to be
+        delivered ``in_order``. With ``apart``, words that were remembered before become another memory. With
+        ``updates``, each item replaces the current memory that it supersedes, or raises AlreadyReplaced. Raises
+        BadInput that names the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
         events = [one.event for one in prepared if one.event is not None]
@@ -173,6 +174,7 @@ class Intake:
         with self._exclusive(guard):
             urgent = (
                 batch is None
+                and not in_order
                 and len(events) <= MAX_URGENT_MEMORIES
                 and all(event.origin != "import" for event in events)
             )

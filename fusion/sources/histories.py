@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 import orjson
 
 from fusion.contract import Place, Scope
-from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory
+from fusion.ingest.intake import MAX_TEXT_CHARS, MAX_URGENT_MEMORIES, Intake, NewMemory
 from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, histories
 from fusion.journal.histories import Backlog, HistoryKey, Taken, Waiting
@@ -41,6 +41,8 @@ LEASE = timedelta(minutes=10)
 """how long a worker has a history to itself"""
 FIRST_RETRY_S, MAX_RETRY_S = 1.0, 3600.0
 """seconds until a history that failed is tried again, doubled each time up to the maximum"""
+FRESH = timedelta(hours=1)
+"""the age of a turn that was just said"""
 CLOSE_S = 10.0
 """maximum seconds at closing for what waits; the rest is taken in at the next start"""
 
@@ -181,9 +183,10 @@ class Histories(QueueWorker):
         """Store what a history changes. It may stop after any statement: all of it can be done again."""
         before = await self._journal.read(histories.taken, waiting.key)
         talk, items, empty, done = await asyncio.to_thread(self._read, waiting, before)
+        in_order = self._is_old(items)
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
-            kept = await self._intake.remember(batch, tenant=self._tenant)
+            kept = await self._intake.remember(batch, tenant=self._tenant, in_order=in_order)
             empty |= {_place(item) for item, one in zip(batch, kept, strict=True) if one.status == "skipped"}
         if gone := {*done.gone, *empty}:
             scope = self._scope(waiting.key)
@@ -208,6 +211,15 @@ class Histories(QueueWorker):
             else:
                 empty.add(place)
         return talk, items, empty, done
+
+    def _is_old(self, items: Sequence[NewMemory]) -> bool:
+        """Whether turns are an old history rather than what was just said.
+
+        Backends call the memory that was stored last the newest one, so sessions must reach them in their order. What
+        was just said may overtake them.
+        """
+        since = self._clock() - FRESH
+        return len(items) > MAX_URGENT_MEMORIES or any(item.at is not None and item.at.utc < since for item in items)
 
     def _scope(self, key: HistoryKey) -> Scope:
         return Scope(self._tenant, key.user_id or None, key.agent_id or None, session_id=key.session_id)

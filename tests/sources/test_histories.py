@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,6 +107,20 @@ class Home:
             self.database.left = None
         return False
 
+    async def delivered_behind_a_long_talk(self, said_at: datetime) -> list[str]:
+        """The order in which a store gets two sessions of that time, a long one and a short one, while it is busy."""
+        self.store.gate = asyncio.Event()
+        await self.send(talk("The first turn."), Scope(user_id="ana", session_id="first"), debounce=False)
+        await self.store.reached.wait()
+        for session, turns in (("long", 30), ("short", 2)):
+            said = talk(*(f"Turn {n} of the {session} session." for n in range(turns)))
+            timed = [{**message, "timestamp": said_at.isoformat()} for message in said]
+            await self.send(timed, Scope(user_id="ana", session_id=session), debounce=False)
+            await self.histories.settle()
+        self.store.gate.set()
+        await self.deliverer.settle()
+        return self.store.texts[1:]
+
     async def places(self) -> list[tuple[str, int, str]]:
         """By document and turn, the current turns."""
         return [(e.place.document, e.place.start, e.text) for e in await self.current() if e.place]
@@ -142,6 +158,18 @@ async def home(
 async def ours(tmp_path: Path) -> AsyncIterator[Home]:
     async with home(tmp_path) as opened:
         yield opened
+
+
+async def test_old_sessions_reach_backends_in_the_order_they_were_sent(ours: Home) -> None:
+    """However short they are: a backend takes what it got last for the newest."""
+    texts = await ours.delivered_behind_a_long_talk(ours.time.now() - timedelta(days=60))
+    assert texts == [event.text for event in await ours.current()][1:]
+
+
+async def test_turns_just_said_overtake_a_long_session(ours: Home) -> None:
+    texts = await ours.delivered_behind_a_long_talk(ours.time.now() - timedelta(seconds=30))
+    assert texts[:2] == ["Turn 0 of the short session.", "Turn 1 of the short session."]
+    assert len(texts) == 32
 
 
 @pytest.mark.row("A092", "30 s after the last call of a session its last history is taken in")
