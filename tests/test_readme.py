@@ -42,6 +42,7 @@ PAGES = [
     "docs/upkeep.md",
     "integrations/README.md",
     "integrations/claude-code/README.md",
+    "integrations/openclaw/README.md",
 ]
 
 
