@@ -29,6 +29,7 @@ from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.extract import extract
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.lib.ids import external_ref
+from fusion.local_models.registry import named
 from fusion.settings import load as load_settings
 from fusion.sources.split import is_too_long, split
 from fusion.trust.homes import make_home
@@ -127,6 +128,15 @@ async def open_home(home: Path, backends: Sequence[str], recipe: str = "default"
     async with Gateway.open(settings) as fusion:
         with settled_heap():  # as `fusion serve` has it, whose time is measured
             yield fusion
+
+
+def encoders() -> str:
+    """The identities of the encoders that the environment chooses for these homes: recordings depend on them."""
+    chosen = load_settings(home=Path("/nonexistent")).embedder
+    model = str(chosen.options.get("model", ""))
+    own = named(model).identity if chosen.provider == "local" else f"{chosen.provider} {model}"
+    first = "none" if chosen.none else own
+    return f"{first} and {named(chosen.second).identity}" if chosen.second else first
 
 
 def no_progress(steps: int) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adapters.embedders.local import IDENTITY
 from benchmarks import baselines, figures, memory_libraries, recordings, replay
 from benchmarks.arms import Arm
 from benchmarks.datasets import Corpus, DataError, Question
@@ -18,6 +17,7 @@ from benchmarks.fill_stores import (
     Stored,
     content_digest,
     corpus_home,
+    encoders,
     open_home,
     scattered_copies,
     store_copies,
@@ -125,7 +125,7 @@ def corpus_recording(
         + ["captions"] * options.captions
         + [f"joined {options.joined} {options.seed}"] * (options.joined > 1)
     )
-    made = recordings.made_from(corpus, options.backends, recipe, IDENTITY, how=how)
+    made = recordings.made_from(corpus, options.backends, recipe, encoders(), how=how)
     questions = corpus.asked(options.limit)
     if options.recordings is not None:
         one = _load_kept(options.recordings, made, questions, cache=options.cache)

@@ -12,8 +12,9 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.datasets import Corpus, DataError, Item
-from benchmarks.fill_stores import content_digest, corpus_home, open_home, wait_until_stored
+from benchmarks.fill_stores import content_digest, corpus_home, encoders, open_home, wait_until_stored
 from fusion import Gateway, wire
+from fusion.local_models.registry import DEFAULT, named
 from tests.fakes import FakeEmbedder
 
 
@@ -92,3 +93,17 @@ async def test_a_kept_home_opens_without_a_question(tmp_path: Path) -> None:
         with corpus_home(tmp_path, "notes", filled) as home:
             async with open_home(home, ("markdown",)) as gateway:
                 assert "markdown" in [state["name"] for state in await gateway.backends()]
+
+
+def test_recordings_name_the_encoders_that_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default model, another one, a provider's, none, and a second one."""
+    assert encoders() == named(DEFAULT).identity
+    monkeypatch.setenv("FUSION_EMBEDDER__SECOND", "e5-small-v2")
+    assert encoders() == f"{named(DEFAULT).identity} and {named('e5-small-v2').identity}"
+    monkeypatch.setenv("FUSION_EMBEDDER__SECOND", "")
+    monkeypatch.setenv("FUSION_EMBEDDER__MODEL", "e5-small-v2")
+    assert encoders() == named("e5-small-v2").identity
+    monkeypatch.setenv("FUSION_EMBEDDER__PROVIDER", "ollama")
+    assert encoders() == "ollama e5-small-v2"
+    monkeypatch.setenv("FUSION_EMBEDDER__PROVIDER", "none")
+    assert encoders() == "none"
