@@ -48,7 +48,7 @@ def test_the_wheel_has_both_packages_and_the_configuration(tmp_path: Path) -> No
     (wheel,) = tmp_path.glob("memory_fusion-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {
-        "fusion/contract.py",
+        "fusion/contract/backends.py",
         "fusion/config/sample/fusion.toml",
         "fusion/config/sample/workspace/MEMORY.md",
         "adapters/inmemory.py",
