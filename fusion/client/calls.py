@@ -237,9 +237,9 @@ def decisions(
 
 
 def undo_decision(
-    decision: str | None = None, *, run: str | None = None, **scope: str | None
+    decision: str | None = None, *, run: str | None = None, dry_run: bool = False, **scope: str | None
 ) -> Call[wire.DecisionUndone]:
-    """Take one decision back by its id, or all decisions of the ``run`` of a job."""
+    """Take one decision back by its id, or all decisions, or changes of files, of the ``run`` of a job."""
     return Call.post("/v1/decisions/undo", locals())
 
 

@@ -64,7 +64,7 @@ from fusion.gateway.synthesis import synthesise
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public
-from fusion.gateway.workspace import is_change, required
+from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
@@ -770,14 +770,25 @@ class Gateway(TenantParts):
         return await decisions.undo(name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
 
     async def _undo_workspace(self, name: str, *, is_owner: bool) -> wire.DecisionUndone:
-        if not is_owner:
-            raise BadInput("only the owner of the home may take back a change of the workspace")
+        require_workspace_owner(is_owner=is_owner)
         await asyncio.to_thread(required(self.settings).undo, name)
         return {"decision": None, "undone": 1}
 
     @in_tenant
-    async def undo_run(self, run: str, scope: Scope, *, may_raise_trust: bool = True) -> wire.DecisionUndone:
-        """Take back all that a run of a job decided, or nothing of it. Raises as `undo_decision`."""
+    async def undo_run(
+        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False
+    ) -> wire.DecisionUndone:
+        """Take back all that a run of a job decided, or changed in the workspace (`j12`), or nothing of it.
+
+        Raises as `undo_decision`. Only for files is there a ``dry_run``.
+        """
+        if is_run(run):
+            require_workspace_owner(is_owner=may_raise_trust and scope.tenant == DEFAULT)
+            return await undo_run(self.settings, run, dry_run=dry_run)
+        if dry_run:
+            raise BadInput(
+                f"dry_run is for changes of files, as of the run j12: GET /v1/decisions shows what {run} did"
+            )
         return await decisions.undo_run(run, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
 
     @in_tenant

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
+from fusion import wire
 from fusion.errors import BadInput
 from fusion.settings import Settings
 from fusion.store.workspace import Workspace
 
 _CHANGE = re.compile(r"w[1-9]\d{0,8}")
+_RUN = re.compile(r"j[1-9]\d{0,8}")
 
 
 def records_of(home: Path) -> Path:
@@ -38,6 +41,23 @@ def required(settings: Settings) -> Workspace:
             "root_folder, the folder of MEMORY.md"
         )
     return found
+
+
+def require_workspace_owner(*, is_owner: bool) -> None:
+    """Raises BadInput unless the owner of the home asks to take a change of the workspace back."""
+    if not is_owner:
+        raise BadInput("only the owner of the home may take back a change of the workspace")
+
+
+async def undo_run(settings: Settings, run: str, *, dry_run: bool) -> wire.DecisionUndone:
+    """Take back what a run of a job changed in the workspace. Raises as `Workspace.undo_run`."""
+    undone = await asyncio.to_thread(required(settings).undo_run, run, dry_run=dry_run)
+    return {"decision": None, "undone": len(undone), "files": [f"{one.name} {one.path}" for one in undone]}
+
+
+def is_run(name: str) -> bool:
+    """Whether a name is that of a run of a job, as `j12`. The runs of the lifecycle have other names."""
+    return _RUN.fullmatch(name) is not None
 
 
 def is_change(name: str) -> bool:

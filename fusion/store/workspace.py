@@ -88,6 +88,8 @@ class Change:
     state: ChangeState = "planned"
     path: str = "MEMORY.md"
     by: str = "promote"
+    run: str = ""
+    """the run of the job that made it, as `j12`"""
 
     @property
     def name(self) -> str:
@@ -124,6 +126,7 @@ class Workspace:
         max_loss: float = MAX_LOSS,
         lines: Sequence[str] = (),
         events: Sequence[str] = (),
+        run: str = "",
     ) -> Change:
         """Replace the file that was ``read`` by ``new``, or delete it for None. It keeps its mode; a new one has 0600.
 
@@ -138,7 +141,15 @@ class Workspace:
                 raise _edited(read.path)
             number = max((change.number for change in self.changes()), default=0) + 1
             change = Change(
-                number, now.isoformat(), tuple(lines), tuple(events), read.hash, _hash(new), "planned", read.path, by
+                number,
+                now.isoformat(),
+                tuple(lines),
+                tuple(events),
+                read.hash,
+                _hash(new),
+                path=read.path,
+                by=by,
+                run=run,
             )
             self._keep(change, read.data, new)
             try:
@@ -168,26 +179,59 @@ class Workspace:
         return _copied(change, change.after, self._written(change))
 
     def undo(self, name: str) -> Change:
-        """Undo a change, so that the file is as before. Raises NotFound, and BadInput if it was edited since."""
+        """Take a change back: the file is as it was before. Raises NotFound, and BadInput if it was edited since."""
         with self._locked() as root:
             change = next((one for one in self.changes() if one.name == name), None)
             if change is None:
                 raise NotFound(f"there is no change {name!r} of the workspace")
             if change.state == "undone":
                 raise BadInput(f"{name} is taken back already")
-            with self._folder(root, change.path, make=bool(change.before)) as folder:
-                current = None if folder is None else self._read(folder, change.path)
-                if _hash(current) == change.before:  # interrupted before the file was replaced
-                    return self._mark(change, "undone")
-                if _hash(current) != change.after:
-                    raise BadInput(
-                        f"{change.path} was changed after {name}: take later changes back first, or edit it; "
-                        f"what it was before is in {self._copy(change)}"
-                    )
-                old = self.before(change)
-                if folder is not None:
-                    self._replace(folder, change.path, current, old)
-                return self._mark(change, "undone")
+            return self._undo(root, [change])[0]
+
+    def undo_run(self, run: str, *, dry_run: bool = False) -> list[Change]:
+        """Take back all changes of one run of a job, the latest first, or with ``dry_run`` only return them.
+
+        All or none: raises NotFound, and BadInput if one of the files was edited since, before any is changed.
+        """
+        with self._locked() as root:
+            made = [one for one in reversed(self.changes()) if one.run == run]
+            if not made:
+                raise NotFound(f"the run {run} changed no file of the workspace")
+            left = [one for one in made if one.state != "undone"]
+            if not left:
+                raise BadInput(f"what {run} changed is taken back already")
+            return self._undo(root, left, dry_run=dry_run)
+
+    def _undo(self, root: int, changes: Sequence[Change], *, dry_run: bool = False) -> list[Change]:
+        """Take changes back in this order, after all of them were checked."""
+        found: dict[str, str] = {}
+        for change in changes:
+            if change.path not in found:
+                with self._folder(root, change.path) as folder:
+                    found[change.path] = _hash(None if folder is None else self._read(folder, change.path))
+            if self._happened(change, found[change.path]):
+                self.before(change)
+                found[change.path] = change.before
+        return [*changes] if dry_run else [self._undo_one(root, change) for change in changes]
+
+    def _undo_one(self, root: int, change: Change) -> Change:
+        with self._folder(root, change.path, make=bool(change.before)) as folder:
+            current = None if folder is None else self._read(folder, change.path)
+            if self._happened(change, _hash(current)) and folder is not None:
+                self._replace(folder, change.path, current, self.before(change))
+            return self._mark(change, "undone")
+
+    def _happened(self, change: Change, now: str) -> bool:
+        """Whether the file, which has the hash ``now``, is as a change left it; False if it is as it was before.
+
+        Raises BadInput if it is neither.
+        """
+        if now not in (change.before, change.after):
+            raise BadInput(
+                f"{change.path} was changed after {change.name}: take later changes back first, or edit it; "
+                f"what it was before is in {self._copy(change)}"
+            )
+        return now != change.before  # if it is, the change was interrupted before the file was replaced
 
     def _copy(self, change: Change) -> Path:
         return self.records / f"{change.name}.before"

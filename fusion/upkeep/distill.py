@@ -315,7 +315,14 @@ class _Run:
         person = set(read.text.splitlines()) - await self._written()
         lines = [line for line in text.splitlines() if line.startswith("- ") and line not in person]
         change = await asyncio.to_thread(
-            self.workspace.write, read, new, by=NAME, now=self.context.now, max_loss=max_loss, lines=lines
+            self.workspace.write,
+            read,
+            new,
+            by=NAME,
+            now=self.context.now,
+            run=self.context.run,
+            max_loss=max_loss,
+            lines=lines,
         )
         self.changed = True
         self.context.result.setdefault("changes", []).append(f"{change.name} {read.path}")

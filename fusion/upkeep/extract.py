@@ -239,7 +239,14 @@ class _Files:
             return
         # These files drop old entries on purpose, and the journal still has them: so there is no limit of loss.
         change = await asyncio.to_thread(
-            self.workspace.write, read, new, by=NAME, now=self.context.now, max_loss=1, lines=lines
+            self.workspace.write,
+            read,
+            new,
+            by=NAME,
+            now=self.context.now,
+            run=self.context.run,
+            max_loss=1,
+            lines=lines,
         )
         self.changed = True
         self.context.add({"files_changed": 1})

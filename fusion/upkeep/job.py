@@ -34,6 +34,8 @@ class JobContext:
     done: int = 0
     total: int = 0
     """steps of this run"""
+    run: str = ""
+    """the name of the run, as `j12`, by which `fusion undo --run` takes its changes of files back"""
     current: str = ""
     """the step that is under way"""
     result: dict[str, Any] = field(default_factory=dict)

@@ -112,7 +112,13 @@ class _Files:
         if not self.context.dry_run:
             try:
                 await asyncio.to_thread(
-                    self.workspace.write, read, text.encode(), by=NAME, now=self.context.now, max_loss=1
+                    self.workspace.write,
+                    read,
+                    text.encode(),
+                    by=NAME,
+                    now=self.context.now,
+                    run=self.context.run,
+                    max_loss=1,
                 )
             except EditedMeanwhile:
                 self.left(read.path)

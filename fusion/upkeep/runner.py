@@ -221,6 +221,7 @@ class Runner:
 
     async def _run_leased(self, job: Job, lease: Lease, dry_run: bool, progress: Progress) -> JobRun:
         context = JobContext(self.clock(), dry_run, job.budget.total_seconds(), job.budget_tokens)
+        context.run = f"j{lease.run}"
         context.progress = self._shown(job.name, progress)
         faults: dict[str, str] = {}
         try:

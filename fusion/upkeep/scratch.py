@@ -59,7 +59,7 @@ def old_notes(root: Path, scratch: Scratch, now: datetime) -> list[str]:
     return list(below(root, "", False)) if scratch.patterns else []
 
 
-def archive(workspace: Workspace, path: str, now: datetime) -> Archived:
+def archive(workspace: Workspace, path: str, now: datetime, run: str = "") -> Archived:
     """Copy a note into the archive, then delete it. Raises as `Workspace.write` does."""
     read = workspace.read(path)
     place = PurePosixPath(ARCHIVE, path)
@@ -68,6 +68,6 @@ def archive(workspace: Workspace, path: str, now: datetime) -> Archived:
         place = place.with_name(f"{place.stem}-{sha256(read.data or b'').hexdigest()[:8]}{place.suffix}")
         target = workspace.read(str(place))
     if target.data != read.data:
-        workspace.write(target, read.data, by=BY, now=now, max_loss=1)
-    change = workspace.write(read, None, by=BY, now=now, max_loss=1)
+        workspace.write(target, read.data, by=BY, now=now, max_loss=1, run=run)
+    change = workspace.write(read, None, by=BY, now=now, max_loss=1, run=run)
     return Archived(path, str(place), change.name)

@@ -213,10 +213,10 @@ class Shepherd:
         """The file with the lines that jobs lost; with ``by_hand_too``, with all lines of the baseline."""
         return drift.restored(look.baseline.text if by_hand_too else look.expected, look.text, self._protects)
 
-    def act(self, look: Look, verdict: Verdict, now: datetime) -> Incident | None:
+    def act(self, look: Look, verdict: Verdict, now: datetime, run: str = "") -> Incident | None:
         """Restore or report a drift; None if nothing is new. Raises EditedMeanwhile, StoreFull."""
         if verdict.restore:
-            return self.restore(look, verdict.restore, verdict.ours, now)
+            return self.restore(look, verdict.restore, verdict.ours, now, run=run)
         with self._locked():
             before = self.incidents()
             last = before[-1] if before else None
@@ -239,7 +239,7 @@ class Shepherd:
             return new
 
     def restore(
-        self, look: Look, why: Sequence[str], found: Drift, now: datetime, *, by_hand_too: bool = False
+        self, look: Look, why: Sequence[str], found: Drift, now: datetime, *, by_hand_too: bool = False, run: str = ""
     ) -> Incident:
         """Archive the file, restore it, and record the incident. Raises EditedMeanwhile, StoreFull and BadInput.
 
@@ -264,7 +264,7 @@ class Shepherd:
             )
             self._record(incident)
             try:
-                change = self.workspace.write(read, new, by=NAME, now=now, max_loss=1)
+                change = self.workspace.write(read, new, by=NAME, now=now, max_loss=1, run=run)
             except BaseException:
                 self._drop(incident)
                 raise
@@ -449,7 +449,7 @@ async def _watch(shepherd: Shepherd, cosines: Cosines, context: JobContext) -> N
                 context.result[name.replace(" ", "_")] = f"{name}: {'; '.join(why)}"
         return
     try:
-        incident = await asyncio.to_thread(shepherd.act, look, verdict, context.now)
+        incident = await asyncio.to_thread(shepherd.act, look, verdict, context.now, context.run)
     except EditedMeanwhile:
         context.result["edited"] = f"{FILE} was edited meanwhile; the next run compares it again"
         return
@@ -462,7 +462,7 @@ def _archive_notes(workspace: Workspace, scratch: Scratch, context: JobContext) 
     """Move old scratch notes into the archive."""
     for path in old_notes(workspace.root, scratch, context.now):
         if not context.dry_run:
-            archive(workspace, path, context.now)
+            archive(workspace, path, context.now, context.run)
         context.add({"scratch_notes_archived": 1})
 
 

@@ -121,9 +121,13 @@ class StateReply(TypedDict):
 
 
 class DecisionUndone(StateReply):
-    """The decision that took one back, null for a whole run; ``undone`` is the number of decisions taken back."""
+    """The decision that took one back, null for a whole run; ``undone`` is the number of decisions taken back.
+
+    ``files`` are the changes of files that were taken back with a run, as "w3 MEMORY.md".
+    """
 
     undone: int
+    files: NotRequired[list[str]]
 
 
 class Decisions(TypedDict):

@@ -295,7 +295,9 @@ class FakeFusion:
             raise NotFound(f"there is no decision {name!r} here")
         return examples()["undo_decision"]["reply"]
 
-    async def undo_run(self, run: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
+    async def undo_run(
+        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False
+    ) -> dict[str, Any]:
         if run != "r1":
             raise NotFound(f"no run {run!r} decided anything here")
         return {"decision": None, "undone": 3}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusion.contract import Scope
+from fusion.errors import BadInput, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.workspace_jobs import extract_sources
 from fusion.ingest.intake import NewMemory
@@ -21,6 +22,7 @@ DINNER = (
     ("assistant", "I've booked a table for four at Kedjan. I updated notes/dinner.md."),
     ("user", "We decided to go with Postgres for the ledger. Which region should the backup use?"),
 )
+WHOLE = Scope(audience="private")
 HEADING = f"2026-11-23 09:00–09:02 · openclaw/main/{SESSION}"
 
 
@@ -274,3 +276,33 @@ async def test_an_edit_while_the_job_runs_is_kept(agent: Agent) -> None:
     assert "by hand" in text
     assert "Oslo" in text
     assert "peanuts" in text
+
+
+@pytest.mark.feature("`fusion undo --run j3` takes back all changes of files that one run of a job made, or none")
+async def test_a_run_is_taken_back(agent: Agent) -> None:
+    """The next run leaves it so, until the session goes on."""
+    agent.says(*DINNER)
+    async with agent.opened() as gateway:
+        before = texts(agent.workspace)
+        run = await run_job(gateway, "extract")
+        name = f"j{run.id}"
+        written = texts(agent.workspace)
+        shown = await gateway.undo_run(name, WHOLE, dry_run=True)
+        assert shown == {
+            "decision": None, "undone": 2, "files": ["w2 memory/interactions.md", "w1 .daily-raw/2026-11-23.md"]
+        }  # fmt: skip
+        assert texts(agent.workspace) == written
+        agent.interactions.write_text(agent.interactions.read_text() + "\nmy own line\n")
+        with pytest.raises(BadInput, match=r"memory/interactions\.md was changed after w2"):
+            await gateway.undo_run(name, WHOLE)
+        assert (agent.workspace / ".daily-raw" / "2026-11-23.md").exists()
+        agent.interactions.write_text(written["memory/interactions.md"])
+        assert await gateway.undo_run(name, WHOLE) == shown
+        assert texts(agent.workspace) == before
+        assert "files_changed" not in await extract(gateway)
+        with pytest.raises(NotFound, match="j9 changed no file"):
+            await gateway.undo_run("j9", WHOLE)
+        with pytest.raises(BadInput, match="only the owner"):
+            await gateway.undo_run(name, WHOLE, may_raise_trust=False)
+        with pytest.raises(BadInput, match="dry_run is for changes of files"):
+            await gateway.undo_run("lifecycle-1", WHOLE, dry_run=True)

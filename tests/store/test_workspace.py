@@ -117,6 +117,55 @@ def test_a_deleted_file_is_taken_back(workspace: Workspace, root: Path) -> None:
     assert (root / MEMORY).read_text() == OLD
 
 
+def of_run(workspace: Workspace, text: str | None, path: str, run: str = "j7") -> None:
+    new = None if text is None else text.encode()
+    workspace.write(workspace.read(path), new, by="extract", now=NOW, max_loss=1, run=run)
+
+
+def test_a_run_is_taken_back_as_a_whole(workspace: Workspace, root: Path) -> None:
+    """What it changed twice, made and deleted; not what another run changed."""
+    (root / MEMORY).write_text(OLD)
+    (root / "old.md").write_text("old")
+    write(workspace, "by another", "other.md")
+    of_run(workspace, "one", MEMORY)
+    of_run(workspace, "two", MEMORY)
+    of_run(workspace, "new", "new.md")
+    of_run(workspace, None, "old.md")
+    assert [one.name for one in workspace.undo_run("j7", dry_run=True)] == ["w5", "w4", "w3", "w2"]
+    assert (root / MEMORY).read_text() == "two"
+    assert {one.state for one in workspace.undo_run("j7")} == {"undone"}
+    assert (root / MEMORY).read_text() == OLD
+    assert (root / "old.md").read_text() == "old"
+    assert listing(root) == [MEMORY, "old.md", "other.md"]
+    with pytest.raises(BadInput, match="taken back already"):
+        workspace.undo_run("j7")
+    with pytest.raises(NotFound, match="j9 changed no file"):
+        workspace.undo_run("j9")
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_run_is_not_taken_back_in_part(workspace: Workspace, root: Path, dry_run: bool) -> None:
+    """A person has edited one of its files: the other one stays as well."""
+    of_run(workspace, "one", MEMORY)
+    of_run(workspace, "new", "new.md")
+    (root / MEMORY).write_text("one, and my words")
+    with pytest.raises(BadInput, match=r"MEMORY\.md was changed after w1"):
+        workspace.undo_run("j7", dry_run=dry_run)
+    assert (root / "new.md").read_text() == "new"
+    assert {one.state for one in workspace.changes()} == {"done"}
+
+
+def test_the_rest_of_a_run_is_taken_back(workspace: Workspace, root: Path) -> None:
+    """One change was taken back alone, and one was interrupted before the file was replaced."""
+    of_run(workspace, "one", MEMORY)
+    of_run(workspace, "new", "new.md")
+    of_run(workspace, "newer", "newer.md")
+    workspace.undo("w1")
+    (root / "newer.md").unlink()
+    assert [one.name for one in workspace.undo_run("j7")] == ["w3", "w2"]
+    assert listing(root) == []
+
+
 def saved(path: Path) -> None:
     """An editor that saves a new file in the place of the old one."""
     (fresh := path.with_suffix(".swap")).write_text("saved by an editor\n")

@@ -289,7 +289,10 @@ async def undo(
         ),
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="The last ingest or update.")] = False,
-    run: Annotated[str | None, typer.Option(help="All decisions of this run, as `fusion decisions` names it.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(help="All decisions of this run, as `fusion decisions` names it, or its changes of files: j12."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be taken back; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     owner: Owner,
@@ -306,14 +309,14 @@ async def undo(
     from fusion.doors.cli import render
 
     if run is not None or (batch is not None and batch[:1] in "dw" and batch[1:].isdecimal()):
-        if dry_run:
+        if dry_run and run is None:
             raise typer.BadParameter("--dry-run is for ingests; `fusion decisions` shows what a decision changed")
         async with target.client() as client:
-            taken_back = await client.undo_decision(batch, run=run, **owner.ids())
+            taken_back = await client.undo_decision(batch, run=run, dry_run=dry_run, **owner.ids())
         if batch is not None and batch[:1] == "w" and not target.as_json:
             print(f"{batch} is taken back: the file is as it was before.")
         else:
-            target.show(taken_back, render.undone)
+            target.show(taken_back, lambda reply: render.undone(reply, dry_run=dry_run))
         return
 
     from fusion.doors.cli.undo import undo_batch

@@ -289,12 +289,17 @@ class UndoDecisionBody(Scoped):
     """The decision to take back, or the run of which all decisions are taken back."""
 
     decision: _DecisionName | None = Field(default=None, examples=["d12"])
-    run: Reference | None = Field(default=None, description="the run of a job, as its decisions name it")
+    run: Reference | None = Field(
+        default=None, description="the run of a job, as its decisions name it, or as j12 to undo its changes of files"
+    )
+    dry_run: bool = Field(default=False, description="only name the files that a run changed")
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
         if (self.decision is None) == (self.run is None):
             raise ValueError("give a decision or a run, not both")
+        if self.dry_run and self.run is None:
+            raise ValueError("dry_run is for a run")
         return self
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,27 @@ def test_the_job_is_off_without_a_writable_workspace(home: Path) -> None:
     allow(home)
     schedules = {one["name"]: one["schedule"] for one in done(home, "jobs", "--direct")["jobs"]}
     assert schedules["shepherd"] == "off"
+
+
+@pytest.mark.feature(
+    "… by the command: a dry run first, and the run's name is in the log of jobs", of="`fusion undo --run j3`"
+)
+def test_undo_of_a_run_of_a_job(home: Path) -> None:
+    """Scratch notes that the shepherd archived are where they were."""
+    note = memory(home).with_name("scratch-idea.md")
+    note.write_text("An idea.\n")
+    os.utime(note, (0, 0))
+    direct = ("--direct",)
+    ran = fusion(home, "jobs", "run", "shepherd", *direct)
+    assert ran.stdout.endswith("To take its changes of files back: fusion undo --run j1\n")
+    assert not note.exists()
+    assert "j1 " in fusion(home, "jobs", "log", *direct).stdout
+    shown = fusion(home, "undo", "--run", "j1", "--dry-run", *direct)
+    assert shown.stdout == "Would be taken back: w2 scratch-idea.md, w1 .archive/scratch-idea.md.\n"
+    assert not note.exists()
+    assert done(home, "undo", "--run", "j1", *direct) == {
+        "decision": None, "undone": 2, "files": ["w2 scratch-idea.md", "w1 .archive/scratch-idea.md"]
+    }  # fmt: skip
+    assert note.read_text() == "An idea.\n"
+    again = fusion(home, "undo", "--run", "j1", *direct)
+    assert (again.exit_code, "what j1 changed is taken back already" in again.stderr) == (2, True)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from fusion import wire
 
 
+WRITES = frozenset({"files_changed", "changes", "scratch_notes_archived"})
+"""the results of jobs that changed files of the workspace"""
+
+
 def minute(time: str) -> str:
     """A time of a reply as people of this machine read it."""
     return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}"
@@ -83,6 +87,8 @@ def ran(runs: Sequence[wire.JobRun]) -> None:
     """Prints the runs that a command began."""
     for run in runs:
         say(f"{run['job']}: {outcome(run)}")
+        if not run["dry_run"] and run["receipt"].get("result", {}).keys() & WRITES:
+            say(f"To take its changes of files back: fusion undo --run j{run['id']}")
     if not runs:
         say("Nothing is due.")
 
@@ -113,7 +119,9 @@ def job_log(page: wire.JobLog) -> None:
     if not page["runs"]:
         say("No job has run here yet.")
         return
-    rows = [(minute(run["began"]), run["job"], run["started_by"], outcome(run)) for run in page["runs"]]
-    table(("began", "job", "started by", "outcome"), rows, whole=(1, 2))
+    rows = [
+        (f"j{run['id']}", minute(run["began"]), run["job"], run["started_by"], outcome(run)) for run in page["runs"]
+    ]
+    table(("run", "began", "job", "started by", "outcome"), rows, whole=(1, 2, 3))
     if page["next_cursor"]:
         say(f"More: --cursor {page['next_cursor']}")

@@ -131,9 +131,11 @@ def decision(reply: wire.StateReply) -> None:
     say(f"To take it back: fusion undo {made['id']}")
 
 
-def undone(reply: wire.DecisionUndone) -> None:
-    """Prints the decision that took another one back, or how many decisions of a run were taken back."""
-    if reply["decision"] is None:
+def undone(reply: wire.DecisionUndone, *, dry_run: bool = False) -> None:
+    """Prints the decision that took another one back, or what of a run was taken back, or with ``dry_run`` would be."""
+    if (files := reply.get("files")) is not None:
+        say(f"{'Would be taken back' if dry_run else 'Taken back'}: {', '.join(files)}.")
+    elif reply["decision"] is None:
         say(f"{counted(reply['undone'], 'decision')} taken back. fusion decisions lists what took them back.")
     else:
         decision(reply)

@@ -169,7 +169,8 @@ async def undo_decision(context: Context, body: schemas.UndoDecisionBody) -> Res
     """
     scope = body.scope(context.tenant)
     if body.run is not None:
-        return reply(await context.gateway.undo_run(body.run, scope, may_raise_trust=context.is_owner))
+        may = context.is_owner
+        return reply(await context.gateway.undo_run(body.run, scope, may_raise_trust=may, dry_run=body.dry_run))
     return reply(await context.gateway.undo_decision(body.decision or "", scope, may_raise_trust=context.is_owner))
 
 
