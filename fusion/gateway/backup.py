@@ -1,9 +1,10 @@
 """Backs up a home while it is served, verifies backups, and restores them.
 
-A backup has the journal and the receipts of each tenant, the settings and the recipes. The stores of the backends are
-not in it: they are derived from the journal, and a copy of another moment would miss what the journal counts as
-delivered, or still have what was forgotten. The first start of a restored home fills them again. Keys and tokens are
-not in it either; a restored home makes its own.
+A backup has the journal and the receipts of each tenant, the settings and the recipes, and of the workspace what
+protects the user's files: the shepherd's baseline and incidents, and the copies by which changes are undone. The stores
+of the backends are not in it: they are derived from the journal, and a copy of another moment would miss what the
+journal counts as delivered, or still have what was forgotten. The first start of a restored home fills them again. Keys
+and tokens are not in it either; a restored home makes its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -25,8 +26,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from fusion.errors import BadInput, HomeLocked, NotFound, StoreDamaged
+from fusion.gateway.shepherding import folder_of
 from fusion.gateway.tenants import NAME
 from fusion.gateway.transfer import disk_errors
+from fusion.gateway.workspace import records_of
 from fusion.home import TENANTS, explain_lock, owner
 from fusion.journal import store_watermarks, watermark
 from fusion.journal.schema import STEPS
@@ -36,6 +39,7 @@ from fusion.store.sqlite import copy_of
 from fusion.trust import allow
 from fusion.trust.fingerprint import read_settings
 from fusion.trust.reach import reach_of
+from fusion.upkeep.shepherd import locked
 from fusion.version import VERSION as PROGRAM
 
 FORMAT, VERSION = "memory-fusion.backup", 1
@@ -161,10 +165,8 @@ def _written(home: Path, folder: Path, now: datetime) -> Backup:
         shutil.copyfile(home / inside / NAME, folder / inside / NAME)
     settings = [home / "fusion.toml", *sorted((home / "recipes").glob("*"))]
     for path in settings:
-        if path.is_file() and not path.is_symlink():
-            copy = folder / path.relative_to(home)
-            copy.parent.mkdir(mode=0o700, exist_ok=True)
-            shutil.copyfile(path, copy)
+        _copy_plain(path, folder / path.relative_to(home))
+    _copy_protection(home, folder)
     files = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -172,6 +174,37 @@ def _written(home: Path, folder: Path, now: datetime) -> Backup:
             sync(path)
             files.append(File(path.relative_to(folder).as_posix(), path.stat().st_size, _sha256(path)))
     return Backup(FORMAT, VERSION, PROGRAM, len(STEPS), now, str(home), tuple(journals), tuple(files))
+
+
+def _copy_protection(home: Path, folder: Path) -> None:
+    """Copy what protects the files of the workspace: the shepherd's folder, and the log of changes with its copies.
+
+    Of a change the record is copied first. What the file was before is stored before the record, so none lacks it.
+    """
+    records = records_of(home)
+    for kind in ("json", "before", "after"):
+        for path in sorted(records.glob(f"w*.{kind}")):
+            _copy_plain(path, folder / path.relative_to(home))
+    kept = folder_of(home)
+    if kept.is_dir():
+        with locked(kept):
+            for path in (*kept.glob("*.*"), *(kept / "archive").glob("*.md")):
+                _copy_plain(path, folder / path.relative_to(home))
+
+
+def _copy_plain(path: Path, copy: Path) -> None:
+    """Copy a regular file; others, and one that was deleted meanwhile, are left out."""
+    if path.is_file() and not path.is_symlink():
+        _make_private(copy.parent)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(path, copy)
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700)
 
 
 def _described(folder: Path, inside: Path) -> JournalCopy:
@@ -278,7 +311,7 @@ def _copy_files(folder: Path, new: Path, paths: Sequence[str]) -> None:
     new.mkdir(mode=0o700, exist_ok=True)
     for path in paths:
         copy = new / path
-        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(copy.parent)
         shutil.copyfile(folder / path, copy)
         copy.chmod(0o600)
         sync(copy)

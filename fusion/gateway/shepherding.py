@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from fusion.contract import Embedder
 from fusion.errors import BackendError
@@ -19,11 +20,16 @@ def shepherd_of(settings: Settings) -> Shepherd | None:
     return None if workspace_of(settings) is None else required_shepherd(settings)
 
 
+def folder_of(home: Path) -> Path:
+    """The shepherd's folder in a home."""
+    return home / "shepherd"
+
+
 def required_shepherd(settings: Settings) -> Shepherd:
     """As `shepherd_of`; raises BadInput where nothing may be written."""
     chosen = settings.jobs.shepherd
     limits = Limits(chosen.max_lines, chosen.max_meaning, chosen.protected, chosen.restore_edits)
-    return Shepherd(settings.home / "shepherd", required(settings), limits)
+    return Shepherd(folder_of(settings.home), required(settings), limits)
 
 
 def scratch_of(settings: Settings) -> Scratch:

@@ -155,7 +155,10 @@ class Shepherd:
 
     def incidents(self) -> list[Incident]:
         """All incidents that are kept, the oldest first."""
-        return [Incident(**one) for one in self._json("incidents.json") or ()]
+        found = [Incident(**one) for one in self._json("incidents.json") or ()]
+        # The home may have been moved, or restored elsewhere, since they were recorded.
+        archive = self.folder / "archive"
+        return [replace(one, archived=one.archived and str(archive / Path(one.archived).name)) for one in found]
 
     def open_incidents(self, now: datetime) -> list[Incident]:
         """The incidents that a person should look at, the oldest first."""
@@ -163,7 +166,7 @@ class Shepherd:
 
     def promote(self, now: datetime, expected: str) -> Baseline:
         """Make the file the baseline, if it still has the SHA-256 ``expected``. Raises BadInput."""
-        with self._locked():
+        with locked(self.folder):
             read = self.workspace.read(FILE)
             if read.hash != expected:
                 raise BadInput(f"{FILE} was changed since it was shown: look at it again")
@@ -180,7 +183,7 @@ class Shepherd:
 
     def look(self, *, keep: bool = True) -> Look | None:
         """Read the file and compare it; None without a baseline. ``keep`` records the text that was read."""
-        with self._locked():
+        with locked(self.folder):
             baseline = self.baseline()
             if baseline is None:
                 return None
@@ -217,7 +220,7 @@ class Shepherd:
         """Restore or report a drift; None if nothing is new. Raises EditedMeanwhile, StoreFull."""
         if verdict.restore:
             return self.restore(look, verdict.restore, verdict.ours, now, run=run)
-        with self._locked():
+        with locked(self.folder):
             before = self.incidents()
             last = before[-1] if before else None
             if not verdict.report:
@@ -247,7 +250,7 @@ class Shepherd:
         """
         text = self.restored(look, by_hand_too=by_hand_too)
         new = text.encode()
-        with self._locked():
+        with locked(self.folder):
             read = self.workspace.read(FILE)
             if read.data != look.data:
                 raise EditedMeanwhile(f"{FILE} was edited while it was compared; nothing was written")
@@ -370,16 +373,17 @@ class Shepherd:
         sync(self.folder / name)
         sync(self.folder)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock of the folder: one process at a time."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The shepherd's folder, for one process at a time."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def readable(data: bytes | None) -> str:

@@ -17,12 +17,16 @@ from fusion.contract import Scope
 from fusion.errors import BadInput, HomeLocked, NotFound, StoreDamaged
 from fusion.gateway.backup import MANIFEST, back_up, restore, verify
 from fusion.gateway.gateway import Gateway
+from fusion.gateway.shepherding import required_shepherd
 from fusion.gateway.transfer import ImportOptions, export_closed_home
 from fusion.ingest.intake import NewMemory
+from fusion.settings import Settings, WorkspaceSettings
 from fusion.upkeep.job import no_progress
+from fusion.upkeep.shepherd import Shepherd
 from tests.gateway.helpers import NADIA, remember, small
 
 TEXT = "The bookings database moves to Postgres in March"
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
 LATER = "The harbour office opens at eight on every weekday"
 
 
@@ -171,3 +175,50 @@ def test_hostile_archive_is_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "text.tar.gz").write_text("no archive")
     with pytest.raises(BadInput, match="damaged"):
         verify(tmp_path / "text.tar.gz")
+
+
+BASELINE = "# Identity\n- I am Max.\n\n# Facts\n- The harbour is in Brest.\n- Ada sails.\n- Tea is at four.\n"
+
+
+@pytest.mark.feature("a backup has the shepherd's baseline and incidents, and the copies by which changes are undone")
+async def test_what_protects_the_workspace_is_restored(tmp_path: Path, target: Path) -> None:
+    """In the restored home the next drift is brought back, the incident is known, and a change is undone."""
+    folder = (tmp_path / "agent").resolve()
+    folder.mkdir()
+    memory = folder / "MEMORY.md"
+    memory.write_text(BASELINE)
+    chosen = {"write": True, "root_folder": str(folder)}
+    async with Gateway.open(with_workspace(tmp_path / "home", chosen)) as gateway:
+        shepherd = required_shepherd(gateway.settings)
+        shepherd.promote(NOW, shepherd.workspace.read("MEMORY.md").hash)
+        shepherd.workspace.write(shepherd.workspace.read("notes.md"), b"new", by="extract", now=NOW, run="j90")
+        twisted_by_a_job(shepherd)
+        assert (await gateway.jobs().run("shepherd")).status == "done"
+        back_up(tmp_path / "home", target)
+        verify(target)
+    restore(target, tmp_path / "new")
+    for file in (tmp_path / "new").rglob("*"):
+        assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600)
+    async with Gateway.open(with_workspace(tmp_path / "new", chosen)) as gateway:
+        restored = required_shepherd(gateway.settings)
+        assert restored.baseline() == shepherd.baseline()
+        (incident,) = restored.incidents()
+        assert incident.outcome == "restored"
+        assert Path(incident.archived).parent == tmp_path / "new" / "shepherd" / "archive"
+        assert Path(incident.archived).read_text() == TWISTED
+        twisted_by_a_job(restored)
+        assert (await gateway.jobs().run("shepherd")).receipt["result"]["incident"].startswith("MEMORY.md was restored")
+        assert memory.read_text() == BASELINE
+        assert (await gateway.undo_run("j90", NADIA))["files"] == ["w1 notes.md"]
+        assert not (folder / "notes.md").exists()
+
+
+TWISTED = BASELINE.replace("I am Max", "I am Eva")
+
+
+def twisted_by_a_job(shepherd: Shepherd) -> None:
+    shepherd.workspace.write(shepherd.workspace.read("MEMORY.md"), TWISTED.encode(), by="distill", now=NOW, max_loss=1)
+
+
+def with_workspace(home: Path, chosen: dict[str, object]) -> Settings:
+    return small(home).model_copy(update={"workspace": WorkspaceSettings.model_validate(chosen)})

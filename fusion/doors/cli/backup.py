@@ -21,7 +21,8 @@ def backup(
 ) -> None:
     """Back up a home, while it is served, and verify the backup.
 
-    It has the journal, the receipts, the settings and the recipes of all tenants.
+    It has the journal, the receipts, the settings and the recipes of all tenants, the baseline of MEMORY.md, and the
+    copies by which changes of files are undone.
     A restored home fills its stores from the journal.
     """
     from fusion.doors.cli import render
