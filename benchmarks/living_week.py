@@ -1,31 +1,31 @@
 """Plays a week of an agent in a fresh home with an OpenClaw workspace, on a clock of its own.
 
-Each turn is what a host does by itself: recall before the prompt, the whole history to ``/ingest`` after the reply. The
-jobs run when they are due. On Wednesday evening a rewrite of MEMORY.md twists a rule, and on Friday what was said on
-Monday is asked.
+Each turn is what a host does by itself, over HTTP to a server on a free port of this computer: recall before the
+prompt, the whole history to ``/ingest`` after the reply. The jobs run when they are due. On Wednesday evening a rewrite
+of MEMORY.md twists a rule, and on Friday what was said on Monday is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from fusion.contract import Asker, Scope
+from fusion.client import AsyncClient
 from fusion.doors.hooks import question_of
+from fusion.doors.http.serve import listen, serve_on
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.shepherding import required_shepherd
 from fusion.gateway.workspace import required
-from fusion.recall.engine import FuseRequest
 from fusion.upkeep.shepherd import described
 
 TURNS = Path(__file__).parent / "data" / "week.tsv"
@@ -33,8 +33,8 @@ MONDAY = datetime(2026, 11, 16, 0, tzinfo=UTC)
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 STEP = timedelta(hours=3)
 FIRST_HOUR, BETWEEN = 9, timedelta(minutes=20)
-TIMEOUT_MS = 60_000
-"""long, because a simulated week must not depend on how busy the machine is"""
+TIMEOUT_S = 300.0
+"""of a request; long, because a simulated week must not depend on how busy the machine is"""
 MEMORY = """\
 # Memory
 
@@ -75,9 +75,10 @@ class Clock:
 
 @dataclass
 class Week:
-    """An open home, its workspace, and what has happened so far."""
+    """An open home and a client of its server, its workspace, and what has happened so far."""
 
     gateway: Gateway
+    client: AsyncClient
     clock: Clock
     root: Path
     session: str = ""
@@ -116,19 +117,17 @@ class Week:
     async def turn(self, asked: str, history: list[dict[str, Any]]) -> None:
         """What a host does around one turn."""
         self.recalled += bool(await self.recall(asked))
-        body = json.dumps({"messages": history, "audience": "private"}).encode()
-        scope = Scope(agent_id="main", session_id=self.session, audience="private")
-        await self.gateway.ingest_history(scope, body, channel="telegram", debounce=False)
-        await self.gateway.settle()
+        await self.client.ingest_history(
+            history, self.session, channel="telegram", agent_id="main", audience="private", debounce=False
+        )
+        await self.client.settle(TIMEOUT_S)
 
     async def recall(self, question: str) -> str:
         """The block before a prompt; "" for a heartbeat."""
         if not question_of(question):
             return ""
-        asker = Asker("main", self.session)
-        scope = Scope(audience="private")
-        request = FuseRequest(question, scope, recipe="seed002", timeout_ms=TIMEOUT_MS, asker=asker)
-        return (await self.gateway.fuse(request)).block
+        asker = {"agent_id": "main", "session_id": self.session}
+        return await self.client.auto_recall(question, timeout_s=TIMEOUT_S, asker=asker, audience="private")
 
     def twist(self) -> None:
         """A job's rewrite of MEMORY.md that twists a rule, as models do once in a while."""
@@ -177,8 +176,8 @@ def _home_of(folder: Path) -> Iterator[None]:
 
 async def _play(home: Path, root: Path) -> dict[str, Any]:
     clock = Clock()
-    async with Gateway.open(home=home, clock=clock) as gateway:
-        week = Week(gateway, clock, root)
+    async with Gateway.open(home=home, clock=clock) as gateway, served(gateway) as client:
+        week = Week(gateway, client, clock, root)
         shepherd = required_shepherd(gateway.settings)
         shepherd.promote(clock.now, shepherd.workspace.read("MEMORY.md").hash)
         days: dict[str, Any] = {}
@@ -197,6 +196,22 @@ async def _play(home: Path, root: Path) -> dict[str, Any]:
             "rule_is_whole": TWISTED[0] in text,
             "memory": text,
         }
+
+
+@asynccontextmanager
+async def served(gateway: Gateway) -> AsyncIterator[AsyncClient]:
+    """A client of a gateway over a server on a free port of this computer, which runs until the end of the block."""
+    home = gateway.settings.home
+    ready = asyncio.Event()
+    with closing(listen("127.0.0.1", 0)) as door:
+        serving = asyncio.create_task(serve_on(door, gateway, gateway.settings, lambda url: ready.set()))
+        await ready.wait()
+        try:
+            async with AsyncClient.of_home(home, start=False, timeout_s=TIMEOUT_S) as client:
+                yield client
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)  # which the server takes for itself, while it runs
+            await serving
 
 
 def _lines_of(path: Path) -> int:

@@ -13,6 +13,8 @@ RECIPE = "seed002"
 """the recipe of auto-recall: at most 15 facts in 500 tokens below ``## Long-Term Memories``"""
 MAX_PROMPT_CHARS = 32_000
 """characters of the longest query that the server accepts"""
+MAX_TIMEOUT_MS = 60_000
+"""the longest deadline that the server accepts"""
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,7 @@ def question(prompt: str, timeout_s: float, fields: dict[str, Any]) -> dict[str,
     if len(prompt) > MAX_PROMPT_CHARS:
         half = MAX_PROMPT_CHARS // 2
         prompt = prompt[:half] + prompt[-half:]
-    timeout_ms = max(1, int(timeout_s * 1000 * SERVERS_SHARE))
+    timeout_ms = min(max(1, int(timeout_s * 1000 * SERVERS_SHARE)), MAX_TIMEOUT_MS)
     return {"query": prompt, "recipe": RECIPE, "timeout_ms": timeout_ms, **fields}
 
 

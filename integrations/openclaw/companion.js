@@ -15,6 +15,7 @@ import { homeServer, post, remoteServer } from "./server.js";
 
 const DEFAULTS = { recipe: "seed002", place: "system", recallTimeoutMs: 200, recall: true, capture: true };
 const SERVERS_SHARE = 0.75; // of that time, for the server's answer; the rest is the plugin's own
+const MAX_TIMEOUT_MS = 60_000; // the longest deadline that the server accepts
 const INGEST_MS = 10_000; // for a reply to POST /ingest, which nobody waits for
 const START_EVERY_MS = 60_000; // between two tries to start the home's server
 const MIN_PROMPT_CHARS = 5; // shorter ones ask nothing: yes, ok, go
@@ -40,7 +41,7 @@ export function register(api) {
         user_id: settings.userId,
         audience: audienceOf(ctx),
         asker: session ? asker : undefined,
-        timeout_ms: Math.max(1, Math.floor(settings.recallTimeoutMs * SERVERS_SHARE)),
+        timeout_ms: Math.min(Math.max(1, Math.floor(settings.recallTimeoutMs * SERVERS_SHARE)), MAX_TIMEOUT_MS),
       }, settings.recallTimeoutMs);
       if (!block) return undefined;
       return settings.place === "user" ? { prependContext: block } : { appendSystemContext: block };
