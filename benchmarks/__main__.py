@@ -178,7 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     quiet.set_defaults(measure=_silence, show=_show_silence)
 
     living = commands.add_parser(
-        "living", help="a memory that lives by itself: histories in, facts out, recall before a prompt, upkeep"
+        "living", help="automatic memory: histories in, facts out, recall before a prompt, upkeep"
     )
     living.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for its facts and recall after ingest")
     living.add_argument("--conversations", type=_names, default=(), help="only these of LoCoMo, by id")

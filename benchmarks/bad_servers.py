@@ -1,4 +1,4 @@
-"""Servers of a home that hang, die, flood or trickle, on real sockets: what a prompt must not wait for."""
+"""Servers that hang, die, flood or trickle, on real sockets; a prompt must not wait for them."""
 
 from __future__ import annotations
 

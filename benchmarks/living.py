@@ -1,7 +1,6 @@
-"""Measures a memory that lives by itself: histories of sessions in, facts out, recall before a prompt, upkeep.
+"""Measures automatic memory: histories of sessions in, facts out, recall before a prompt, upkeep.
 
-Every figure stands for itself; one that cannot be measured yet says why. Nothing but the two figures of LoCoMo needs
-data.
+The figures are independent of each other. One that cannot be measured says why. Only those of LoCoMo need data.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ from fusion.recall.engine import FuseRequest
 
 SAMPLE = Path(__file__).parent.parent / "config" / "sample" / "sessions.jsonl"
 HISTORY = 2_000
-"""messages of the history that was known but for one turn"""
+"""messages of a history, of which one is new"""
 CALLS = 20
-"""calls with it, each with one turn more"""
+"""calls, each with one turn more"""
 PROMPTS = 20
 """prompts for each bad server"""
 BUDGET_CHARS = 6_000
 UPKEEP = ("benchmarks.living_distill",)
-"""the modules that measure jobs: each has ``measure()``"""
+"""modules that measure jobs by a function ``measure``"""
 
 
 def measure(data: Path | None, limit: int | None = None, conversations: Sequence[str] = ()) -> dict[str, Any]:
-    """All figures. ``limit`` is the questions of each conversation; ``conversations`` are all if none is named."""
+    """All figures, of at most ``limit`` questions of each conversation; without ``conversations``, of all."""
     corpora = locomo.load(data) if data is not None else ()
     known = {corpus.id for corpus in corpora}
     if unknown := {*conversations} - known:
@@ -74,7 +73,7 @@ def measure(data: Path | None, limit: int | None = None, conversations: Sequence
 
 
 async def ingest(messages: int = HISTORY, calls: int = CALLS) -> dict[str, Any]:
-    """Milliseconds until ``POST /ingest`` answers, CPU of that, and CPU until the new turn is a memory."""
+    """Milliseconds and CPU until ``POST /ingest`` answers, and CPU until the new turn is stored."""
     history = [_message(number) for number in range(messages)]
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
         async with open_home(Path(folder) / "home", ("markdown",)) as gateway:
@@ -210,7 +209,7 @@ def _share(part: int, whole: int) -> float:
 
 
 async def recall_after_ingest(corpora: Sequence[Corpus], limit: int | None) -> dict[str, Any]:
-    """Evidence in the block after sessions were sent as histories, beside that after plain remember."""
+    """The share of the evidence in blocks, after sessions were sent as histories and after plain ``remember``."""
     if not corpora:
         return {"recall_after_ingest": {"left_out": "it needs --data"}}
     shares: dict[str, list[float]] = {"remember": [], "ingest": []}
@@ -225,7 +224,7 @@ async def recall_after_ingest(corpora: Sequence[Corpus], limit: int | None) -> d
 
 
 async def _send(gateway: Gateway, corpus: Corpus) -> None:
-    """Send each session as one history of a channel in which two people talk, with their names."""
+    """Send each session as one history, with the names of the two speakers."""
     for document in dict.fromkeys(item.document for item in corpus.memories):
         messages = [
             {
@@ -259,7 +258,7 @@ QUESTIONS = Path(__file__).parent / "data" / "next_questions.tsv"
 
 
 async def synthesis() -> dict[str, Any]:
-    """The share of follow-ups and of changes of topic for which the synthesis of the turn before would be shown."""
+    """The shares of follow-up questions and of changes of topic that would get the synthesis of the turn before."""
     rows = [line.split("\t") for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
         async with open_home(Path(folder) / "home", ()) as gateway:
@@ -276,7 +275,7 @@ async def synthesis() -> dict[str, Any]:
 
 
 def upkeep() -> dict[str, Any]:
-    """What the modules of the jobs measure: ``protected_lines`` and ``distill``."""
+    """The figures of the jobs: ``protected_lines`` and ``distill``."""
     found: dict[str, Any] = {}
     for name in UPKEEP:
         try:

@@ -1,7 +1,7 @@
 """Counts junk among extracted facts with checks of its own, so that extraction does not grade itself.
 
-`fusion.lib.junk` says what extraction leaves out. This module shares no code with it: it looks at words and symbols
-otherwise, and the tests hold both against the same lines, which were labelled by hand before either was written.
+It shares no code with `fusion.lib.junk`, by which extraction leaves out junk, and has other words and patterns. Tests
+compare both with the same lines, which were labelled by hand before either was written.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _COMMANDS = (
     *("sudo", "pip", "npm", "curl", "git", "docker", "import", "def", "class", "create", "select", "fatal", "diff"),
     *("real", "killed", "collected", "tool", "http", "permission denied", "no such file", "successfully installed"),
 )
-"""how lines of programs begin, where no full stop ends them as it ends a sentence"""
+"""beginnings of lines that programs write, unless a full stop ends the line"""
 _MODE = re.compile(r"^[-dl](?:[r-][w-][x-]){3} ")
 
 
 def junk_kind(fact: str, speaker: str | None = None) -> Junk | None:
-    """The kind of junk that a fact is, but for duplicates; a speaker before its text is left out."""
+    """The kind of junk that a fact is, except duplicates; None if it is none. A speaker before its text is ignored."""
     text = fact.partition(": ")[2] if speaker and fact.startswith(f"{speaker}: ") else fact
     words = re.findall(r"[^\W_]+(?:['’][^\W_]+)?", text.lower())
     if any(mark in text.lower() for mark in _ECHO) or _CITED.match(text):
@@ -96,7 +96,7 @@ def _is_question(text: str, words: Sequence[str]) -> bool:
 
 
 def _is_greeting(text: str, words: Sequence[str]) -> bool:
-    """Whether at most one word of a short sentence, which may be a name, is none of greetings."""
+    """Whether a short sentence has only words of greetings, and at most one other, which may be a name."""
     if len(words) > 10 or any(char.isdigit() for char in text):
         return False
     return sum(word.replace("’", "'") not in _GREETING_WORDS for word in words) <= (1 if len(words) > 1 else 0)

@@ -1,8 +1,8 @@
-"""Plays a week of an agent in a fresh home with an OpenClaw workspace, on a clock of its own.
+"""Simulates a week of an agent in a fresh home with an OpenClaw workspace, on a simulated clock.
 
-Each turn is what a host does by itself, over HTTP to a server on a free port of this computer: recall before the
-prompt, the whole history to ``/ingest`` after the reply. The jobs run when they are due. On Wednesday evening a rewrite
-of MEMORY.md twists a rule, and on Friday what was said on Monday is asked.
+In each turn it does what a host does, over HTTP to a server on a free port of this computer: recall before the prompt,
+and the whole history to ``/ingest`` after the reply. The jobs run when they are due. On Wednesday evening a rewrite of
+MEMORY.md changes a rule into its opposite. On Friday questions are asked about Monday.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 STEP = timedelta(hours=3)
 FIRST_HOUR, BETWEEN = 9, timedelta(minutes=20)
 TIMEOUT_S = 300.0
-"""of a request; long, because a simulated week must not depend on how busy the machine is"""
+"""seconds for a request; long, because the result must not depend on how busy the machine is"""
 MEMORY = """\
 # Memory
 
@@ -58,14 +58,14 @@ QUESTIONS = {
     "where is the spare key of the workshop?": "blue door",
     "which port does staging listen on?": "4410",
 }
-"""what is asked on Friday about Monday, and what the answer has"""
+"""questions on Friday about Monday, each with a part of the right answer"""
 UPKEEP = ("distill", "extract", "reflect", "shepherd")
 OTHER_JOBS = ("checks", "consolidation", "lifecycle", "receipts", "vectors")
-"""jobs that do nothing to a workspace; they do not run in this week"""
+"""jobs that do not write to a workspace; they are off in this simulation"""
 
 
 class Clock:
-    """The time of day of the simulation."""
+    """The simulated time."""
 
     now = MONDAY
 
@@ -75,7 +75,7 @@ class Clock:
 
 @dataclass
 class Week:
-    """An open home and a client of its server, its workspace, and what has happened so far."""
+    """The state of the simulation: an open home, a client of its server, its workspace, and counts."""
 
     gateway: Gateway
     client: AsyncClient
@@ -83,11 +83,11 @@ class Week:
     root: Path
     session: str = ""
     recalled: int = 0
-    """prompts that had a block"""
+    """number of prompts that got a block"""
     twisted: bool = False
 
     async def day(self, name: str) -> dict[str, Any]:
-        """A day: its turns from nine o'clock on, and every three hours the jobs that are due."""
+        """Simulate a day: its turns from nine o'clock on, and every three hours the jobs that are due."""
         begins = MONDAY + timedelta(days=DAYS.index(name))
         self.session, history = f"agent:main:telegram:{name.lower()}", []
         talk = [line.split("\t")[1:] for line in _lines() if line.startswith(name)]
@@ -115,7 +115,7 @@ class Week:
         return {"role": role, "content": text, "timestamp": self.clock.now.isoformat()}
 
     async def turn(self, asked: str, history: list[dict[str, Any]]) -> None:
-        """What a host does around one turn."""
+        """Do what a host does around one turn."""
         self.recalled += bool(await self.recall(asked))
         await self.client.ingest_history(
             history, self.session, channel="telegram", agent_id="main", audience="private", debounce=False
@@ -130,7 +130,7 @@ class Week:
         return await self.client.auto_recall(question, timeout_s=TIMEOUT_S, asker=asker, audience="private")
 
     def twist(self) -> None:
-        """A job's rewrite of MEMORY.md that twists a rule, as models do once in a while."""
+        """Rewrite MEMORY.md as a job does, and change a rule into its opposite, as models sometimes do."""
         workspace = required(self.gateway.settings)
         read = workspace.read("MEMORY.md")
         if TWISTED[0] in read.text:
@@ -149,7 +149,7 @@ def _next_step(now: datetime) -> datetime:
 
 
 def play() -> dict[str, Any]:
-    """The week, and what is there at its end."""
+    """Simulate the week and report its result."""
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder, _home_of(Path(folder)):
         root = Path(folder) / ".openclaw" / "workspace"
         (root / "memory").mkdir(parents=True)
@@ -163,7 +163,7 @@ def play() -> dict[str, Any]:
 
 @contextmanager
 def _home_of(folder: Path) -> Iterator[None]:
-    """``HOME`` is this folder, for this process and those that it starts; the other jobs are off."""
+    """Set ``HOME`` to this folder, for this process and its children, and switch the other jobs off."""
     off = {f"FUSION_JOBS__{job.upper()}__SCHEDULE": "off" for job in OTHER_JOBS}
     before = dict(os.environ)
     os.environ.update({"HOME": str(folder), **off})
