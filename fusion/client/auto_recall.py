@@ -1,4 +1,4 @@
-"""What both clients ask for the memories of a prompt, which waits no longer than it has time."""
+"""The request of both clients for the memories of a prompt, within the prompt's time limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 RECALL_S = 0.2
-"""seconds that a prompt waits for its memories (seed 002)"""
+"""maximum seconds that a prompt waits for its memories (seed 002)"""
 SERVERS_SHARE = 0.75
 """share of that time that the server has for its answer"""
 RECIPE = "seed002"
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def question(prompt: str, timeout_s: float, fields: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `Client.fuse` for a prompt; ``fields`` go before the defaults."""
+    """The arguments of `Client.fuse` for a prompt; ``fields`` override the defaults."""
     if len(prompt) > MAX_PROMPT_CHARS:
         half = MAX_PROMPT_CHARS // 2
         prompt = prompt[:half] + prompt[-half:]
@@ -29,6 +29,6 @@ def question(prompt: str, timeout_s: float, fields: dict[str, Any]) -> dict[str,
 
 
 def skipped(why: BaseException | str) -> str:
-    """No block; the log says why."""
+    """Log why there is no block, and return ""."""
     log.warning("the prompt goes on without memories: %s", why if isinstance(why, str) else type(why).__name__)
     return ""

@@ -1,4 +1,4 @@
-"""How well probabilities hold: memories that were said to help with 30 % should help in 30 of 100 cases."""
+"""Measures how well probabilities are calibrated: of memories with a probability of 30 %, 30 of 100 should help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 EDGES = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""of the groups that are compared: narrow where most memories are, since few of them help"""
+"""bounds of the groups that are compared; narrow at low probabilities, where most memories are"""
 
 Judged = tuple[float, bool]
 """the probability that a memory helps, and whether it does"""
@@ -16,7 +16,7 @@ Judged = tuple[float, bool]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Memories of like probability: its mean, the share of those that help, and their number."""
+    """A group of memories with similar probabilities: their mean, the share that helps, and their number."""
 
     probability: float
     helps: float
@@ -24,7 +24,7 @@ class Group:
 
 
 def groups(judged: Iterable[Judged]) -> tuple[Group, ...]:
-    """The memories in groups of like probability, lowest first."""
+    """The memories in groups of similar probability, lowest first."""
     members: dict[int, list[Judged]] = {}
     for one in judged:
         members.setdefault(sum(edge <= one[0] for edge in EDGES[1:-1]), []).append(one)

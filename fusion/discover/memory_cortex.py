@@ -1,7 +1,7 @@
-"""Reads the settings of Memory Cortex (seed 002) in OpenClaw's `openclaw.json` as settings of a home.
+"""Converts the settings of Memory Cortex (seed 002) in OpenClaw's `openclaw.json` into settings of a home.
 
-The block is ``memoryCortex``, or ``infrastructure.memoryCortex`` in OpenClaw's fork. A server that it names is taken
-only on this machine or in a private network. What has no setting here is named, and nothing is guessed.
+The block is ``memoryCortex``, or ``infrastructure.memoryCortex`` in OpenClaw's fork. A server in it is accepted only on
+this machine or in a private network. Keys without a setting here are listed, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FILE = Path(".openclaw", "openclaw.json")
 MAX_BYTES = 4_000_000
 PROBE_S = 0.5
 EMBEDDER, LANGUAGE_MODEL = "nomic-embed-text", "qwen3-8b"
-"""the models of the seed, which the block does not name"""
+"""the seed's models, which are not in the block"""
 
 Value = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
 class CortexBlock:
-    """A block of settings: those that a home has too, by table and name; and the keys that are left out, with why."""
+    """A converted block: settings of a home by table and name, and the keys that were left out, with reasons."""
 
     file: Path
     settings: Mapping[tuple[str, str], Value]
@@ -36,7 +36,7 @@ class CortexBlock:
 
 
 def cortex_block(user: Path) -> CortexBlock | None:
-    """The block in the settings of OpenClaw below a user's folder; None without one, or if the file cannot be read."""
+    """The block of OpenClaw's settings in a user's folder; None if it is missing or cannot be read."""
     file = user / FILE
     try:
         if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_BYTES:
@@ -52,7 +52,7 @@ def cortex_block(user: Path) -> CortexBlock | None:
 
 
 def _with_free_port(block: CortexBlock) -> CortexBlock:
-    """The block without a port on which another program answers: Memory Cortex itself, most likely."""
+    """The block without its port if another program answers there, most likely Memory Cortex itself."""
     port = block.settings.get(("memory_cortex", "port"))
     if not isinstance(port, int):
         return block
@@ -134,7 +134,7 @@ _PLAIN: Mapping[str, tuple[tuple[str, str] | None, Callable[[object], bool]]] = 
     "synthesisCacheTtlMs": (None, _within(300_000, 300_000)),  # the seed's five minutes, which are fixed here
     "hwMonitorEnabled": (None, _is_switch),
 }
-"""the setting of each key, None for one that decides about another; and whether its value is valid"""
+"""the setting of each key, None for keys that only affect others; and the check of its value"""
 _SERVERS = {
     "middleware": ("middlewareHost", "middlewarePort", 8300),
     "embed": ("embedHost", "embedPort", 8105),

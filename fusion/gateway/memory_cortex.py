@@ -1,4 +1,4 @@
-"""Memory Cortex's search over the fused memory: a score of words and one of vectors for each memory (seed 002)."""
+"""Memory Cortex's search over all memories, by a score of words and one of vectors (seed 002)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from fusion.recipe import GateSettings, Recipe
 WORDS, VECTORS = 0.4, 0.6
 """the weights of the two scores (seed 002)"""
 MIN_COSINE = 0.2
-"""least score of vectors of a memory that counts as found by them: any two texts are a little alike"""
+"""least vector score of a result that vectors found; any two texts have a small one"""
 MAX_FACT_CHARS = 600
-"""maximum characters of one result; a client's 500 tokens are some 2,000"""
+"""maximum characters of one result; a client has 500 tokens, about 2,000 characters, for all"""
 _EXTERNAL_ID = 1 << 48
-"""the least id of a memory that only another system has; those of the journal are numbered from 1"""
+"""least id of a memory that is in an external system alone; ids of the journal start at 1"""
 
 
 def recipe_for(seed: Recipe, configured: Recipe, limit: int) -> Recipe:
-    """The seed's recipe with the time and depth for so many results, and without a gate: a search always searches."""
+    """The seed's recipe for a number of results, without a gate, because a search always searches."""
     depth = max(limit, seed.gather.depth, configured.gather.depth)
     gather = replace(seed.gather, depth=depth, timeout_ms=configured.gather.timeout_ms)
     return replace(seed, gather=gather, gate=GateSettings())
@@ -45,7 +45,7 @@ def found_ids(outcome: Outcome) -> list[str]:
 
 
 def results(outcome: Outcome, records: Mapping[str, Record], limit: int) -> list[wire.CortexResult]:
-    """The best candidates of an answer, each once, by ``.4 · words + .6 · vectors``.
+    """The best distinct candidates of an answer by ``.4 · words + .6 · vectors``.
 
     The score of words is BM25 as a share of the best one's, that of vectors the cosine with the question; one that a
     memory lacks is 0, as every vector's is while no model answers.
@@ -92,7 +92,7 @@ def _milliseconds(at: datetime | None) -> int | None:
 
 
 def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
-    """The hit of a candidate, of the first backend that found it."""
+    """The hit of a candidate in the answer of the first backend that found it."""
     wanted = {backend: (native_id,) for backend, _, native_id, *_ in reversed(row["source_hits"])}
     hits: Sequence[Hit] = [*outcome.found(wanted).values()]
     return hits[0] if hits else None
@@ -116,18 +116,18 @@ def _result(ref: str, hit: Hit, record: Record | None) -> wire.CortexResult:
 
 
 def said_by(text: str, speaker: str | None) -> str:
-    """A text with the name of its speaker, unless that is a role: "user" names nobody."""
+    """A text with its speaker's name; a role such as "user" is no name."""
     return text if (speaker or "").lower() in ROLES else spoken(text, speaker)
 
 
 def remembered(fused: Fused) -> list[Remembered]:
-    """The memories in a block, the best first, as a synthesis reads them."""
+    """The memories of a block for a synthesis, best first."""
     members = sorted((one for each in fused.memories for one in each.members), key=lambda one: -one.score)
     return [Remembered(one.ref, said_by(one.text, one.speaker), (one.at or "")[:10]) for one in members if one.text]
 
 
 def id_of(ref: str) -> int:
-    """A memory's number, as Memory Cortex has ids: the same for the same ref, and exact in every language."""
+    """The numeric id of a memory, as Memory Cortex has it: stable, and small enough to be exact in JSON."""
     number = parse_short_ref(ref)
     if number is not None:
         return number

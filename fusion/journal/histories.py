@@ -1,7 +1,7 @@
-"""Histories: what callers send of their sessions, as it came, until it is taken in; and what was taken in of each.
+"""The queue of session histories that callers send, and the turns that were already read of each session.
 
-A session has one waiting history, that of its last call. It is due some time after that call, and taken in under a
-lease. A call that comes meanwhile replaces the body, and the session is taken in once more.
+A session has at most one waiting history, that of its last call. It becomes due some time after that call, and a worker
+reads it under a lease. A call that arrives during the lease replaces the body, and the session is read once more.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ create table history_session(
     primary key(user_id, agent_id, session_id)
 ) without rowid;
 """
-"""``known`` are the turns that were taken in, in their order, as `fusion.sources.follow` writes them"""
+"""``known`` are the fingerprints of the turns that were read, in order, as `fusion.sources.follow` makes them"""
 
 MAX_DEBOUNCES = 10
-"""debounces after the first waiting call at which a history is due although calls go on"""
+"""a history is due at the latest this many debounces after the first waiting call"""
 CLOCK_SLACK = timedelta(hours=1)
-"""a history that is due later than this after its longest wait is of a clock that went back since: it is due now"""
+"""a history that is due this much later than its longest wait is due now, because the clock was set back"""
 
 _SAME = "user_id = ? and agent_id = ? and session_id = ?"
 
 
 class HistoryKey(NamedTuple):
-    """What identifies a session in the journal of its tenant; a part that is not named is ""."""
+    """The key of a session in the journal of its tenant; a missing part is ""."""
 
     user_id: str
     agent_id: str
@@ -56,7 +56,7 @@ class HistoryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A history that waits: the body of its last call, and the number of that call."""
+    """A waiting history: the body of the session's last call, and the number of that call."""
 
     key: HistoryKey
     channel: str
@@ -91,7 +91,7 @@ def put(
     debounce: timedelta,
     max_bytes: int,
 ) -> datetime:
-    """Store a session's history in the place of the one that waits; when it is due.
+    """Replace the waiting history of a session; returns when the new one is due.
 
     Raises Overloaded if more than ``max_bytes`` would wait.
     """
@@ -114,9 +114,9 @@ def put(
 def claim(
     db: Connection, owner: str, now: datetime, lease: timedelta, *, longest: timedelta, early: bool = False
 ) -> Waiting | None:
-    """The history that is due first, leased to ``owner``; None if none is due. ``early`` takes what is not due yet.
+    """Lease the history that is due first to ``owner``; None if none is due. ``early`` ignores the due times.
 
-    ``longest`` is the longest debounce and pause: what is due much later is due now.
+    ``longest`` is the longest debounce or pause: a history that is due much later is due now.
     """
     at = microseconds(now)
     row = db.execute(
@@ -135,13 +135,13 @@ def claim(
 
 
 def next_due(db: Connection) -> datetime | None:
-    """When the next history is due, and its lease, if it has one, is over."""
+    """The time at which the next history is due and not leased."""
     row = db.execute("select min(max(due_at, leased_until)) as at from history").fetchone()
     return None if row["at"] is None else time_of(row["at"])
 
 
 def release(db: Connection, waiting: Waiting, owner: str, fault: str, next_at: datetime) -> None:
-    """Give up a lease after a fault: the history is due again at ``next_at``, unless a newer call says when."""
+    """End a lease after a fault; the history is due again at ``next_at``, unless a newer call set another time."""
     db.execute(
         f"update history set leased_by = '', leased_until = 0 where {_SAME} and leased_by = ?", (*waiting.key, owner)
     )
@@ -152,18 +152,18 @@ def release(db: Connection, waiting: Waiting, owner: str, fault: str, next_at: d
 
 
 def release_all(db: Connection) -> None:
-    """End every lease: the process that had them is gone, for this one holds the home."""
+    """End every lease: this process holds the home, so the processes that had them have ended."""
     db.execute("update history set leased_by = '', leased_until = 0 where leased_until <> 0")
 
 
 def holds(db: Connection, waiting: Waiting, owner: str) -> bool:
-    """Whether the lease is still of this owner."""
+    """Whether this owner still has the lease."""
     row = db.execute(f"select 1 from history where {_SAME} and leased_by = ?", (*waiting.key, owner)).fetchone()
     return row is not None
 
 
 def finish(db: Connection, waiting: Waiting, owner: str, taken: Taken) -> None:
-    """Record what was taken in, and remove the history unless a newer call replaced it meanwhile."""
+    """Record the turns that were read, and remove the history unless a newer call has replaced it."""
     if not holds(db, waiting, owner):
         return
     assert taken.ingested_at is not None  # noqa: S101 — the caller has just taken it in
@@ -177,7 +177,7 @@ def finish(db: Connection, waiting: Waiting, owner: str, taken: Taken) -> None:
 
 
 def taken(db: Connection, key: HistoryKey) -> Taken:
-    """What was taken in of a session so far."""
+    """The turns that were read of a session so far."""
     row = db.execute(f"select talk, known, ingested_at from history_session where {_SAME}", key).fetchone()
     return Taken() if row is None else Taken(row["talk"], row["known"], time_of(row["ingested_at"]))
 
@@ -216,9 +216,9 @@ def _stored(name: str | None) -> str | None:
 
 
 def retire_turns(db: Connection, scope: Scope, source: str, document: str, places: Collection[int]) -> Sequence[Any]:
-    """Retire the turns at these places, and what was distilled from them; their rows.
+    """Retire the turns at these places and what was distilled from them; returns the turns' rows.
 
-    They stay in the journal, and are current again when a history has them again.
+    They stay in the journal, and become current again if a history has them again.
     """
     rows = turns_at(db, scope, source, document, places)
     made = [row for turn in rows for row in retire.made_of(db, turn["event_id"])]

@@ -1,7 +1,7 @@
-"""Packs what the person said first where a question asks for the course of talks with an assistant.
+"""Packs the person's turns first if a question asks about the course of talks with an assistant.
 
-"In which order did I bring up …" and "summarise how my plans developed" resemble no single memory, and what the
-assistant explained resembles them most. The course is in what the person said, whatever its probability.
+"In which order did I bring up …" and "summarise how my plans developed" resemble no single memory, and they resemble
+the assistant's explanations most. The course is in the person's turns, even where their probability is low.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fusion.lib.words import accentless, find_words, normalise
 from fusion.recall.rerank import Scored
 
 SHARE = 0.7
-"""share of the best score from which what the person said is packed although it is below the floors"""
+"""least share of the best score of a person's turn that is packed although it is below the floors"""
 
 _ASKER = frozenset(
     "i my we our us "
@@ -36,7 +36,7 @@ _GREW = ("developed", "evolved", "progressed", "entwickelt", "zusammen", "evolue
 
 @lru_cache(maxsize=64)
 def asks_for_course(question: str) -> bool:
-    """Whether someone asks what they said or did over several talks, by words of five languages."""
+    """Whether a question asks what its asker said or did over several talks, by words of five languages."""
     words = [accentless(normalise(word)) for word in find_words(question)]
     if _ASKER.isdisjoint(words):
         return False
@@ -45,9 +45,9 @@ def asks_for_course(question: str) -> bool:
 
 
 def person_first(order: Sequence[Scored]) -> Sequence[Scored]:
-    """The order with what the person said before what the assistant said; all else keeps its place.
+    """The order with the person's turns before the assistant's; all other memories keep their places.
 
-    The same order if the best memory is of no talk with an assistant. The scores stay as they are.
+    Unchanged if the best memory is not of a talk with an assistant. The scores do not change.
     """
     if not order or _role(order[0]) is None:
         return order
@@ -62,7 +62,7 @@ def person_first(order: Sequence[Scored]) -> Sequence[Scored]:
 
 
 def _role(scored: Scored) -> float | None:
-    """1 for what the person said, 0 for the assistant; None for all else."""
+    """1 for a person's turn, 0 for an assistant's; None for other memories."""
     if "role" not in scored.table.columns:
         return None
     role = float(scored.table.columns["role"][scored.row])

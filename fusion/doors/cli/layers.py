@@ -1,4 +1,4 @@
-"""The board of `fusion status --layers`: the nine layers of an agent's memory, for each instance of it.
+"""The table of `fusion status --layers`: the nine layers of an agent's memory, for each instance of it.
 
 An instance is an agent on a host. Where a layer's own system is not used, the backend that does its work is shown.
 """
@@ -19,7 +19,7 @@ NOT_THERE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer's name, and the job or the modules of the backends that are it; neither: the gateway itself."""
+    """A layer's name, with the job or the backends' modules that implement it; neither for the gateway itself."""
 
     name: str
     job: str = ""
@@ -40,7 +40,7 @@ LAYERS = (
 
 
 def board(status: wire.Status, jobs: Sequence[wire.Job], host: str, agent: str = "") -> dict[str, Any]:
-    """The board; ``agent`` is the one whose workspace the jobs look after, "" for any."""
+    """The table as JSON; ``agent`` is the agent whose workspace the jobs maintain, "" for any."""
     agents = {*status.get("agents", {}), *([agent] if agent else [])}
     instances = {f"{name}@{host}": name for name in sorted(agents)} or {host: ""}
     rows = [_row(layer, status, {job["name"]: job for job in jobs}) for layer in LAYERS]
@@ -93,7 +93,7 @@ def _job(name: str, job: wire.Job | None, status: wire.Status) -> dict[str, Any]
 
 
 def _backend(modules: Sequence[str], rows: Sequence[wire.BackendStatus]) -> dict[str, Any]:
-    """The first of a layer's backends that is used, in the order of ``modules``."""
+    """The first backend of a layer that is in use, in the order of ``modules``."""
     for module in modules:
         for row in rows:
             if row["adapter"].removeprefix("adapters.").partition(":")[0].partition(".")[0] == module:

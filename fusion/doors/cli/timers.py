@@ -26,11 +26,11 @@ from fusion.version import VERSION
 Kind = Literal["systemd", "launchd", "cron", "compose"]
 DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 MOST_TIMES = 200
-"""most times that a launchd file lists; a job with more is woken up every quarter of an hour"""
+"""maximum times in a launchd file; a job with more is started every quarter of an hour"""
 QUARTER_S = 900
 CRONTAB = ("crontab",)
 SERVER = "server-"
-"""the beginning of a program's name in the names of files, which no job has"""
+"""prefix of a program's name in file names; no job's name begins so"""
 COMPOSE = "compose.jobs.yaml"
 
 
@@ -67,7 +67,7 @@ class Caller:
 
     @property
     def id(self) -> str:
-        """What tells the timers of one home from those of another."""
+        """The part of file names that distinguishes the timers of one home from those of another."""
         return hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
 
 
@@ -225,7 +225,7 @@ def _cron_quoted(words: Sequence[str]) -> str:
 
 
 def _cron_times(schedule: Cron | Every) -> str:
-    """A schedule in the words of cron, which may come more often than the job is due."""
+    """A schedule as a cron expression, which may start a job more often than it is due."""
     if isinstance(schedule, Cron):
         _fields(schedule)  # raises for what only our own library knows
         return schedule.expression
