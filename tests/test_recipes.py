@@ -293,7 +293,7 @@ class TestCalibrations:
         assert len({(one.model, one.second, one.weights) for one in found}) == len(found)
         assert all(recipe.rerank.calibrations == tuple(found) for recipe in recipes(load(home=home)).values())
 
-    @pytest.mark.feature("a calibration in the home goes before the one that comes with the project")
+    @pytest.mark.feature("a calibration in the home overrides the shipped one")
     def test_the_homes_own_is_found_first(self, home: Path) -> None:
         """It changes the hash of the recipes for whose weights it is, as receipts show other probabilities."""
         before = recipes(load(home=home))

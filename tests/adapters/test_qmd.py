@@ -348,7 +348,7 @@ def command(folder: Path, script: str) -> Path:
     return folder
 
 
-@pytest.mark.feature("… and has QMD index them where its command is there", of="the job `extract` writes sessions")
+@pytest.mark.feature("… and QMD indexes them if its command is installed", of="the job `extract` writes sessions")
 async def test_reindex_runs_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = await Qmd.open(opening_at("http://localhost:8181"))
     monkeypatch.setenv("PATH", "/nowhere")

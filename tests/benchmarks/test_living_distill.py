@@ -8,7 +8,7 @@ from benchmarks.living_distill import MAX_CHARS, measure, protected_lines, run, 
 
 
 @pytest.mark.feature(
-    "facts of a year of turns stay answerable from a curated MEMORY.md, beside newest-first truncation",
+    "facts of a year of turns stay answerable from a curated MEMORY.md, compared with keeping the newest lines",
 )
 def test_the_rules_keep_facts_that_a_file_of_the_newest_turns_has_lost() -> None:
     """Each file keeps to its size, and the same seed gives the same figures."""

@@ -16,9 +16,9 @@ def _facts(text: str) -> set[str]:
     return {line.rpartition(" [")[0] for line in text.splitlines() if line.startswith("- user: ")}
 
 
-@pytest.mark.feature("a week of an agent: every turn goes in and comes back, and its workspace is kept by jobs alone")
+@pytest.mark.feature("a week of an agent: every turn is stored and recalled, and jobs alone maintain its workspace")
 @pytest.mark.row(
-    "A105", "A106", "A107", "A109", "a week leaves interactions, facts, reflections, an incident and its restore behind"
+    "A105", "A106", "A107", "A109", "a week produces interactions, facts, reflections, an incident and its restore"
 )
 def test_week_of_an_agent(capsys: pytest.CaptureFixture[str]) -> None:
     """In a fresh home that `fusion init` made."""

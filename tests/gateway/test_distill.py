@@ -118,7 +118,7 @@ async def test_explicit_memories_are_candidates(agent: Agent) -> None:
     assert "Lyon" not in text
 
 
-@pytest.mark.feature("… a line of ours goes once its memories are forgotten", of="the job `distill` rewrites")
+@pytest.mark.feature("… a line of ours is removed once its memories are forgotten", of="the job `distill` rewrites")
 async def test_what_was_forgotten_goes_from_our_lines(agent: Agent) -> None:
     """A line that two memories say stays until both are gone. What a person wrote stays."""
     async with agent.opened() as gateway:
@@ -166,7 +166,7 @@ class Edited(Workspace):
 
 
 @pytest.mark.feature(
-    "… an edit of MEMORY.md while it runs stays, and the file is made anew", of="the job `distill` rewrites"
+    "… an edit of MEMORY.md during a run is kept, and the run starts again from it", of="the job `distill` rewrites"
 )
 async def test_a_memory_md_that_a_person_edits_while_distill_runs_keeps_the_edit(agent: Agent) -> None:
     """Both the edit and our lines are there. Who edits all the time wins, and the run says so."""

@@ -91,7 +91,9 @@ async def test_a_dry_run_shows_the_diff(agent: Agent) -> None:
         assert texts(agent.workspace) == {}
 
 
-@pytest.mark.feature("… without our blocks, heartbeats, secrets, code and tools' output", of="the job `extract` writes")
+@pytest.mark.feature(
+    "… without recalled blocks, heartbeats, secrets, code and output of tools", of="the job `extract` writes"
+)
 async def test_what_is_no_conversation_is_left_out(agent: Agent) -> None:
     """Also what others than the owner and the agent said, and what is not trusted."""
     block = (
@@ -130,7 +132,9 @@ async def test_what_is_no_conversation_is_left_out(agent: Agent) -> None:
     assert "Our heading -- comment -- says that we live in Bergen since (m77) 2020 [m" in written
 
 
-@pytest.mark.feature("… an entry that a person edits or deletes stays so", of="the job `extract` writes sessions")
+@pytest.mark.feature(
+    "… an entry that a person edits or deletes is left as it is", of="the job `extract` writes sessions"
+)
 async def test_a_persons_edits_of_entries_stay(agent: Agent) -> None:
     """One that was deleted comes back once there is more to say."""
     other = "99999999-2222-3333-4444-555555555555"
@@ -151,7 +155,7 @@ async def test_a_persons_edits_of_entries_stay(agent: Agent) -> None:
         assert "peanuts and walnuts" in agent.interactions.read_text()
 
 
-@pytest.mark.feature("… what was forgotten goes from the files", of="the job `extract` writes sessions")
+@pytest.mark.feature("… forgotten memories are removed from the files", of="the job `extract` writes sessions")
 async def test_what_was_forgotten_goes_from_the_files(agent: Agent) -> None:
     """Of today and of older entries, of which the session is not read any more."""
     agent.says(*DINNER)
@@ -187,7 +191,7 @@ async def test_days_are_kept_as_long_as_the_settings_say(agent: Agent) -> None:
     assert result["left"] == [".daily-raw/2026-11-24.md: it was edited, so it is not deleted"]
 
 
-@pytest.mark.feature("… the oldest entries go first, whole", of="the job `extract` writes sessions")
+@pytest.mark.feature("… the oldest whole entries are dropped first", of="the job `extract` writes sessions")
 async def test_interactions_roll_by_whole_entries(agent: Agent) -> None:
     agent.settings = {"extract": {"max_chars": 1000}}
     async with agent.opened() as gateway:
@@ -263,7 +267,9 @@ class EditedOnce(Workspace):
         return super().write(read, new, **given)  # type: ignore[arg-type]
 
 
-@pytest.mark.feature("… a file that is edited while it is written is written anew", of="the job `extract` writes")
+@pytest.mark.feature(
+    "… a file that is edited during a run is written again, with the edit", of="the job `extract` writes"
+)
 async def test_an_edit_while_the_job_runs_is_kept(agent: Agent) -> None:
     agent.says(*DINNER)
     async with agent.opened() as gateway:

@@ -38,7 +38,7 @@ def test_facts_name_their_turns() -> None:
     ]
 
 
-@pytest.mark.row("A101", "an echo of a recalled block, a heartbeat and pasted output are never facts")
+@pytest.mark.row("A101", "an echo of a recalled block, a heartbeat and pasted output never become facts")
 @pytest.mark.parametrize(
     "text",
     [

@@ -168,7 +168,7 @@ def test_openclaw_turn_that_no_person_asked_recalls_and_captures_nothing(
 
 
 @needs_node
-@pytest.mark.feature("OpenClaw: a prompt goes on without memories after 200 ms, whatever the server does")
+@pytest.mark.feature("OpenClaw: a prompt goes on without memories after 200 ms if the server does not answer")
 @pytest.mark.parametrize("way", WAYS)
 def test_openclaw_prompt_goes_on_with_a_bad_server(tmp_path: Path, way: Way) -> None:
     """The handler returns nothing, with one line in the log, and the process ends."""

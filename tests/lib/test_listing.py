@@ -12,7 +12,7 @@ BLOCK = "## Long-Term Memories\n\n- [m1] We chose Postgres.\n--- End of memories
 
 @pytest.mark.row(
     "A097",
-    "… a synthesis of the turn before stands above the facts, below a heading of its own",
+    "… a synthesis of the turn before is above the facts, below its own heading",
     of="a block in the format `long-term`",
 )
 def test_summary_is_above_the_facts() -> None:

@@ -122,7 +122,9 @@ def test_block_stays_empty_if_probably_neither_of_the_best_two_helps() -> None:
         assert not nothing_fits(others, abstaining)
 
 
-@pytest.mark.feature("raw floors of a recipe decide only where there is no probability, or the recipe limits none")
+@pytest.mark.feature(
+    "raw floors of a recipe apply only to memories without a probability, or if the recipe limits none"
+)
 def test_probabilities_decide_in_the_place_of_raw_scores() -> None:
     """So a recipe keeps its meaning with every model; one that has raw floors alone keeps that of before."""
     order = scored(0.6, 0.35)

@@ -77,7 +77,7 @@ def test_other_questions_are_not(question: str) -> None:
 
 
 @pytest.mark.feature(
-    "a question for the course of talks with an assistant is answered by what the person said, in the talks' order"
+    "a question about the course of talks with an assistant is answered with the person's turns, in order"
 )
 def test_what_the_person_said_is_packed_before_the_assistants_answers() -> None:
     order = talk((0.6, 0), (0.55, 0), (0.5, 1), (0.45, 1))

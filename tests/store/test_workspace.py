@@ -178,7 +178,7 @@ def added(path: Path) -> None:
         file.write("\nby hand")
 
 
-@pytest.mark.feature("a file of the workspace that a person edits while it is rewritten: the edit stays")
+@pytest.mark.feature("an edit of a workspace file while it is rewritten is kept")
 @pytest.mark.parametrize("at", [2, 3], ids=["before the lock", "right before the rename"])
 @pytest.mark.parametrize("edit", [saved, added, Path.unlink])
 def test_an_edit_meanwhile_wins(tmp_path: Path, root: Path, at: int, edit: Callable[[Path], object]) -> None:
@@ -409,7 +409,7 @@ def lines_of_two_gateways(kind: type[Workspace], root: Path, tmp_path: Path) -> 
     return sorted((root / MEMORY).read_text().splitlines())
 
 
-@pytest.mark.feature("two gateways that write to one workspace lose nothing of each other")
+@pytest.mark.feature("two gateways that write to one workspace lose none of each other's changes")
 @pytest.mark.parametrize("kind", [Workspace, NoFolderLocks])
 def test_two_gateways_on_one_workspace_lose_nothing(kind: type[Workspace], root: Path, tmp_path: Path) -> None:
     """Each has its own log of changes. Where a folder cannot be locked, as on NFS, a hidden file is the lock."""

@@ -82,7 +82,7 @@ def test_a_new_file_has_a_title() -> None:
     assert run("", []).text == ""
 
 
-@pytest.mark.feature("… what says the same is one line, with the refs of both", of="the job `distill` rewrites")
+@pytest.mark.feature("… facts that say the same become one line with the refs of both", of="the job `distill` rewrites")
 def test_what_says_the_same_is_one_line() -> None:
     """In the words that say more, at the place of the first; what a person wrote is not said again."""
     before = run(PERSONS, [fact("My daughter Mia is allergic to peanuts.", "m1", topic="health", days=3)])
@@ -100,7 +100,7 @@ def test_what_says_the_same_is_one_line() -> None:
     assert (refs_of(one.line), text_of(one.line)) == (one.refs, one.text)
 
 
-@pytest.mark.feature("… of two facts that exclude each other the newer stays", of="the job `distill` rewrites")
+@pytest.mark.feature("… of two facts that contradict each other the newer is kept", of="the job `distill` rewrites")
 def test_of_two_facts_that_exclude_each_other_the_newer_stays_unless_it_is_trusted_less() -> None:
     rome = fact("Ada lives in Rome.", "m1", days=30, triples=(Triple("Ada", "lives in", "Rome"),))
     oslo = fact("Ada lives in Oslo.", "m2", triples=(Triple("Ada", "lives in", "Oslo"),))
@@ -129,7 +129,7 @@ def many(count: int, **fields: Any) -> list[Fact]:
     return [fact(f"Project number {n} has the code word zebra{n * 7919}.", f"m{n}", **fields) for n in range(count)]
 
 
-@pytest.mark.feature("… what is important and used has room first", of="the job `distill` rewrites")
+@pytest.mark.feature("… important and used facts are chosen first", of="the job `distill` rewrites")
 def test_the_most_important_have_room_first() -> None:
     """Then what was used, then what is new. The limit holds, and what had no room is counted."""
     important = fact("Mia is allergic to peanuts.", "m900", importance=0.9, days=300)

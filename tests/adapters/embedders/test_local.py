@@ -245,7 +245,7 @@ async def test_forgetting_reaches_a_text_that_is_being_encoded(tmp_path: Path) -
 
 
 @pytest.mark.feature(
-    "what a question finds without vectors is encoded behind the answer: once, bounded in number, and kept on disk"
+    "what a question finds without vectors is encoded after the answer: once, a bounded number, and kept on disk"
 )
 async def test_what_is_put_off_is_encoded_once_and_kept(tmp_path: Path) -> None:
     encoder = CountingEncoder(held="slow")

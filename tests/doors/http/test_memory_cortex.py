@@ -101,7 +101,7 @@ async def turn(client: httpx.AsyncClient, asked: str, *said: str) -> dict[str, A
     return dict(answer.json())
 
 
-@pytest.mark.row("A026", "A098", "a history that is taken in has the session's next answer prepared, over HTTP")
+@pytest.mark.row("A026", "A098", "after a history the session's next answer is prepared, over HTTP")
 @pytest.mark.parametrize(
     ("asked", "later", "is_prepared", "has_synthesis"),
     [
