@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -128,11 +129,13 @@ def test_a_server_that_cannot_be_run_is_refused(servers: dict[str, str]) -> None
         timers.programs(servers)
 
 
-SEED = ["distill", "extract", "reflect", "shepherd"]
-"""the jobs of seed 003"""
+SEED = {"extract": 3600, "distill": [6, 18], "shepherd": 10_800, "reflect": [11, 23]}
+"""the jobs of seed 003: seconds between two runs, or the hours of the day"""
 
 
-def test_all_schedules_of_a_writable_workspace_are_installed(home: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def plan_of(home: Path, tmp_path: Path) -> Callable[[timers.Kind], install.Plan]:
+    """What `fusion jobs install` writes for a home with a workspace and a Cognee."""
     agent = (tmp_path / "agent").resolve()
     agent.mkdir()
     workspace = (
@@ -141,10 +144,56 @@ def test_all_schedules_of_a_writable_workspace_are_installed(home: Path, tmp_pat
     (home / "fusion.toml").write_text(SMALL + workspace)
     allow(home)
     jobs = json.loads(CliRunner().invoke(app, ["jobs", "--home", str(home), "--direct", "--json"]).stdout)["jobs"]
-    made = install.plan("systemd", jobs, Target(home=home), folder=tmp_path)
-    names = {Path(one.name).name.split("-", 3)[-1] for one in made.changes}
-    assert {f"{name}.timer" for name in SEED if name in {one["name"] for one in jobs}} <= names
-    assert "server-cognee.service" in names
+    crontab = tmp_path / "crontab"
+    crontab.write_text('#!/bin/sh\n[ "$1" = -l ] && exit 0\nexit 1\n')
+    crontab.chmod(0o755)
+    return lambda kind: install.plan(kind, jobs, Target(home=home), folder=tmp_path, crontab=[str(crontab)])
+
+
+@pytest.mark.row(
+    "A121",
+    "… all five of the seed: extract hourly, distill and reflect twice a day, shepherd every 3 h, and Cognee's server",
+    of="`fusion jobs install` writes",
+)
+def test_systemd_has_all_five_schedules(plan_of: Callable[[timers.Kind], install.Plan]) -> None:
+    files = {Path(one.name).name.split("-", 3)[-1]: str(one.after) for one in plan_of("systemd").changes}
+    for name, when in SEED.items():
+        assert f" jobs run {name} --due --home " in files[f"{name}.service"]
+        times = f"OnUnitActiveSec={when}s" if isinstance(when, int) else f" {when[0]:02},{when[1]:02}:"
+        assert times in files[f"{name}.timer"]
+    assert "ExecStart=cognee-serve --port 8000\nRestart=always\n" in files["server-cognee.service"]
+
+
+def test_launchd_has_all_five_schedules(plan_of: Callable[[timers.Kind], install.Plan]) -> None:
+    files = {one.name.rsplit(".", 2)[-2]: plistlib.loads(str(one.after).encode()) for one in plan_of("launchd").changes}
+    for name, when in SEED.items():
+        agent = files[name]
+        assert agent["ProgramArguments"][3:7] == ["jobs", "run", name, "--due"]
+        if isinstance(when, int):
+            assert agent["StartInterval"] == when
+        else:
+            assert [one["Hour"] for one in agent["StartCalendarInterval"]] == when
+    cognee = files["server-cognee"]
+    assert (cognee["ProgramArguments"], cognee["KeepAlive"]) == (["cognee-serve", "--port", "8000"], True)
+
+
+def test_cron_has_all_five_schedules(plan_of: Callable[[timers.Kind], install.Plan]) -> None:
+    (change,) = plan_of("cron").changes
+    lines = str(change.after).splitlines()
+    for name, when in SEED.items():
+        (line,) = [one for one in lines if f" jobs run {name} --due " in one]
+        _, hours = line.split()[:2]
+        every = {3600: "*/1", 10_800: "*/3"}
+        assert hours == (every[when] if isinstance(when, int) else ",".join(map(str, when)))
+    assert "@reboot cognee-serve --port 8000 >/dev/null 2>&1" in lines
+
+
+def test_compose_wakes_up_all_jobs(plan_of: Callable[[timers.Kind], install.Plan]) -> None:
+    """It asks the gateway which jobs there are; compose/cognee.yaml has Cognee's server."""
+    (change,) = plan_of("compose").changes
+    assert 'for job in gateway.jobs()["jobs"]' in str(change.after)
+    cognee = (Path(__file__).resolve().parents[3] / "compose" / "cognee.yaml").read_text(encoding="utf-8")
+    assert "restart: unless-stopped" in cognee
 
 
 def agent_of(schedule: str) -> dict[str, Any]:
