@@ -7,6 +7,7 @@ may be taken by another owner; everything that the earlier owner writes after th
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -120,6 +121,17 @@ def states(db: Connection) -> dict[str, JobState]:
         )
         for row in db.execute("select * from job")
     }
+
+
+def by_host(db: Connection) -> Mapping[str, Mapping[str, JobRun]]:
+    """By job, the latest run of each host whose name is in a receipt: a home on a shared disk may have several."""
+    found: defaultdict[str, dict[str, JobRun]] = defaultdict(dict)
+    host = "json_extract(receipt, '$.host')"
+    latest = f"select max(id) from job_run where {host} is not null group by job, {host}"
+    for row in db.execute(f"select * from job_run where id in ({latest})"):
+        run = _run(row)
+        found[run.job][run.receipt["host"]] = run
+    return found
 
 
 def failed(db: Connection) -> list[wire.FailedJob]:

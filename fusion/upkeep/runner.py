@@ -56,6 +56,8 @@ class JobView:
     """of the run that is under way in this process"""
     last: JobRun | None
     """the latest run, which may be under way"""
+    hosts: Mapping[str, JobRun]
+    """the latest run of each host"""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +75,11 @@ class Runner:
     _asked: set[asyncio.Task[JobRun | None]] = field(default_factory=set)
     """runs on request, which go on when nobody waits for them any more"""
 
+    @property
+    def host(self) -> str:
+        """The host of this process, with which its name begins."""
+        return self.owner.partition(":")[0]
+
     async def finished(self) -> None:
         """Return once no run is under way in this process."""
         while self._progress:
@@ -81,9 +88,10 @@ class Runner:
     async def views(self) -> list[JobView]:
         """Every job with its state and its next run."""
         states = await self.journal.read(jobs.states)
-        return [await self._view(job, states.get(job.name, JobState())) for job in self.jobs]
+        hosts = await self.journal.read(jobs.by_host)
+        return [await self._view(job, states.get(job.name, JobState()), hosts.get(job.name, {})) for job in self.jobs]
 
-    async def _view(self, job: Job, state: JobState) -> JobView:
+    async def _view(self, job: Job, state: JobState, hosts: Mapping[str, JobRun]) -> JobView:
         following = None
         if job.schedule is not None and not state.paused:
             now = self.clock()
@@ -97,6 +105,7 @@ class Runner:
             next=following,
             progress=self._progress.get(job.name),
             last=state.last,
+            hosts=hosts,
         )
 
     async def log(self, name: str | None, limit: int, before: int | None = None) -> LogPage:
@@ -109,7 +118,8 @@ class Runner:
         """Pause a job's schedule, or let it continue. Raises NotFound."""
         job = self.job(name)
         await self.journal.write(jobs.set_paused, name, paused)
-        return await self._view(job, (await self.journal.read(jobs.states))[name])
+        states, hosts = await self.journal.read(jobs.states), await self.journal.read(jobs.by_host)
+        return await self._view(job, states[name], hosts.get(name, {}))
 
     def job(self, name: str) -> Job:
         """The job of that name. Raises NotFound."""
@@ -227,14 +237,14 @@ class Runner:
         try:
             stopped = await self._while_leased(self._steps(job, context, lease, faults), lease)
         except asyncio.CancelledError:
-            receipt = _receipt(context, faults, "the server stopped")
+            receipt = _receipt(context, self.host, faults, "the server stopped")
             await self.journal.write(
                 jobs.finish, lease, "stopped", receipt, self.clock(), keep_step=True, keep_slot=False
             )
             raise
         status: Status = "failed" if faults else "stopped" if stopped else "done"
         keep_step = bool(stopped) or dry_run  # a dry run leaves the step of the run before
-        receipt = _receipt(context, faults, stopped)
+        receipt = _receipt(context, self.host, faults, stopped)
         return await self.journal.write(jobs.finish, lease, status, receipt, self.clock(), keep_step=keep_step)
 
     async def _steps(self, job: Job, context: JobContext, lease: Lease, faults: dict[str, str]) -> str:
@@ -300,9 +310,10 @@ class Runner:
                 log.debug("the lease of the job %s was not renewed: %s", lease.job, error)
 
 
-def _receipt(context: JobContext, faults: Mapping[str, str], stopped: str) -> dict[str, Any]:
+def _receipt(context: JobContext, host: str, faults: Mapping[str, str], stopped: str) -> dict[str, Any]:
     """The receipt of a run, as the log shows it."""
     return {
+        "host": host,
         "took_s": round(context.took_s, 3),
         "steps": {"done": context.done, "total": context.total},
         "stopped": stopped,

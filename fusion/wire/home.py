@@ -80,6 +80,7 @@ class Steps(TypedDict):
 class JobReceipt(TypedDict, total=False):
     """What a run did; empty while it is under way, and of a run that was lost."""
 
+    host: str
     took_s: float
     steps: Steps
     stopped: str
@@ -114,7 +115,10 @@ class JobProgress(TypedDict):
 
 
 class Job(TypedDict):
-    """A job. ``next`` is its next run; None while it is paused or off. ``last`` is its latest run."""
+    """A job. ``next`` is its next run; None while it is paused or off. ``last`` is its latest run.
+
+    ``hosts`` has the latest run of each host on which this home was served.
+    """
 
     name: str
     does: str
@@ -124,6 +128,7 @@ class Job(TypedDict):
     next: str | None
     progress: JobProgress | None
     last: JobRun | None
+    hosts: NotRequired[dict[str, JobRun]]
 
 
 class Jobs(TypedDict):

@@ -49,7 +49,8 @@ def test_job_runs_once_in_each_slot() -> None:
         first, *_ = await log_of(one)
         assert (first.status, first.started_by, first.slot) == ("done", "schedule", BEGAN + timedelta(hours=6))
         assert first.receipt == {
-            "took_s": 2.0, "steps": {"done": 2, "total": 2}, "stopped": "", "faults": {}, "result": {"steps": 2}
+            "host": "a", "took_s": 2.0, "steps": {"done": 2, "total": 2}, "stopped": "", "faults": {},
+            "result": {"steps": 2},
         }  # fmt: skip
 
     in_virtual_time(days())

@@ -98,10 +98,13 @@ async def status(
     if layers:
         import socket
 
-        from fusion.doors.cli.layers import board
+        from fusion.doors.cli.layers import Known, agents_with_sessions, board
 
-        made = board(found, jobs, socket.gethostname(), target.settings().workspace.agent_id)
-        target.show(made, render.layers)
+        chosen = target.settings()
+        folder = chosen.workspace.folder
+        with_sessions = agents_with_sessions(chosen.sessions.paths)
+        known = Known(chosen.workspace.agent_id, "" if folder is None else str(folder), with_sessions)
+        target.show(board(found, jobs, socket.gethostname(), known), render.layers)
         return
     from fusion.home import read_record
     from fusion.trust.survey import repository_of

@@ -153,7 +153,7 @@ def plan_of(home: Path, tmp_path: Path) -> Callable[[timers.Kind], install.Plan]
 @pytest.mark.row(
     "A121",
     "… all five of the seed: extract hourly, distill and reflect twice a day, shepherd every 3 h, and Cognee's server",
-    of="`fusion jobs install` writes",
+    of="`fusion jobs install` writes the schedules",
 )
 def test_systemd_has_all_five_schedules(plan_of: Callable[[timers.Kind], install.Plan]) -> None:
     files = {Path(one.name).name.split("-", 3)[-1]: str(one.after) for one in plan_of("systemd").changes}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from fusion.doors.cli.plural import counted
 from fusion.doors.cli.render.tables import say, table
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ def jobs(found: wire.Jobs) -> None:
 
 
 def layers(found: Mapping[str, Any]) -> None:
-    """Prints the board of layers: the state of each for each instance, and its last run."""
+    """Prints the board of layers: the state of each for each instance, its last run, and what each instance is."""
+    several = len({one["host"] for one in found["about"].values()}) > 1
     rows = [
         (
             layer["number"],
             layer["layer"],
             layer["part"],
-            *(layer["instances"][name] for name in found["instances"]),
+            *(_cell(layer, name, with_time=several) for name in found["instances"]),
             "-" if layer["last"] is None else minute(layer["last"]),
             layer["detail"],
         )
@@ -44,6 +46,19 @@ def layers(found: Mapping[str, Any]) -> None:
     ]
     titles = ("", "layer", "part", *found["instances"], "last run", "")
     table(titles, rows, whole=(1, 2, len(titles) - 2))
+    for name, one in found["about"].items():
+        parts = [counted(one["memories"], "memory")] if one["agent"] else []
+        parts += [f"workspace {one['workspace']}"] if one["workspace"] else []
+        parts += ["its sessions are followed"] if one["sessions"] else []
+        parts += [] if one["here"] else ["another host: only its runs of jobs are known here"]
+        if parts:
+            say(f"{name}: {', '.join(parts)}")
+
+
+def _cell(layer: Mapping[str, Any], name: str, *, with_time: bool) -> str:
+    """The state of a layer for an instance; where there are several hosts, with the time of its last run there."""
+    began = layer["runs"][name] if with_time else None
+    return str(layer["instances"][name]) + ("" if began is None else f" {minute(began)}")
 
 
 def _next(job: wire.Job) -> str:
