@@ -16,6 +16,7 @@ import pytest
 from adapters.inmemory import InMemory
 from fusion.contract import Scope
 from fusion.errors import BadInput, InvalidAnswer, NotFound, StoreDamaged, StoreFull
+from fusion.gateway.answering import Answering
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.tenants import Tenants
 from fusion.home import tenant_folder
@@ -361,9 +362,10 @@ def test_every_method_dispatches_to_its_tenant() -> None:
     """A method that is asked for somebody is answered by that tenant's parts; what is not is for the whole home."""
     for_the_home = {"open", "jobs", "require_home", "look_at_home", "verb", "routes", "retry_after_s"}
     for_the_home |= {"export", "import_export", "spool"}  # these open the tenants that their caller may use
+    assert {"fuse", "compare"} <= vars(Answering).keys()
     undecided = {
         name
-        for name, method in vars(Gateway).items()
+        for name, method in {**vars(Answering), **vars(Gateway)}.items()
         if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, classmethod))
         if name not in for_the_home and not hasattr(method, "__wrapped__")
     }
