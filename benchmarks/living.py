@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks import living_distill
 from benchmarks.bad_servers import WAYS, Way, bad_server
 from benchmarks.datasets import Corpus, DataError, locomo
 from benchmarks.fill_stores import BACKENDS, TIMEOUT_MS, open_home, store_corpus, wait_until_stored
@@ -42,8 +42,6 @@ CALLS = 20
 PROMPTS = 20
 """prompts for each bad server"""
 BUDGET_CHARS = 6_000
-UPKEEP = ("benchmarks.living_distill",)
-"""modules that measure jobs by a function ``measure``"""
 
 
 def measure(data: Path | None, limit: int | None = None, conversations: Sequence[str] = ()) -> dict[str, Any]:
@@ -59,7 +57,7 @@ def measure(data: Path | None, limit: int | None = None, conversations: Sequence
         "junk": lambda: junk(chosen),
         "recall_after_ingest": lambda: asyncio.run(recall_after_ingest(chosen, limit)),
         "synthesis": lambda: asyncio.run(synthesis()),
-        "upkeep": upkeep,
+        "upkeep": lambda: living_distill.measure(chosen),
     }
     found: dict[str, Any] = {"command": "living"}
     with steps([*parts]) as done:
@@ -269,23 +267,6 @@ async def synthesis() -> dict[str, Any]:
         "synthesis_used_follow_ups": _share(sum(shares["follow"]), len(shares["follow"])),
         "synthesis_used_changes": _share(sum(shares["change"]), len(shares["change"])),
     }
-
-
-# Upkeep --------------------------------------------------------------------------------------------------------------
-
-
-def upkeep() -> dict[str, Any]:
-    """The figures of the jobs: ``protected_lines`` and ``distill``."""
-    found: dict[str, Any] = {}
-    for name in UPKEEP:
-        try:
-            found |= import_module(name).measure()
-        except ModuleNotFoundError:
-            found |= {
-                "protected_lines": {"left_out": f"{name} is missing"},
-                "distill": {"left_out": f"{name} is missing"},
-            }
-    return found
 
 
 def show(found: Mapping[str, Any]) -> None:

@@ -1,9 +1,13 @@
-"""Measures what keeps MEMORY.md: the facts of a year that the rules of `distill` keep, and what a bad model destroys.
+"""Measures what keeps MEMORY.md: the facts that the rules of `distill` keep, and what a bad model destroys.
 
-``distill``: a year of turns with facts, of which some change, some are said again, and most turns say nothing. After
-each half day the rules rewrite a file of 25,000 characters. Then each fact that still holds is looked up: it counts as
-answerable if one line has its subject and its value. The same for files of that size with the newest turns, and with
-the newest facts.
+``distill``: the year of `living_year`. After each half day the rules rewrite a file of 25,000 characters from what is
+in it and what is new, as the job does. At the end each fact that matters and holds is looked up, and each question: it
+is answered if one line has its subject and its value. The same for files of that size with the newest turns, and with
+the newest facts, each once; all three have the lines of `distill`, with their refs.
+
+``distill_talk``: each conversation of LoCoMo, as an independent check on text that nobody wrote for it. After each
+session the rules rewrite a file of a tenth of the characters of the whole talk. Counted is the share of the turns that
+hold the answer to a question of which the file has a line.
 
 ``protected_lines``: a model rewrites the file 200 times, and loses or twists one line in a hundred each time. Counted
 are the lines of protected sections that are lost or changed at the end: without the shepherd, with it, and where the
@@ -15,198 +19,197 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from benchmarks import living_year
+from benchmarks.datasets import Corpus
+from benchmarks.living_year import BEGAN
 from fusion.contract import Event, Scope
+from fusion.contract import Fact as Triple
 from fusion.errors import InvalidAnswer
 from fusion.ingest.facts import facts as triples_of
 from fusion.ingest.turn_facts import turn_facts
-from fusion.lib.grading import MAX_IMPORTANCE
+from fusion.lib.grading import MAX_IMPORTANCE, grade_of
 from fusion.lib.words import words
 from fusion.store.workspace import Workspace
 from fusion.upkeep import distill_prompt
-from fusion.upkeep.curate import Fact, curated, rendered
+from fusion.upkeep.curate import Fact, curated, refs_of, rendered, text_of
 from fusion.upkeep.drift import by_words, protects, sections
 from fusion.upkeep.shepherd import Limits, Shepherd
 
-BEGAN = datetime(2026, 1, 1, 8, tzinfo=UTC)
 TURNS, DAYS, CYCLES = 20_000, 365, 200
 MAX_CHARS = 25_000
 PROTECTED = ("identity", "rules")
-FACTS_PER_TURN = 0.12
-AGAIN, CHANGED = 0.25, 0.25
-"""shares of the facts that are said again, and that change an earlier one"""
+SEED = 7
+"""of the printed year; rules are tried on others"""
 
 
-def run(turns: int = TURNS, days: int = DAYS, cycles: int = CYCLES) -> dict[str, Any]:
-    """The figures ``distill`` and ``protected_lines``."""
-    return {"distill": year(turns, days), "protected_lines": protected_lines(cycles)}
-
-
-measure = run
+def measure(
+    corpora: Sequence[Corpus] = (), turns: int = TURNS, days: int = DAYS, cycles: int = CYCLES
+) -> dict[str, Any]:
+    """The figures ``distill``, ``distill_talk`` where there are conversations, and ``protected_lines``."""
+    of_talk = {"distill_talk": talk(corpora)} if corpora else {}
+    return {"distill": year(turns, days), **of_talk, "protected_lines": protected_lines(cycles)}
 
 
 # A year ----------------------------------------------------------------------------------------------------------
 
-_NAMES = "Ada Ben Cleo Dara Emil Fina Gus Hana Ivo Jule Kian Lena Milo Nora Otis Pia Quin Rosa Sven Tuva".split()
-_HOUSES = "Kedjan Nordhus Solvik Brygga Fjell Havn Lund Skogen Tangen Viken Aasen Bakken Dalen Elvik Foss".split()
-_CITIES = "Oslo Bergen Rome Lyon Porto Gdansk Turin Malmo Ghent Bilbao Split Graz Turku Cork Basel Nantes".split()
-_FOODS = "peanuts shellfish sesame celery mustard lupin walnuts soy kiwi eggs".split()
-_TOOLS = "Postgres Redis Kafka Caddy Nomad Ansible Vault Consul Grafana Loki Minio Traefik".split()
-_CHATTER = (
-    "Thanks, that looks good.",
-    "Can you have another look at it?",
-    "Hmm, let me think about that for a moment.",
-    "Good morning!",
-    "Could you summarise what we have so far?",
-    "That was quick, great work.",
-    "What do you think about the second option?",
-    "OK, go on please.",
-)
 
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """A fact as the script knows it: what a question asks for, its value, and how often it is asked for in a year."""
-
-    subject: str
-    slot: str
-    value: str
-    text: str
-    asked: int
-
-    def is_in(self, line: str) -> bool:
-        """Whether a line answers the question."""
-        return words(f"{self.subject} {self.value}") <= words(line)
-
-
-def _facts(rng: random.Random, count: int) -> Iterator[_Said]:
-    """Facts in the order in which they are said; a later one with the same subject and slot replaces an earlier one."""
-    said: list[_Said] = []
-    for number in range(count):
-        draw = rng.random()
-        if said and draw < AGAIN:
-            yield said[rng.randrange(len(said))]
-            continue
-        if said and draw < AGAIN + CHANGED:
-            earlier = said[rng.randrange(len(said))]
-            new = _fact(rng, earlier.slot, earlier.subject, earlier.asked)
-        else:
-            slot = rng.choice(("lives", "allergic", "port", "tool", "pays"))
-            new = _fact(rng, slot, _subject(rng, slot, number), int(rng.paretovariate(1.1)) - 1)
-        said = [one for one in said if (one.subject, one.slot) != (new.subject, new.slot)] + [new]
-        yield new
-
-
-def _subject(rng: random.Random, slot: str, number: int) -> str:
-    name, house = rng.choice(_NAMES), rng.choice(_HOUSES)
-    return f"{name} {house}{number}" if slot in ("lives", "allergic") else f"{house}{number}"
-
-
-def _fact(rng: random.Random, slot: str, subject: str, asked: int) -> _Said:
-    value, text = {
-        "lives": lambda: (city := rng.choice(_CITIES), f"{subject} lives in {city} now."),
-        "allergic": lambda: (food := rng.choice(_FOODS), f"{subject} is allergic to {food}."),
-        "port": lambda: (port := str(rng.randrange(1024, 65_000)), f"The server {subject} listens on port {port} now."),
-        "tool": lambda: (tool := rng.choice(_TOOLS), f"We decided that the project {subject} uses {tool} now."),
-        "pays": lambda: (
-            sum_ := str(rng.randrange(100, 9000)),
-            f"The customer {subject} pays {sum_} euros a month now.",
-        ),
-    }[slot]()
-    return _Said(subject, slot, value, text, asked)
-
-
-def year(turns: int = TURNS, days: int = DAYS, seed: int = 7) -> dict[str, Any]:
-    """The facts that hold at the end of the year, and how many of them each file answers."""
-    rng = random.Random(seed)
-    said = _facts(rng, turns)
-    holds: dict[tuple[str, str], _Said] = {}
-    uses: dict[str, int] = {}
-    text, kept, events, extracted = "", list[Fact](), list[Event](), list[Fact]()
+def year(turns: int = TURNS, days: int = DAYS, seed: int = SEED, max_chars: int = MAX_CHARS) -> dict[str, Any]:
+    """What each file answers at the end of the year of `living_year`."""
+    said = living_year.year(turns, days, seed)
+    home, text = _Home(max_chars), ""
     cycle = max(1, turns // (days * 2))
-    for number in range(turns):
-        at = BEGAN + timedelta(days=days) * (number / turns)
-        words_of_turn = rng.choice(_CHATTER)
-        if rng.random() < FACTS_PER_TURN:
-            fact = next(said)
-            holds[fact.subject, fact.slot] = fact
-            uses[fact.text] = fact.asked
-            words_of_turn = f"{words_of_turn} {fact.text}"
-        events.append(Event(f"e{number}", words_of_turn, at, Scope(), "turn", speaker="Ada"))
-        if len(events) % cycle == 0:
-            new = [one for event in events[-cycle:] for one in _extracted(event, uses)]
-            extracted += new
-            found = _curated(text, kept, new, at)
-            text, kept = found.text, list(found.facts)
-    lines = {
-        "distilled": text.splitlines(),
-        "newest_turns": _newest([f"{one.speaker}: {one.text}" for one in events]),
-        "newest_facts": _newest([one.line for one in extracted]),
-    }
-    answered = {name: [fact for fact in holds.values() if any(map(fact.is_in, of))] for name, of in lines.items()}
-    asked = sum(fact.asked for fact in holds.values())
+    for turn in said.turns:
+        home.hear(Event(f"e{turn.number}", turn.text, turn.at, Scope(), "turn", speaker=turn.speaker))
+        for shown in turn.shown:
+            home.uses[f"m{shown}"] += 1
+        if (turn.number + 1) % cycle == 0:
+            text = home.distilled(text, turn.at)
+    answered = {name: _answered(said, lines) for name, lines in home.files(text).items()}
     return {
         "turns": turns,
-        "facts_that_hold": len(holds),
-        "characters": {name: sum(len(line) + 1 for line in of) for name, of in lines.items()},
-        "answerable": {name: len(found) for name, found in answered.items()},
-        "answerable_by_use": {
-            name: round(sum(one.asked for one in found) / max(1, asked), 4) for name, found in answered.items()
-        },
-        "ratio_to_newest_turns": _ratio(len(answered["distilled"]), len(answered["newest_turns"])),
-        "ratio_to_newest_facts": _ratio(len(answered["distilled"]), len(answered["newest_facts"])),
+        "facts_that_hold": len(said.holds),
+        "answered": answered,
+        "ratio_to_newest_turns": _ratios(answered, "newest_turns"),
+        "ratio_to_newest_facts": _ratios(answered, "newest_facts"),
     }
 
 
-def _extracted(event: Event, uses: dict[str, int]) -> Iterator[Fact]:
-    for one in turn_facts([event]).facts:
-        plain = one.fact.removeprefix("Ada: ")
-        triples = tuple(triples_of(plain, "Ada"))
-        yield Fact(
-            plain,
-            event.recorded_at,
-            (f"m{event.event_id[1:]}",),
-            one.topic,
-            one.importance / MAX_IMPORTANCE,
-            uses=uses.get(plain, 0),
-            triples=triples,
+def _answered(said: living_year.Year, lines: Sequence[str]) -> dict[str, float]:
+    """Of the facts that matter and hold, and of the questions, those that a line of the file answers.
+
+    ``outdated`` are facts that no longer hold and are in the file all the same.
+    """
+    entries = [words(line) for line in lines]
+    matters, trivia = said.questions[: -said.of_trivia], said.questions[-said.of_trivia :]
+    asked = {
+        "facts": said.holds,
+        "questions": said.questions,
+        "of_what_matters": matters,
+        "of_trivia": trivia,
+        "outdated": said.outdated,
+    }
+    found = {name: sum(any(map(one.is_in, entries)) for one in facts) for name, facts in asked.items()}
+    return {"characters": sum(len(line) + 1 for line in lines), **found}
+
+
+def _ratios(answered: Mapping[str, Mapping[str, float]], other: str) -> dict[str, float]:
+    ours, theirs = answered["distilled"], answered[other]
+    return {name: round(ours[name] / max(1, theirs[name]), 2) for name in ("facts", "questions")}
+
+
+# Real talk -------------------------------------------------------------------------------------------------------
+
+
+def talk(corpora: Sequence[Corpus]) -> dict[str, Any]:
+    """The share of gold evidence of which each file has a line, over all conversations."""
+    found: Counter[str] = Counter()
+    gold = 0
+    for corpus in corpora:
+        turns = {f"m{number}": turn.id for number, turn in enumerate(corpus.memories)}
+        answers = {one for question in corpus.questions if question.answerable for one in question.gold}
+        gold += len(answers)
+        for name, lines in _files_of_talk(corpus).items():
+            found[name] += len(answers & {turns[ref] for line in lines for ref in refs_of(line)})
+    return {"evidence": gold, "share": {name: round(count / max(1, gold), 4) for name, count in found.items()}}
+
+
+def _files_of_talk(corpus: Corpus) -> dict[str, list[str]]:
+    """The files at the end of a conversation."""
+    home, text, now = _Home(sum(len(turn.spoken) + 1 for turn in corpus.memories) // 10), "", BEGAN
+    for _, session in groupby(enumerate(corpus.memories), key=lambda numbered: numbered[1].document):
+        for number, turn in session:
+            now = turn.at or now
+            home.hear(Event(f"e{number}", turn.text, now, Scope(), "turn", speaker=turn.speaker))
+        text = home.distilled(text, now + timedelta(hours=12))
+    return home.files(text)
+
+
+# A home ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Home:
+    """The memories of a home, and what its job `distill` makes of them: the same steps, without a journal."""
+
+    max_chars: int
+    heard: list[Event] = field(default_factory=list)
+    extracted: list[Fact] = field(default_factory=list)
+    said: dict[str, datetime] = field(default_factory=dict)
+    uses: Counter[str] = field(default_factory=Counter)
+    ours: dict[str, Fact] = field(default_factory=dict)
+    done: int = 0
+
+    def hear(self, event: Event) -> None:
+        """A turn becomes a memory, and a person's turn gives facts."""
+        self.heard.append(event)
+        ref = f"m{event.event_id[1:]}"
+        self.said[ref] = event.recorded_at
+        if event.speaker != "assistant":
+            self.extracted += [self.fact(one.fact, (ref,)) for one in turn_facts([event]).facts]
+
+    def fact(self, text: str, refs: tuple[str, ...]) -> Fact:
+        """A fact as the job makes it from some memories."""
+        grade = grade_of(text, "turn")
+        return Fact(
+            text,
+            max(self.said[ref] for ref in refs),
+            refs,
+            grade.topic,
+            grade.importance / MAX_IMPORTANCE,
+            uses=sum(self.uses[ref] for ref in refs),
+            since=min(self.said[ref] for ref in refs),
+            triples=_triples(text),
         )
 
+    def distilled(self, text: str, now: datetime) -> str:
+        """The file after a run over the facts that are new since the last one."""
+        ours = {line: self.fact(text_of(line), refs_of(line)) for line in self.ours}
+        new, self.done = self.extracted[self.done :], len(self.extracted)
+        found = curated(
+            text, ours, new, protected=protects(PROTECTED), now=now, max_chars=self.max_chars, max_loss=0.25
+        )
+        self.ours = {fact.line: fact for fact in found.facts}
+        return found.text
 
-def _curated(text: str, kept: Sequence[Fact], new: Sequence[Fact], at: datetime) -> Any:
-    return curated(
-        text,
-        {one.line: one for one in kept},
-        new,
-        protected=protects(PROTECTED),
-        now=at,
-        max_chars=MAX_CHARS,
-        max_loss=0.25,
-    )
+    def files(self, text: str) -> dict[str, list[str]]:
+        """The lines of the file, and those of files of its size with what is newest, each line once."""
+        return {
+            "distilled": text.splitlines(),
+            "newest_turns": self._newest([f"{one.speaker}: {one.text} [m{one.event_id[1:]}]" for one in self.heard]),
+            "newest_facts": self._newest([one.line for one in self.extracted]),
+        }
+
+    def _newest(self, lines: Sequence[str]) -> list[str]:
+        room, found = self.max_chars, dict[str, str]()
+        for line in reversed(lines):
+            said = text_of(line)
+            if said in found:
+                continue
+            room -= len(line) + 1
+            if room < 0:
+                break
+            found[said] = line
+        return [*found.values()]
 
 
-def _newest(lines: Sequence[str]) -> list[str]:
-    """The newest lines that fit."""
-    room, found = MAX_CHARS, []
-    for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        found.append(line)
-    return found
-
-
-def _ratio(ours: int, theirs: int) -> float:
-    return round(ours / max(1, theirs), 2)
+@cache
+def _triples(text: str) -> tuple[Triple, ...]:
+    speaker, _, said = text.partition(": ")
+    return tuple(triples_of(said, speaker))
 
 
 # A bad model -----------------------------------------------------------------------------------------------------
 
+_HOUSES = "Kedjan Nordhus Solvik Brygga Fjell Havn Lund Skogen Tangen Viken Aasen Bakken Dalen Elvik Foss".split()
 OWN = "".join(
     (
         "# Max\n\n## Identity\n\n",

@@ -14,10 +14,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 
 from fusion.contract import Fact as Triple
 from fusion.contract import Trust
 from fusion.lib.jaccard import jaccard
+from fusion.lib.lasting import half_life_days, has_other_value
 from fusion.lib.loss import lost_lines
 from fusion.lib.restatement import Statement, kept_apart_by, says_more
 from fusion.lib.words import stems, words
@@ -30,8 +32,10 @@ HEADINGS = {"rules": "Ways of working", "procedures": "Ways of working", "genera
 that name is protected."""
 IMPORTANT = 0.75
 """least importance of a fact that is chosen before all others, and is never dropped for a less important one"""
-HALF_LIFE_DAYS = 90.0
-"""days in which the recency of a fact falls by half"""
+PRIOR_DAYS = 180.0
+"""days in which a new fact is expected to be needed once"""
+REFS_SHOWN = 3
+"""maximum refs of a line: those of the newest memories that say it"""
 SAME = 0.6
 """least Jaccard similarity of the stems of two lines that may say the same"""
 CONTAINED = 0.9
@@ -55,10 +59,12 @@ class Fact:
     trust: Trust = "unknown"
     uses: int = 0
     triples: tuple[Triple, ...] = ()
+    since: datetime | None = None
+    """when the oldest of its memories was said; None if that is ``at``"""
 
     @property
     def line(self) -> str:
-        return f"- {self.text}" + (f" [{', '.join(self.refs[-3:])}]" if self.refs else "")
+        return f"- {self.text}" + (f" [{', '.join(self.refs[-REFS_SHOWN:])}]" if self.refs else "")
 
     @property
     def heading(self) -> str:
@@ -111,8 +117,10 @@ def curated(
     if _ends_in_code(text):
         candidates = ()
         notes.append("a code block in the file is not closed, so nothing is added below it: close it")
-    persons = [line for one in sections(text) for line in one.lines if line not in ours and line.strip()]
-    there = [fact for line, fact in ours.items() if any(line in one.lines for one in sections(text))]
+    lines = [line for one in sections(text) for line in one.lines]
+    persons = [line for line in lines if line not in ours and line.strip()]
+    present = set(lines)
+    there = [fact for line, fact in ours.items() if line in present]
     distinct, merged, moved = _distinct([*there, *candidates])
     said = [(plain, words(plain)) for line in persons if (plain := text_of(line).lstrip("-*+ "))]
     current, outdated = _current([one for one in distinct if not _is_said(one, said)])
@@ -147,15 +155,15 @@ class _Near:
         self._of_word: defaultdict[str, list[int]] = defaultdict(list)
         self._stems: list[frozenset[str]] = []
 
-    def add(self, text: str) -> None:
-        found = frozenset(stems(text))
+    def add(self, found: frozenset[str]) -> None:
+        """Add a text by its stems."""
         for word in found:
             self._of_word[word].append(len(self._stems))
         self._stems.append(found)
 
-    def to(self, text: str) -> list[tuple[int, frozenset[str]]]:
-        """The numbers and stems of those with most words in common."""
-        common = Counter(number for word in set(stems(text)) for number in self._of_word.get(word, ()))
+    def to(self, own: frozenset[str]) -> list[tuple[int, frozenset[str]]]:
+        """The numbers and stems of those with most of these stems in common."""
+        common = Counter(chain.from_iterable(self._of_word.get(word, ()) for word in own))
         return [(number, self._stems[number]) for number, _ in common.most_common(MOST_COMPARED)]
 
 
@@ -166,9 +174,10 @@ def _distinct(facts: Iterable[Fact]) -> tuple[list[Fact], int, dict[str, str]]:
     merged, moved = 0, dict[str, str]()
     began: list[list[str]] = []
     for fact in facts:
-        same = next((number for number, its in near.to(fact.text) if _says_the_same(fact, found[number], its)), None)
+        own = frozenset(stems(fact.text))
+        same = next((at for at, its in near.to(own) if _says_the_same(fact, own, found[at], its)), None)
         if same is None:
-            near.add(fact.text)
+            near.add(own)
             found.append(fact)
             began.append([fact.line])
         else:
@@ -180,10 +189,11 @@ def _distinct(facts: Iterable[Fact]) -> tuple[list[Fact], int, dict[str, str]]:
     return found, merged, moved
 
 
-def _says_the_same(fact: Fact, other: Fact, stems_of_other: frozenset[str]) -> bool:
+def _says_the_same(fact: Fact, own: frozenset[str], other: Fact, its: frozenset[str]) -> bool:
+    """Whether two facts, which come with their stems, are one."""
     if fact.text.casefold() == other.text.casefold() or _is_reworded(fact, other):
         return True
-    if jaccard(frozenset(stems(fact.text)), stems_of_other) < SAME:
+    if jaccard(own, its) < SAME:
         return False
     return kept_apart_by(Statement(fact.text), Statement(other.text)) is None
 
@@ -204,6 +214,7 @@ def joined(one: Fact, other: Fact) -> Fact:
     return replace(
         newer,
         at=max(one.at, other.at),
+        since=min(one.since or one.at, other.since or other.at),
         refs=refs,
         importance=max(one.importance, other.importance),
         trust=max(one.trust, other.trust, key=lambda trust: _TRUSTED[trust]),
@@ -225,15 +236,17 @@ def _current(facts: Sequence[Fact]) -> tuple[list[Fact], list[tuple[str, str]]]:
     gone: set[int] = set()
     outdated: list[tuple[str, str]] = []
     near = _Near()
-    for fact in facts:
-        near.add(fact.text)
+    its_stems = [frozenset(stems(fact.text)) for fact in facts]
+    for own in its_stems:
+        near.add(own)
     for number, fact in sorted(enumerate(facts), key=lambda pair: pair[1].at):
-        others = {one: facts[one] for one, _ in near.to(fact.text) if one != number and one not in gone}
+        others = {one: facts[one] for one, _ in near.to(its_stems[number]) if one != number and one not in gone}
         claims = [Claim(str(one), its.text, its.triples, its.at) for one, its in others.items() if its.at <= fact.at]
         found = contradiction(Claim(str(number), fact.text, fact.triples, fact.at), claims)
-        if found is None:
+        replaced = [one for one, its in others.items() if its.at < fact.at and has_other_value(fact.text, its.text)]
+        if found is None and not replaced:
             continue
-        loser, winner = int(found.contradicted_id), number
+        loser, winner = replaced[0] if found is None else int(found.contradicted_id), number
         if _TRUSTED[fact.trust] < _TRUSTED[facts[loser].trust]:
             loser, winner = winner, loser
         gone.add(loser)
@@ -256,18 +269,25 @@ def _disputed(
 
 
 def value(fact: Fact, now: datetime) -> float:
-    """How much a fact is worth, from 0 to 1: importance, then use, then recency."""
-    days = max(0.0, (now - fact.at).total_seconds() / 86_400)
-    recency = math.exp2(-days / HALF_LIFE_DAYS)
-    said_again = 0.6 * (1 - math.exp2(-max(0, len(fact.refs) - 1)))
-    use = max(said_again, 1 - math.exp2(-min(30, fact.uses)))
-    trusted = 0.05 if fact.trust == "trusted" else 0.0
-    return 0.55 * fact.importance + 0.25 * use + 0.15 * recency + trusted
+    """How much a fact is worth: its importance, times how often it is likely to be needed from now on.
+
+    That is how often it was said again or used since the oldest memory that the line names, per day. A new fact counts
+    as needed once in `PRIOR_DAYS`, so that it has time to show its worth. It halves with each half-life of its wording.
+    """
+    needed = 1 + max(0, len(fact.refs[-REFS_SHOWN:]) - 1) + fact.uses
+    rate = needed * PRIOR_DAYS / (PRIOR_DAYS + _days(fact.since or fact.at, now))
+    lasts = math.exp2(-_days(fact.at, now) / half_life_days(fact.text))
+    trusted = 1.1 if fact.trust == "trusted" else 1.0
+    return fact.importance * rate * lasts * trusted
+
+
+def _days(since: datetime, now: datetime) -> float:
+    return max(0.0, (now - since).total_seconds() / 86_400)
 
 
 def _order(fact: Fact, now: datetime) -> tuple[bool, float]:
     """The sort key: important facts first, then the highest value for the length."""
-    return fact.importance < IMPORTANT, -value(fact, now) / math.sqrt(len(fact.line) + 40)
+    return fact.importance < IMPORTANT, -value(fact, now) / math.sqrt(len(fact.line))
 
 
 def _chosen(
@@ -346,6 +366,7 @@ def _insert(result: list[Section], fact: Fact, protected: Callable[[Path], bool]
             while end and not section.lines[end - 1].strip():
                 end -= 1
             lines = section.lines[:end] or ("",)
+            end += not end and bool(section.lines)
             result[number] = replace(section, lines=(*lines, fact.line, *section.lines[end:]))
             return
     if result and (not result[-1].lines or result[-1].lines[-1].strip()):

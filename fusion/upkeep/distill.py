@@ -220,6 +220,7 @@ class _Run:
             record.trust,
             sum(one.uses for one in known),
             tuple(self.sources.triples(text)),
+            min(one.record.event.began for one in known),
         )
 
     def _fact(self, text: str, at: datetime, refs: tuple[str, ...]) -> Fact:

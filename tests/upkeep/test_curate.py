@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Fact as Triple
 from fusion.lib.loss import loss
-from fusion.upkeep.curate import Curated, Fact, curated, refs_of, text_of, value
+from fusion.upkeep.curate import Curated, Fact, curated, refs_of, rendered, text_of, value
 from fusion.upkeep.drift import protects, sections
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -112,6 +112,21 @@ def test_of_two_facts_that_exclude_each_other_the_newer_stays_unless_it_is_trust
     assert [one.text for one in found.facts] == ["Ada lives in Rome."]
 
 
+@pytest.mark.feature(
+    "… a newer number or date of the same thing replaces the older one", of="the job `distill` rewrites"
+)
+def test_a_newer_number_or_date_of_the_same_thing_replaces_the_older_one() -> None:
+    """Unless it is trusted less; two events that both happened stay."""
+    old = fact("The server kedjan listens on port 5432.", "m1", days=30)
+    new = fact("The server kedjan listens on port 6000.", "m2")
+    events = [fact("The taxi took 20 minutes.", "m3", days=3), fact("The taxi took 30 minutes.", "m4")]
+    found = run("", [old, new, *events])
+    assert {one.text for one in found.facts} == {new.text, *(one.text for one in events)}
+    assert found.outdated == ((old.text, new.text),)
+    found = run("", [replace(old, trust="trusted"), new])
+    assert [one.text for one in found.facts] == [old.text]
+
+
 def test_a_persons_line_stays_though_a_newer_fact_excludes_it() -> None:
     """Both are in the file, and the run reports them."""
     oslo = fact("Ada lives in Oslo.", "m2", triples=(Triple("Ada", "lives in", "Oslo"),))
@@ -140,6 +155,27 @@ def test_the_most_important_have_room_first() -> None:
     assert found.no_room == 102 - len(found.facts)
     assert persons_lines(found.text, found.facts) == [*persons_lines(PERSONS, ()), "## Facts"]
     assert value(replace(used, uses=0), NOW) < value(replace(used, at=NOW, uses=0), NOW) < value(used, NOW)
+
+
+def test_what_is_said_often_and_what_lasts_are_worth_more() -> None:
+    """Than what is as new, but passes; and than what was said once, long ago. A new fact has time to show its worth."""
+    often = fact("The gateway listens on port 7777.", "m1", "m2", "m3", since=NOW - timedelta(days=20))
+    once = fact("The gateway listens on port 7777.", "m1")
+    old = replace(once, at=NOW - timedelta(days=200))
+    event = replace(once, text="The gateway failed at port 7777.", at=NOW - timedelta(days=20))
+    assert value(often, NOW) > value(once, NOW) > value(event, NOW) > 0
+    assert value(once, NOW) > value(old, NOW)
+    assert value(replace(event, text=once.text), NOW) > value(event, NOW)
+
+
+def test_no_blank_lines_gather_where_a_section_is_emptied_and_filled_again() -> None:
+    found = run("", [fact("Ada prefers tea.", "m1"), fact("Ben lives in Oslo.", "m2")])
+    before = found.text
+    for turn in range(5):
+        kept = [one for one in found.facts if "Oslo" in one.text]
+        emptied = rendered(found.text, {one.line: one for one in found.facts}, [], {}, protects([]))
+        found = run(emptied, [*kept, fact("Ada prefers tea.", f"m{turn + 5}")])
+    assert len(found.text.splitlines()) == len(before.splitlines())
 
 
 def test_no_run_drops_more_of_the_file_than_the_loss_gate_allows() -> None:
