@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -58,33 +59,34 @@ def calibrations_of(folder: Path) -> list[Calibration]:
     return [read_calibration(file) for file in sorted(folder.glob(f"*{CALIBRATION}"))]
 
 
-def read_calibration(file: Path) -> Calibration:
-    """Reads a calibration's file, which is TOML. Raises SettingsError, which names what is wrong in it."""
+@contextmanager
+def _errors_named(file: Path, kind: type[Any]) -> Iterator[None]:
+    """Raise SettingsError, which names the file, for errors while it is read as a ``kind``."""
     try:
-        return _CALIBRATION.validate_python(tomllib.loads(_small(file)))
+        yield
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not TOML: {error}") from None
     except ValidationError as error:
-        raise SettingsError(explain(error, Calibration, file)) from None
+        raise SettingsError(explain(error, kind, file)) from None
     except ValueError as error:
         raise SettingsError(f"{file}: {error}") from None
 
 
+def read_calibration(file: Path) -> Calibration:
+    """Reads a calibration's file, which is TOML. Raises SettingsError, which names what is wrong in it."""
+    with _errors_named(file, Calibration):
+        return _CALIBRATION.validate_python(tomllib.loads(_small(file)))
+
+
 def read_recipe(file: Path) -> Recipe:
     """Reads a recipe file; missing keys have the defaults of `Recipe`. Raises SettingsError, which names the key."""
-    try:
+    with _errors_named(file, Recipe):
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         table = with_current_names(table)
         if "calibrations" in table.get("rerank", {}):
             raise ValueError(f"rerank.calibrations: a calibration is a file of its own, *{CALIBRATION} in this folder")
         table, model = _model(table, file)
         recipe = _RECIPE.validate_python({**table, "name": file.stem})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} is not TOML: {error}") from None
-    except ValidationError as error:
-        raise SettingsError(explain(error, Recipe, file)) from None
-    except ValueError as error:
-        raise SettingsError(f"{file}: {error}") from None
     for key, number in _numbers(asdict(recipe)):
         if number < 0:
             raise SettingsError(f"{file}: {key} = {number} is negative")

@@ -125,7 +125,7 @@ def back_up(home: Path, target: Path, now: datetime | None = None) -> Backup:
         raise NotFound(f"there is no folder {parent}")
     with (
         disk_errors(parent, "the backup"),
-        tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name[:40]}-") as work,
+        _folder_in(parent, target.name) as work,
     ):
         folder = Path(work, "backup")
         folder.mkdir(mode=0o700)
@@ -288,7 +288,7 @@ def restore(source: Path, home: Path, *, force: bool = False, now: datetime | No
         lost = _lost(backup, home)
         with (
             disk_errors(parent, "the backup"),
-            tempfile.TemporaryDirectory(dir=parent, prefix=f".{home.name[:40]}-") as work,
+            _folder_in(parent, home.name) as work,
         ):
             new = Path(work, "home")
             settings = [file.path for file in backup.files if not file.path.endswith(_DATABASES)]

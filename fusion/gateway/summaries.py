@@ -12,10 +12,10 @@ from secrets import token_hex
 from typing import Any, Literal
 
 from fusion.contract import LanguageModel
-from fusion.errors import BackendError, InvalidAnswer
+from fusion.errors import BackendError
 from fusion.lib.budget import clip
 from fusion.lib.clean import clean
-from fusion.lib.prompt import parsed, tagged
+from fusion.lib.prompt import listed, tagged
 from fusion.lib.summarise import MAX_SUMMARY_CHARS, Section, sections, summary
 
 log = logging.getLogger(__name__)
@@ -81,12 +81,8 @@ async def _by_model(found: Sequence[Section], model: LanguageModel) -> dict[int,
 
 def _read(answer: str, count: int) -> dict[int, str]:
     """The valid summaries of an answer; of two for one section the first. Raises InvalidAnswer."""
-    value = parsed(answer)
-    entries = value.get("summaries") if isinstance(value, dict) else value
-    if not isinstance(entries, list):
-        raise InvalidAnswer("the model's answer has no summaries")
     found: dict[int, str] = {}
-    for entry in entries:
+    for entry in listed(answer, "summaries"):
         number, text = (entry.get("section"), entry.get("summary")) if isinstance(entry, dict) else (None, None)
         if type(number) is not int or not 1 <= number <= count or number in found or not isinstance(text, str):
             continue

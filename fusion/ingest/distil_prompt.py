@@ -19,7 +19,7 @@ from fusion.lib.clean import clean
 from fusion.lib.grading import MAX_IMPORTANCE, NAMES, Grade, grade_of
 from fusion.lib.junk import Duplicates, content_words, junk_of
 from fusion.lib.moment import end_of, moment
-from fusion.lib.prompt import parsed, tagged
+from fusion.lib.prompt import listed, tagged
 from fusion.lib.words import mostly_latin, normalise, spoken
 
 MAX_ANSWER_TOKENS = 2048
@@ -87,10 +87,7 @@ def _shown(name: str, nonce: str, turn: Event, number: str) -> str:
 
 def read(answer: str, turns: Sequence[Event]) -> list[Distilled]:
     """The memories of an answer with enough confidence that do not repeat a turn. Raises InvalidAnswer."""
-    found = parsed(answer)
-    entries = found.get("memories") if isinstance(found, dict) else found
-    if not isinstance(entries, list):
-        raise InvalidAnswer("the model's answer has no memories")
+    entries = listed(answer, "memories")
     memories = [memory for entry in entries[:MAX_MEMORIES] if (memory := _memory(entry, turns)) is not None]
     if entries and not memories:
         raise InvalidAnswer("no memory in the model's answer is in the form that was asked for")

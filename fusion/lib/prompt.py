@@ -49,6 +49,15 @@ def parsed(answer: str) -> Any:
         raise InvalidAnswer("the model's answer is not JSON") from None
 
 
+def listed(answer: str, name: str) -> list[Any]:
+    """The list ``name`` of a model's answer, which may also be that list alone. Raises InvalidAnswer."""
+    value = parsed(answer)
+    found = value.get(name) if isinstance(value, dict) else value
+    if not isinstance(found, list):
+        raise InvalidAnswer(f"the model's answer has no {name}")
+    return found
+
+
 def _without_thoughts(answer: str) -> str:
     """The answer without a leading ``<think>…</think>``; thoughts without an end are all of it."""
     if not answer.startswith(_THOUGHT):

@@ -68,7 +68,7 @@ class Snapshot:
 
     @property
     def hash(self) -> str:
-        return _hash(self.data)
+        return hash_of(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Workspace:
                 tuple(lines),
                 tuple(events),
                 read.hash,
-                _hash(new),
+                hash_of(new),
                 path=read.path,
                 by=by,
                 run=run,
@@ -208,7 +208,7 @@ class Workspace:
         for change in changes:
             if change.path not in found:
                 with self._folder(root, change.path) as folder:
-                    found[change.path] = _hash(None if folder is None else self._read(folder, change.path))
+                    found[change.path] = hash_of(None if folder is None else self._read(folder, change.path))
             if self._happened(change, found[change.path]):
                 self.before(change)
                 found[change.path] = change.before
@@ -217,7 +217,7 @@ class Workspace:
     def _undo_one(self, root: int, change: Change) -> Change:
         with self._folder(root, change.path, make=bool(change.before)) as folder:
             current = None if folder is None else self._read(folder, change.path)
-            if self._happened(change, _hash(current)) and folder is not None:
+            if self._happened(change, hash_of(current)) and folder is not None:
                 self._replace(folder, change.path, current, self.before(change))
             return self._mark(change, "undone")
 
@@ -423,7 +423,7 @@ def _copied(change: Change, expected: str, copy: Path) -> bytes | None:
         data = copy.read_bytes()
     except FileNotFoundError:
         raise BadInput(f"{change.name} is too old to be taken back: its copy of {change.path} is gone") from None
-    if _hash(data) != expected:
+    if hash_of(data) != expected:
         raise BadInput(f"{copy} is damaged, so nothing was changed")
     return data
 
@@ -485,7 +485,8 @@ def _all(fd: int, path: str) -> bytes:
     return b"".join(parts)
 
 
-def _hash(data: bytes | None) -> str:
+def hash_of(data: bytes | None) -> str:
+    """The SHA-256 of a file's content; "" if there is no file."""
     return "" if data is None else sha256(data).hexdigest()
 
 

@@ -20,13 +20,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from fusion.errors import BadInput
 from fusion.store.private_files import sync, write_atomically
-from fusion.store.workspace import Change, EditedMeanwhile, Workspace
+from fusion.store.workspace import Change, EditedMeanwhile, Workspace, hash_of
 from fusion.upkeep import drift
 from fusion.upkeep.drift import Comparison, Drift, Passage
 from fusion.upkeep.job import JobContext
@@ -144,7 +143,7 @@ class Shepherd:
             data = (self.folder / "baseline.md").read_bytes()
         except FileNotFoundError:
             data = b""
-        if _hash(data) != about["sha256"]:
+        if hash_of(data) != about["sha256"]:
             if damaged:
                 return None
             raise BadInput(
@@ -175,9 +174,9 @@ class Shepherd:
                 raise BadInput(f"{self.workspace.root / FILE} is empty or missing: there is nothing to promote")
             data = read.data or b""
             self._write("baseline.md", data)
-            self._write_json("baseline.json", {"at": now.isoformat(), "sha256": _hash(data)})
+            self._write_json("baseline.json", {"at": now.isoformat(), "sha256": hash_of(data)})
             self._store(Seen(text, _last(self.workspace.changes(FILE)), text))
-            return Baseline(text, now, _hash(data))
+            return Baseline(text, now, hash_of(data))
 
     # Comparison and decision --------------------------------------------------------------------------------------
 
@@ -232,7 +231,7 @@ class Shepherd:
                 outcome="reported",
                 why=verdict.report,
                 drift=asdict(verdict.total),
-                before=_hash(look.data),
+                before=hash_of(look.data),
                 baseline=look.baseline.hash,
             )
             if last is not None and _same(last, new):
@@ -263,7 +262,7 @@ class Shepherd:
                 before=read.hash,
                 baseline=look.baseline.hash,
                 archived=self._archive(read.data or b"", now),
-                after=_hash(new),
+                after=hash_of(new),
             )
             self._record(incident)
             try:
@@ -294,7 +293,7 @@ class Shepherd:
 
     def _happened(self, changes: Sequence[Change], text: str) -> list[Change]:
         """The changes that took place and were not undone; ``text`` is the present text of the file."""
-        following = [one.before for one in changes[1:]] + [_hash(text.encode())]
+        following = [one.before for one in changes[1:]] + [hash_of(text.encode())]
         return [
             change
             for change, then in zip(changes, following, strict=False)
@@ -351,8 +350,8 @@ class Shepherd:
         """Copy a file's content into the archive, once for each content; returns the path."""
         folder = self.folder / "archive"
         folder.mkdir(mode=0o700, exist_ok=True)
-        known = next(folder.glob(f"*-{_hash(data)[:12]}.md"), None)
-        file = known or folder / f"{now:%Y%m%dT%H%M%SZ}-{_hash(data)[:12]}.md"
+        known = next(folder.glob(f"*-{hash_of(data)[:12]}.md"), None)
+        file = known or folder / f"{now:%Y%m%dT%H%M%SZ}-{hash_of(data)[:12]}.md"
         if known is None:
             write_atomically(file, data)
             sync(file)
@@ -491,7 +490,3 @@ def _next(before: Sequence[Incident]) -> int:
 
 def _text(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
-
-
-def _hash(data: bytes | None) -> str:
-    return "" if data is None else sha256(data).hexdigest()

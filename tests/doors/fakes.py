@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 import orjson
 
+from fusion.client import stop_server
 from fusion.contract import EVERYTHING, Asker, Hit, Scope, Where
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import Gate
@@ -24,7 +26,7 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
-from fusion.home import HomeLock, ServerRecord, write_record
+from fusion.home import HomeLock, ServerRecord, owner, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.ingest.intake import Acknowledged
 from fusion.ingest.update import Change
@@ -52,6 +54,18 @@ deadline_ms = 60000
 """
 """the configuration of a home that opens at once: one backend, no model"""
 COVERAGE = {"total": 1, "ok": 1, "failed": 0, "skipped": 0, "ratio": 1.0}
+
+
+@contextmanager
+def server_stopped(home: Path) -> Iterator[None]:
+    """Stop the server that a home has at the end of the block; kill it if it does not stop."""
+    yield
+    holder = owner(home)
+    try:
+        stop_server(home)
+    finally:
+        if holder is not None and owner(home) == holder and holder.pid not in (0, os.getpid()):
+            os.kill(holder.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True)

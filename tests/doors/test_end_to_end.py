@@ -26,7 +26,7 @@ from fusion.home import ServerRecord, owner, read_record
 from fusion.local_server import running_server
 from fusion.trust import allow
 from fusion.trust.token import home_token
-from tests.doors.fakes import SMALL
+from tests.doors.fakes import SMALL, server_stopped
 from tests.patience import opening_at
 
 
@@ -36,13 +36,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(SMALL)
-    yield home
-    holder = owner(home)
-    try:
-        stop_server(home)
-    finally:
-        if holder is not None and owner(home) == holder and holder.pid not in (0, os.getpid()):
-            os.kill(holder.pid, signal.SIGKILL)
+    with server_stopped(home):
+        yield home
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

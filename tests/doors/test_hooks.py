@@ -19,7 +19,7 @@ from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
 from benchmarks.bad_servers import WAYS, Way, bad_server
-from fusion.client import Client, ensure_server, stop_server
+from fusion.client import Client, ensure_server
 from fusion.contract import Asker
 from fusion.doors.hooks import (
     HOOKS,
@@ -37,7 +37,7 @@ from fusion.home import HomeLock, owner
 from fusion.local_server import running_server
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.trust import allow
-from tests.doors.fakes import SMALL, FakeFusion, serving_home
+from tests.doors.fakes import SMALL, FakeFusion, server_stopped, serving_home
 
 EVENTS = {
     "user-prompt-submit": "UserPromptSubmit",
@@ -103,13 +103,8 @@ def real(home: Path) -> Iterator[Path]:
     """A real home with one small backend and no server yet; its server is stopped at the end."""
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(SMALL)
-    yield home
-    holder = owner(home)
-    try:
-        stop_server(home)
-    finally:
-        if holder is not None and owner(home) == holder and holder.pid not in (0, os.getpid()):
-            os.kill(holder.pid, signal.SIGKILL)
+    with server_stopped(home):
+        yield home
 
 
 class TestRecall:

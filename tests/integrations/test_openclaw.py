@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +20,8 @@ import pytest
 from benchmarks.bad_servers import WAYS, Way, bad_server
 from fusion import __version__
 from fusion.client import Client, ensure_server, stop_server
-from fusion.home import owner
 from fusion.trust import allow
-from tests.doors.fakes import SMALL
+from tests.doors.fakes import SMALL, server_stopped
 from tests.sources.test_sessions import ID, add, claw, database
 
 PLUGIN = Path(__file__).parents[2] / "integrations" / "openclaw"
@@ -88,13 +86,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     (recipes / "seed002.toml").write_text(text, encoding="utf-8")
     (home / "fusion.toml").write_text(SMALL)
     allow(home)
-    yield home
-    holder = owner(home)
-    try:
-        stop_server(home)
-    finally:
-        if holder is not None and owner(home) == holder and holder.pid not in (0, os.getpid()):
-            os.kill(holder.pid, signal.SIGKILL)
+    with server_stopped(home):
+        yield home
 
 
 @pytest.fixture
