@@ -170,6 +170,15 @@ class Workspace:
             found.append(Change(**{**values, "lines": tuple(values["lines"]), "events": tuple(values["events"])}))
         return sorted((one for one in found if path in (None, one.path)), key=lambda change: change.number)
 
+    def happened(self, read: Snapshot) -> list[Change]:
+        """The changes of a file that was read just now, the oldest first, without those that were interrupted before
+        the file was replaced."""
+        changes = self.changes(read.path)
+        following = [*(one.before for one in changes), read.hash][1:]
+        return [
+            one for one, then in zip(changes, following, strict=True) if one.state != "planned" or one.after == then
+        ]
+
     def before(self, change: Change) -> bytes | None:
         """The file's content before a change. Raises BadInput if the copy is deleted or damaged."""
         return _copied(change, change.before, self._copy(change))

@@ -201,7 +201,7 @@ class _Files:
             if day < kept[-1] and name.endswith(".md"):
                 path = f"{RAW}/{name}"
                 read = await asyncio.to_thread(self.workspace.read, path)
-                changes = await asyncio.to_thread(self.workspace.changes, path)
+                changes = await asyncio.to_thread(self.workspace.happened, read)
                 if changes and changes[-1].by == NAME and changes[-1].after == read.hash:
                     await self._replace(read, None, ())
                 else:
@@ -218,7 +218,7 @@ class _Files:
     ) -> None:
         for left in reversed(range(TRIES)):
             read = await asyncio.to_thread(self.workspace.read, path)
-            taken_out = await asyncio.to_thread(self._taken_out, path, entries.parse(read.text))
+            taken_out = await asyncio.to_thread(self._taken_out, read)
             file = entries.parse(read.text) if read.data is not None else File(preface, ())
             made = entries.rolled(
                 entries.merged(file, new, home=self.home, days=days, known=known, taken_out=taken_out), max_chars
@@ -252,10 +252,10 @@ class _Files:
         self.context.add({"files_changed": 1})
         self.context.result.setdefault("changes", []).append(f"{change.name} {read.path}")
 
-    def _taken_out(self, path: str, file: File) -> Mapping[str, str]:
+    def _taken_out(self, read: Snapshot) -> Mapping[str, str]:
         """The hashes of this home's entries, by key, that a person deleted from the file since it was written last."""
-        there = {entry.key for entry in file.entries}
-        changes = self.workspace.changes(path)
+        there = {entry.key for entry in entries.parse(read.text).entries}
+        changes = self.workspace.happened(read)
         written = changes[-1].lines if changes else ()
         pairs = (line.removeprefix("-").split(" ", 1) for line in written)
         return {key: said for said, key in pairs if key not in there}

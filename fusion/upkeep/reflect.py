@@ -100,7 +100,7 @@ class _Files:
         read = await asyncio.to_thread(self.workspace.read, path)
         if read.data is None:
             return read
-        changes = await asyncio.to_thread(self.workspace.changes, path)
+        changes = await asyncio.to_thread(self.workspace.happened, read)
         return read if any(one.by == NAME and one.after == read.hash for one in changes[-1:]) else None
 
     def left(self, path: str) -> None:

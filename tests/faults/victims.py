@@ -9,6 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from fusion.journal import Journal
 from fusion.journal.listing import Criteria
 from fusion.settings import Settings
 from fusion.store.sqlite import Database
+from fusion.upkeep.job import Job, JobContext
+from fusion.upkeep.runner import Runner
 from tests.backend_contract import NOW
 from tests.fakes import Asked, FakeModel
 from tests.faults.home import settings_of
@@ -116,6 +119,25 @@ async def distil(file: str, n: str, statement: str, edited: str = "") -> None:
     await distiller.settle()
     say("distilled", int(n))
     await distiller.close()
+    await journal.close()
+
+
+async def two_steps(file: str, notes: str, n: str, statement: str) -> None:
+    """A run of a job of two steps, an hour after the run before; each step adds a line to the notes."""
+
+    async def steps() -> Sequence[str]:
+        return ["first", "second"]
+
+    async def step(context: JobContext, name: str) -> None:
+        os.write(opened, f"{name}\n".encode())
+
+    opened = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    journal = await Journal.open(Path(file))
+    watch(journal._database, killer(int(statement)))
+    now = NOW + timedelta(hours=int(n))
+    runner = Runner([Job("notes", "Adds lines.", steps, step)], journal, f"box:{n}", clock=lambda: now)
+    await runner.run("notes")
+    say("ran", int(n))
     await journal.close()
 
 
