@@ -1,4 +1,4 @@
-"""Measures what a session is shown again, and the time of an answer that was prepared behind its last turn."""
+"""Measures what a session is shown again, and the time of an answer that was prepared after its last turn."""
 
 from __future__ import annotations
 

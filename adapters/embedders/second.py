@@ -25,7 +25,7 @@ class SecondEncoder(LocalEmbedder):
     """The port `fusion.contract.ReadsInContext`. ``open`` raises ``ModelMissing``, which says how to fix it."""
 
     later_texts: ClassVar[int] = 20_000
-    """its vectors are made behind the reply that a memory is stored: a large import waits here"""
+    """maximum texts that wait to be encoded in the background, as those of a large import do"""
 
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:

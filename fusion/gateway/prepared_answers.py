@@ -1,9 +1,8 @@
-"""Answers prepared behind the turns of a session, so that its next question is answered at once: seed 000's pre-warm.
+"""Prepares a session's next answer after each turn, so that a similar question is answered at once (seed 000).
 
-Seed 000 writes an answer into a file that is named by the session, and returns it for the next turn to
-any question. Here an answer is used once, within five minutes, for a question of the same session that is like the one
-it was prepared for, and only if nothing was stored, decided or forgotten in the home since then, and nothing in it has
-ended.
+Seed 000 writes an answer into a file that is named by the session, and returns it to any next question. Here an answer
+is used once, within five minutes, for a question of the same session that is like the one it was prepared for, and only
+if since then nothing was stored, decided or forgotten in the home, and no memory in it has ended.
 """
 
 from __future__ import annotations

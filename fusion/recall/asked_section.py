@@ -1,4 +1,4 @@
-"""Puts the section of a document that the question asks for behind the best memory of that document.
+"""Puts the section of a document that the question asks for right after the best memory of that document.
 
 "Why Postgres?" finds the beginning of the note on Postgres, which names it most often. The answer is under `## Why`. A
 section is asked for if all words of its heading are in the question. It is then packed before other sections of its
@@ -41,7 +41,7 @@ class AskedSections:
         return bool(stems) and self._terms.issuperset(stems)
 
     def first(self, order: Sequence[Scored]) -> Sequence[Scored]:
-        """The order with each such section behind the best memory of its document."""
+        """The order with each such section right after the best memory of its document."""
         asked = [scored for scored in order if self.has(scored.pooled.candidate.hit)]
         if not asked:
             return order

@@ -129,7 +129,7 @@ class Fused:
     disputed: tuple[Dispute, ...] = ()
     """pairs of memories in the block that contradict each other"""
     prepared: bool = False
-    """whether it was prepared behind the session's last turn"""
+    """whether it was prepared after the session's last turn"""
 
 
 class RecallIO(Protocol):

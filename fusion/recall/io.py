@@ -334,7 +334,7 @@ class Live:
         return dict(zip(known, found.tolist(), strict=True))
 
     def _encode_later(self, texts: Sequence[str]) -> None:
-        """Have these encoded behind the answer, for the next question."""
+        """Encode these texts after the answer, for the next question."""
         if texts and isinstance(self.embedder, EncodesLater):
             self.embedder.encode_later(texts)
 

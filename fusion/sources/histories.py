@@ -1,8 +1,8 @@
-"""Takes in the histories that callers send of their sessions, in the background: seed 002's ``POST /ingest``.
+"""Reads the session histories that callers send, in the background, for seed 002's ``POST /ingest``.
 
-A call stores the body as it came, and is answered then. The last call of a session is taken in once no other has come
-for a while; only turns that are new or changed are read closely. Stopping the gateway takes in what waits, and what a
-crash left waiting is taken in at the next start.
+A call stores its body as it was sent, and is answered at once. The history of a session's last call is read when no
+other call came for a while; only new and changed turns are stored. A gateway that stops reads what waits, and the next
+start reads what a crash left waiting.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from fusion.sources.turns import Turn, message_turn
 log = logging.getLogger(__name__)
 
 SOURCE = "memory-cortex"
-"""the kind of source of a history's turns, and the beginning of the name of its conversation"""
+"""the source kind of a history's turns, and the prefix of its conversation's name"""
 BATCH = 100
-"""turns of one call of remember"""
+"""maximum turns in one call of remember"""
 LEASE = timedelta(minutes=10)
-"""how long a worker has a history to itself"""
+"""how long a worker leases a history"""
 FIRST_RETRY_S, MAX_RETRY_S = 1.0, 3600.0
 """seconds until a history that failed is tried again, doubled each time up to the maximum"""
 FRESH = timedelta(hours=1)
 """the age of a turn that was just said"""
 CLOSE_S = 10.0
-"""maximum seconds at closing for what waits; the rest is taken in at the next start"""
+"""maximum seconds at closing for reading what waits; the rest is read at the next start"""
 
 _PROGRAMS = re.compile(r"(?:^|:)(?:cron|heartbeat|subagent)(?::|$)", re.IGNORECASE)
 _AGENT = re.compile(r"agent:([^:\s]+):")
 
 
 def of_program(session_id: str, channel: str) -> bool:
-    """Whether a session is a program's, by its id or channel as OpenClaw writes them: cron, heartbeat, subagent."""
+    """Whether a program (cron, heartbeat, subagent) has a session, by its id or channel as OpenClaw writes them."""
     return _PROGRAMS.search(session_id) is not None or channel.lower() in ("cron", "heartbeat")
 
 
 def agent_of(session_id: str) -> str | None:
-    """The agent that a session's id names as OpenClaw's do: ``agent:main:telegram:1``."""
+    """The agent in a session id of OpenClaw's form: ``agent:main:telegram:1``."""
     named = _AGENT.match(session_id)
     return named[1] if named else None
 
@@ -71,7 +71,7 @@ class Rules:
 
 
 class Histories(QueueWorker):
-    """The histories of one tenant. Tests replace ``clock`` and ``sleep``."""
+    """Queues and reads the histories of one tenant. Tests replace ``clock`` and ``sleep``."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Histories(QueueWorker):
         """called once new, changed or retired turns of a session are in the journal"""
 
     async def put(self, scope: Scope, channel: str, body: bytes, *, debounce: bool = True) -> datetime:
-        """Store the body of a call durably; when it is due. ``body`` is JSON with ``messages``.
+        """Store the body of a call durably; returns when it is due. ``body`` is JSON with ``messages``.
 
         Raises BadInput for an id with a secret in it, Overloaded, StoreFull and StoreBusy.
         """
@@ -119,7 +119,7 @@ class Histories(QueueWorker):
             await self._idle.wait()
 
     async def close(self) -> None:
-        """Stop, and take in what waits, for it may be long until somebody opens this home again."""
+        """Stop, and read what waits, because the home may stay closed for long."""
         started = self._task is not None
         await super().close()
         if started:
@@ -180,7 +180,7 @@ class Histories(QueueWorker):
         return True
 
     async def _take(self, waiting: Waiting) -> None:
-        """Store what a history changes. It may stop after any statement: all of it can be done again."""
+        """Store the changes of a history. Each step is idempotent, so it may be interrupted anywhere and repeated."""
         before = await self._journal.read(histories.taken, waiting.key)
         talk, items, empty, done = await asyncio.to_thread(self._read, waiting, before)
         in_order = self._is_old(items)
@@ -225,7 +225,7 @@ class Histories(QueueWorker):
         return Scope(self._tenant, key.user_id or None, key.agent_id or None, session_id=key.session_id)
 
     def _text(self, turns: Sequence[Turn], number: int) -> str:
-        """What a turn says; empty if nothing of it is kept, as of a heartbeat and the answer to one."""
+        """The text of a turn to keep; empty for a heartbeat and the answer to one."""
         turn = turns[number]
         found = said(turn.text, turn.speaker)
         if not self._rules.skip_heartbeat:
@@ -238,7 +238,7 @@ class Histories(QueueWorker):
 
 
 def turn_of(message: object) -> Turn | None:
-    """The turn of a message of a user or an assistant that says something; None for all others."""
+    """The turn of a message by a user or an assistant; None for other messages and for empty ones."""
     found = message_turn(message, message) if isinstance(message, dict) else None
     return found and replace(found, text=found.text.replace("\0", ""))
 
@@ -249,7 +249,7 @@ def source_of(scope: Scope) -> str:
 
 
 def document_of(scope: Scope, talk: int) -> str:
-    """The name of a conversation; ``talk`` counts those that were held under one session."""
+    """The name of a conversation; ``talk`` numbers the conversations of one session id."""
     return f"{SOURCE}/{scope.session_id}" + (f"#{talk}" if talk > 1 else "")
 
 

@@ -1,9 +1,9 @@
-"""The job `feed`: sends the memory files of the workspace to the backends that may have them, such as a local Cognee.
+"""The job `feed` sends the memory files of the workspace to backends that accept them, such as a local Cognee.
 
-A file is sent by section, and each section under a name that is made of the home, the path and the hash of the text. So
-what a backend has says what it lacks: a run sends the sections that are new, then deletes those that are no longer in a
-file. It needs no list of its own, a run that was cut short is continued by the next one, and a section that did not
-change is never sent twice.
+A file is sent by section. The name of a section is made of the home, the path and the hash of the text, so the names
+that a backend has show which sections it lacks. A run sends the new sections, then deletes those that are no longer in
+a file. The job keeps no list of its own, an interrupted run is continued by the next one, and an unchanged section is
+sent once.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NOBODY = "-"
 DOES = "Send MEMORY.md and the notes of your workspace to Cognee, if its settings say workspace = true."
 SECTION_TOKENS = 1000
 BATCH = 20
-"""sections that are sent at once; between two batches a run may end"""
+"""sections in one batch; a run may end between two batches"""
 MAX_FILE_BYTES = 4 << 20
 MAX_LISTED = 100
-"""paths that a receipt names"""
+"""maximum paths in a receipt"""
 _PRIVATE = re.compile(r"(?<![\w#])#private\b", re.IGNORECASE)
 _MARKED = re.compile(r"\[(?:NOEXPORT|PRIVATE|NOMEM)\]", re.IGNORECASE)
 
@@ -51,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the job works with: the backends that can be sent files, by name, and the short id of the home."""
+    """The backends that accept files, by name, and the short id of the home."""
 
     backends: Mapping[str, TakesFiles]
     home: Callable[[], Awaitable[str]]
@@ -163,7 +163,7 @@ def _sections(text: str, path: str, home: str) -> Iterator[Section]:
 
 
 def prefix_of(home: str) -> str:
-    """How the names of a home's sections begin."""
+    """The prefix of the names of a home's sections."""
     return f"memory-fusion-{home}-"
 
 

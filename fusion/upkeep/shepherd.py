@@ -454,7 +454,7 @@ async def _watch(shepherd: Shepherd, cosines: Cosines, context: JobContext) -> N
     try:
         incident = await asyncio.to_thread(shepherd.act, look, verdict, context.now, context.run)
     except EditedMeanwhile:
-        context.result["edited"] = f"{FILE} was edited meanwhile; the next run compares it again"
+        context.result["edited"] = f"{FILE} was edited at the same time; the next run compares it again"
         return
     if incident is not None:
         context.result["incident"] = described(incident)

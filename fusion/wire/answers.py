@@ -121,7 +121,7 @@ class FuseReply(_Answer):
     """what is degraded for the whole home, each with its fix"""
     disputed: list[Dispute]
     prepared: bool
-    """whether it was prepared behind the session's last turn"""
+    """whether it was prepared after the session's last turn"""
 
 
 class ComparedArm(_Answer):

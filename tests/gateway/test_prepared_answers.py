@@ -1,4 +1,4 @@
-"""The answer that is prepared behind a turn: used at once for a like question, and never when something changed."""
+"""The answer that is prepared after a turn: used at once for a like question, and never when something changed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def prepared(gateway: Gateway) -> None:
     await capture(gateway)
 
 
-@pytest.mark.row("A026", "a session's next answer is prepared behind each turn, and used for a like question")
+@pytest.mark.row("A026", "a session's next answer is prepared after each turn, and used for a like question")
 async def test_like_question_gets_the_prepared_answer(home: Path) -> None:
     """It is what a fresh question would get, with the turn that was captured, under a receipt of its own; once."""
     async with Gateway.open(embedded(home)) as gateway:

@@ -326,7 +326,7 @@ async def test_an_edit_while_the_shepherd_runs_wins(promoted: Home) -> None:
     workspace.edit = b"# Mine\n"
     promoted.shepherd.workspace = workspace
     context = await promoted.run()
-    assert "edited meanwhile" in context.result["edited"]
+    assert "edited at the same time" in context.result["edited"]
     assert promoted.text == "# Mine\n"
     assert not promoted.shepherd.incidents()
 
