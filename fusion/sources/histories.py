@@ -11,13 +11,13 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import orjson
 
-from fusion.contract import Place, Scope
+from fusion.contract import Audience, Place, Scope
 from fusion.ingest.intake import MAX_TEXT_CHARS, MAX_URGENT_MEMORIES, Intake, NewMemory
 from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, histories
@@ -29,7 +29,7 @@ from fusion.lib.envelope import UNATTENDED, said, without_own_block, without_wra
 from fusion.lib.queue_worker import QueueWorker
 from fusion.lib.words import content_hash
 from fusion.sources.follow import Followed, fingerprint, follow
-from fusion.sources.turns import Turn, message_turn
+from fusion.sources.turns import Turn, is_group_key, message_turn
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,11 @@ _AGENT = re.compile(r"agent:([^:\s]+):")
 def of_program(session_id: str, channel: str) -> bool:
     """Whether a program (cron, heartbeat, subagent) has a session, by its id or channel as OpenClaw writes them."""
     return _PROGRAMS.search(session_id) is not None or channel.lower() in ("cron", "heartbeat")
+
+
+def of_group(session_id: str, turns: Iterable[Turn]) -> bool:
+    """Whether a session was held in a group: by its id as OpenClaw writes it, or because several people wrote."""
+    return is_group_key(session_id) or len({turn.name for turn in turns if turn.speaker == "user"} - {""}) > 1
 
 
 def agent_of(session_id: str) -> str | None:
@@ -201,7 +206,8 @@ class Histories(QueueWorker):
         turns = [turn for message in sent["messages"] if (turn := turn_of(message)) is not None]
         done = follow(before.known, [fingerprint(turn.speaker, turn.text) for turn in turns])
         talk = before.talk + done.anew
-        scope = replace(self._scope(waiting.key), audience=sent.get("audience", "group"), project=sent.get("project"))
+        found: Audience = "group" if of_group(waiting.key.session_id, turns) else "private"
+        scope = replace(self._scope(waiting.key), audience=sent.get("audience") or found, project=sent.get("project"))
         items, empty = [], set()
         for number in done.changed:
             turn, place = turns[number], number + done.offset

@@ -27,7 +27,7 @@ from fusion.lib.walk import PASS, open_folder
 from fusion.sources.bookmarks import Bookmark, Bookmarks, digest
 from fusion.sources.files import MAX_UNPACKED_BYTES, Lines, Skip, Unreadable, opened, unpacked
 from fusion.sources.sessions import BEGINNING, MAX_LINE_BYTES, openclaw_session, turns_of
-from fusion.sources.turns import Session, Transcript, valid_id
+from fusion.sources.turns import Session, Transcript, is_group_key, valid_id
 
 TABLE = "transcript_events"
 ARCHIVES = "session_transcript_archives"
@@ -45,7 +45,6 @@ WAL_VERSIONS = b"\2\2"
 """bytes 18 and 19 of a database with a write-ahead log; another does not read a log that is left next to it"""
 Connect = Callable[..., sqlite3.Connection]
 _UNATTENDED_KEY = re.compile(r":(?:cron|subagent|heartbeat|hook|acp)(?::|$)")
-_GROUP_KEY = re.compile(r":(?:group|channel):")
 
 
 def database(
@@ -327,7 +326,7 @@ def _archived(
         return
     rows = db.execute(f"select {', '.join(wanted[:5])} from {ARCHIVES} order by created_at, session_id, generation")
     for session_id, generation, key, encoding, sha256 in rows.fetchall():
-        session = _session_of_row(path, session_id, str(key), bool(_GROUP_KEY.search(str(key))), owner)
+        session = _session_of_row(path, session_id, str(key), is_group_key(str(key)), owner)
         name = f"{path}#{session_id}@{generation}"
         mark = bookmarks.find(name) if bookmarks is not None else None
         if isinstance(session, Skip):

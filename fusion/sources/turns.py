@@ -8,6 +8,7 @@ natural key: the same turn from a file, its archive, a database or a hook is one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,12 @@ from fusion.lib.moment import moment
 Agent = Literal["claude-code", "openclaw"]
 
 MAX_ID_CHARS = 256
+_GROUP_KEY = re.compile(r":(?:group|channel):")
+
+
+def is_group_key(session_key: str) -> bool:
+    """Whether a session was held in a group, by its key as OpenClaw writes it: ``agent:main:telegram:group:7``."""
+    return _GROUP_KEY.search(session_key) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -312,3 +314,37 @@ async def test_a_run_is_taken_back(agent: Agent) -> None:
             await gateway.undo_run(name, WHOLE, may_raise_trust=False)
         with pytest.raises(BadInput, match="dry_run is for changes of files"):
             await gateway.undo_run("lifecycle-1", WHOLE, dry_run=True)
+
+
+@pytest.mark.feature(
+    "… also those of `/ingest`, as a client of Memory Cortex sends them; not of groups",
+    of="the job `extract` writes sessions",
+)
+async def test_histories_of_private_sessions_are_extracted_and_reflected_upon(agent: Agent) -> None:
+    """Such a client says nothing of who may read a session; nothing of a group chat gets into the owner's files."""
+    group = (("user", "We decided to use Informix for the ledger."),)
+    named = (("user", "I decided to use Oracle."), ("user", "I decided to use Sybase."))
+    async with agent.opened() as gateway:
+        await send(gateway, "agent:main:telegram:7", DINNER)
+        await send(gateway, "agent:main:telegram:group:8", group)
+        await send(gateway, "agent:main:web:9", named, names=("Ada", "Bo"))
+        await gateway.settle()
+        assert (await extract(gateway))["turns"] == len(DINNER)
+        agent.clock.now += timedelta(hours=3)
+        await run_job(gateway, "reflect")
+    written = agent.interactions.read_text()
+    assert "- said: user: My daughter Mia is allergic to peanuts." in written
+    assert "booked a table for four at Kedjan" in (agent.workspace / "memory/reflect/2026-11-23.md").read_text()
+    for word in ("Informix", "Oracle", "Sybase"):
+        assert word not in "".join(texts(agent.workspace).values())
+
+
+async def send(gateway: Gateway, session_id: str, turns: Sequence[tuple[str, str]], names: Sequence[str] = ()) -> None:
+    """Send a session as a client of Memory Cortex does."""
+    said = [
+        {"role": role, "content": text, "timestamp": (MONDAY + timedelta(minutes=number)).isoformat()}
+        for number, (role, text) in enumerate(turns)
+    ]
+    messages = [{**one, "name": name} for one, name in zip(said, names, strict=True)] if names else said
+    body = json.dumps({"messages": messages, "session_id": session_id}).encode()
+    await gateway.ingest_history(Scope(agent_id="main", session_id=session_id), body, debounce=False)

@@ -449,3 +449,28 @@ async def test_forgotten_turn_stays_forgotten_when_the_history_is_sent_again(our
     await ours.database.write(lambda db: db.execute("delete from history_session"))
     ours.deliverer.wake()
     assert await ours.take(talk(MILL, NOTED, BOAT)) == [NOTED, BOAT]
+
+
+@pytest.mark.feature("a history is private, unless its session is a group's or its caller says otherwise")
+@pytest.mark.parametrize(
+    ("session", "names", "fields", "audience"),
+    [
+        ("agent:main:telegram:7", (), {}, "private"),
+        ("agent:main:telegram:7", ("Ana",), {}, "private"),
+        ("agent:main:telegram:7", (), {"audience": None}, "private"),
+        ("agent:main:telegram:7", (), {"audience": "group"}, "group"),
+        ("agent:main:telegram:group:7", (), {}, "group"),
+        ("agent:main:discord:channel:7", (), {}, "group"),
+        ("agent:main:telegram:group:7", (), {"audience": "private"}, "private"),
+        ("s1", ("Ana", "Omar"), {}, "group"),
+    ],
+)
+async def test_history_is_private_unless_it_is_of_a_group(
+    ours: Home, session: str, names: Sequence[str], fields: dict[str, Any], audience: str
+) -> None:
+    said = [{"role": "user", "content": MILL}, {"role": "assistant", "content": NOTED}, *talk(BOAT)]
+    people = [message for message in said if message["role"] == "user"]
+    for message, name in zip(people, names, strict=False):
+        message["name"] = name
+    await ours.take(said, Scope(user_id="ana", session_id=session), fields=fields)
+    assert {event.scope.audience for event in await ours.current()} == {audience}

@@ -105,12 +105,14 @@ class HistoryBody(Body):
     user_id: UserId | None = None
     agent_id: Id | None = Field(default=None, description="without it, that of a session_id like agent:main:telegram:1")
     project: Id | None = None
-    audience: Audience = Field(default="group", description="the widest audience that may read it")
+    audience: Audience | None = Field(
+        default=None, description="the widest audience that may read it; without it private, unless it was a group's"
+    )
     debounce: bool = Field(default=True, description="take it in once no other call came for a while, else at once")
 
     def scope(self, tenant: str) -> Scope:
         agent = self.agent_id or agent_of(self.session_id)
-        return Scope(tenant, self.user_id, agent, None, self.session_id, self.project, self.audience)
+        return Scope(tenant, self.user_id, agent, None, self.session_id, self.project, self.audience or "private")
 
 
 class SessionQuery(Body):
