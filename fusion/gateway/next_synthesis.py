@@ -21,7 +21,8 @@ from fusion.journal.sessions import SessionKey
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.junk import content_words
 from fusion.lib.listing import FACTS, SUMMARY
-from fusion.lib.words import find_words, normalise
+from fusion.lib.prompt_words import FUNCTION
+from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise
 from fusion.recall.engine import FuseRequest
 from fusion.recipe import PackSettings
 
@@ -133,10 +134,16 @@ class NextSyntheses:
 
 
 async def about_the_same(one: str, other: str, embedder: Embedder | None) -> bool:
-    """Whether the second question continues the first: by its words, else by the cosine of the two."""
+    """Whether the second question continues the first: by its words, else by the cosine of the two.
+
+    In another language than English they have a word in common, too: models that know English best find any two
+    questions in it alike.
+    """
     if _goes_on(other):
         return True
     mine, theirs = content_words(one), content_words(other)
+    if not mine & theirs and _is_foreign(f"{one} {other}"):
+        return False
     if embedder is None:
         return len(mine & theirs) >= MIN_SHARED
     try:
@@ -146,6 +153,13 @@ async def about_the_same(one: str, other: str, embedder: Embedder | None) -> boo
         log.warning("two questions could not be compared: %s", type(error).__name__)
         return len(mine & theirs) >= MIN_SHARED
     return text_scale(embedder).of(float(vectors[0] @ vectors[1])) >= MIN_COSINE
+
+
+def _is_foreign(questions: str) -> bool:
+    """Whether questions have more function words of other languages than of English."""
+    words = [accentless(word) for word in find_words(normalise(questions))]
+    english = sum(word in STOP_WORDS for word in words)
+    return sum(word in FUNCTION for word in words if word not in STOP_WORDS) > english
 
 
 def within_budget(items: Sequence[str], asked: FuseRequest, pack: PackSettings) -> tuple[Sequence[str], FuseRequest]:

@@ -142,6 +142,22 @@ async def test_questions_are_compared_by_cosine() -> None:
     assert await about_the_same(ASKED, "does the database grow?", model)  # the model fails on an unknown text
 
 
+@pytest.mark.parametrize(
+    ("asked", "follow_up", "change"),
+    [
+        ("wann kommt der Dachdecker?", "was verlangt der Dachdecker?", "wer hat die Vase zerbrochen?"),
+        ("quand part le bateau ?", "qui conduit le bateau ?", "quelle farine prend le boulanger ?"),
+        ("¿dónde está la llave?", "¿quién tiene otra llave?", "¿cuándo juega el equipo?"),
+        ("chi ripara il tetto?", "quanto costa il tetto?", "dove nuotano i bambini?"),
+    ],
+)
+async def test_questions_in_other_languages_share_a_word(asked: str, follow_up: str, change: str) -> None:
+    """To a model that knows English best they are all alike."""
+    model = FixedVectors({asked: (1.0, 0.0), follow_up: (0.5, 0.866), change: (0.5, 0.866)})
+    assert await about_the_same(asked, follow_up, model)
+    assert not await about_the_same(asked, change, model)
+
+
 async def test_no_change_of_topic_is_taken_for_a_follow_up_by_words_alone() -> None:
     """Without a model, follow-ups in other words are missed, and nothing else is wrong."""
     judged = [(label, await about_the_same(one, other, None)) for label, one, other in PAIRS]
