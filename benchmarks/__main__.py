@@ -180,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     living = commands.add_parser(
         "living", help="automatic memory: histories in, facts out, recall before a prompt, upkeep"
     )
+    living.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
     living.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for its facts and recall after ingest")
     living.add_argument("--conversations", type=_names, default=(), help="only these of LoCoMo, by id")
     living.add_argument("--limit", type=_positive, help="questions of each conversation")
@@ -243,7 +244,7 @@ def _living(options: argparse.Namespace) -> dict[str, Any]:
 
     if options.week:
         return living_week.play()
-    return living.measure(options.data, options.limit, options.conversations)
+    return living.measure(options.data, options.limit, options.conversations, options.parts)
 
 
 def _show_living(figures: Mapping[str, Any]) -> None:

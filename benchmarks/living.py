@@ -42,28 +42,39 @@ CALLS = 20
 PROMPTS = 20
 """prompts for each bad server"""
 BUDGET_CHARS = 6_000
+PARTS = ("ingest", "auto_recall", "junk", "recall_after_ingest", "synthesis", "upkeep")
 
 
-def measure(data: Path | None, limit: int | None = None, conversations: Sequence[str] = ()) -> dict[str, Any]:
-    """All figures, of at most ``limit`` questions of each conversation; without ``conversations``, of all."""
+def measure(
+    data: Path | None, limit: int | None = None, conversations: Sequence[str] = (), parts: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The figures of ``parts``, or all, of at most ``limit`` questions of each conversation, or of all."""
     corpora = locomo.load(data) if data is not None else ()
     known = {corpus.id for corpus in corpora}
     if unknown := {*conversations} - known:
         raise DataError(f"{data}: there is no conversation {', '.join(sorted(unknown))}")
+    if unknown := {*parts} - {*PARTS}:
+        raise DataError(f"living has no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     chosen = [corpus for corpus in corpora if not conversations or corpus.id in conversations]
-    parts: Mapping[str, Callable[[], Any]] = {
+    measures: Mapping[str, Callable[[], Any]] = {
         "ingest": lambda: asyncio.run(ingest()),
         "auto_recall": auto_recall,
         "junk": lambda: junk(chosen),
-        "recall_after_ingest": lambda: asyncio.run(recall_after_ingest(chosen, limit)),
         "synthesis": lambda: asyncio.run(synthesis()),
         "upkeep": lambda: living_distill.measure(chosen),
     }
+    wanted = [part for part in PARTS if not parts or part in parts]
+    titles = {part: [part] for part in wanted}
+    if "recall_after_ingest" in titles and chosen:
+        titles["recall_after_ingest"] = [f"recall after ingest: {corpus.id}" for corpus in chosen]
     found: dict[str, Any] = {"command": "living"}
-    with steps([*parts]) as done:
-        for part in parts.values():
-            found |= part()
-            done()
+    with steps([title for part in wanted for title in titles[part]]) as done:
+        for part in wanted:
+            if part in measures:
+                found |= measures[part]()
+                done()
+            else:
+                found |= asyncio.run(recall_after_ingest(chosen, limit, done))
     return found
 
 
@@ -206,19 +217,36 @@ def _share(part: int, whole: int) -> float:
 # Recall after ingest -------------------------------------------------------------------------------------------------
 
 
-async def recall_after_ingest(corpora: Sequence[Corpus], limit: int | None) -> dict[str, Any]:
-    """The share of the evidence in blocks, after sessions were sent as histories and after plain ``remember``."""
+async def recall_after_ingest(
+    corpora: Sequence[Corpus], limit: int | None, done: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """The share of the evidence in blocks, after sessions were sent as histories and after plain ``remember``.
+
+    ``done`` is called after each conversation.
+    """
     if not corpora:
+        done()
         return {"recall_after_ingest": {"left_out": "it needs --data"}}
-    shares: dict[str, list[float]] = {"remember": [], "ingest": []}
+    shares = {}
     for corpus in corpora:
-        for way, found in shares.items():
-            with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
-                async with open_home(Path(folder) / "home", BACKENDS) as gateway:
-                    await (store_corpus(gateway, corpus) if way == "remember" else _send(gateway, corpus))
-                    found += [await _in_block(gateway, corpus, q) for q in corpus.asked(limit) if q.answerable]
+        shares[corpus.id] = {way: await _shares(corpus, way, limit) for way in ("remember", "ingest")}
+        done()
+    whole = {way: [share for found in shares.values() for share in found[way]] for way in ("remember", "ingest")}
+    by_conversation = {name: _means(found) for name, found in shares.items()}
+    return {"recall_after_ingest": {**_means(whole), "by_conversation": by_conversation}}
+
+
+async def _shares(corpus: Corpus, way: str, limit: int | None) -> list[float]:
+    """By question of a conversation that was stored in this way, the share of its evidence that the block has."""
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+        async with open_home(Path(folder) / "home", BACKENDS) as gateway:
+            await (store_corpus(gateway, corpus) if way == "remember" else _send(gateway, corpus))
+            return [await _in_block(gateway, corpus, q) for q in corpus.asked(limit) if q.answerable]
+
+
+def _means(shares: Mapping[str, Sequence[float]]) -> dict[str, Any]:
     means = {f"eib_{way}": round(fmean(found), 4) for way, found in shares.items() if found}
-    return {"recall_after_ingest": {"questions": len(shares["ingest"]), **means}}
+    return {"questions": len(shares["ingest"]), **means}
 
 
 async def _send(gateway: Gateway, corpus: Corpus) -> None:
@@ -242,9 +270,8 @@ async def _send(gateway: Gateway, corpus: Corpus) -> None:
 
 
 async def _in_block(gateway: Gateway, corpus: Corpus, question: Any) -> float:
-    request = FuseRequest(
-        question.text, Scope(user_id=corpus.id), budget_chars=BUDGET_CHARS, timeout_ms=TIMEOUT_MS, fill=True
-    )
+    owner = Scope(user_id=corpus.id, audience="private")
+    request = FuseRequest(question.text, owner, budget_chars=BUDGET_CHARS, timeout_ms=TIMEOUT_MS, fill=True)
     block = (await gateway.fuse(request)).block
     texts = {item.id: item.text for item in corpus.memories}
     return fmean(texts_in_block([texts[gold] for gold in question.gold], block))
@@ -253,20 +280,43 @@ async def _in_block(gateway: Gateway, corpus: Corpus, question: Any) -> float:
 # The synthesis of the turn before ------------------------------------------------------------------------------------
 
 QUESTIONS = Path(__file__).parent / "data" / "next_questions.tsv"
+"""the pairs by which the least cosine was chosen"""
+HELD_OUT = Path(__file__).parent / "data" / "next_questions_held_out.tsv"
+"""pairs by which no number was chosen, each with its language"""
 
 
 async def synthesis() -> dict[str, Any]:
     """The shares of follow-up questions and of changes of topic that would get the synthesis of the turn before."""
-    rows = [line.split("\t") for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
         async with open_home(Path(folder) / "home", ()) as gateway:
-            embedder = gateway.live.embedder
-            used = [(kind, await about_the_same(one, other, embedder)) for kind, one, other in rows]
-    shares = {kind: [is_used for name, is_used in used if name == kind] for kind in ("follow", "change")}
+            chosen = await _used(QUESTIONS, gateway)
+            held_out = await _used(HELD_OUT, gateway)
+    languages = dict.fromkeys(language for _, language, _ in held_out)
     return {
-        "synthesis_used_follow_ups": _share(sum(shares["follow"]), len(shares["follow"])),
-        "synthesis_used_changes": _share(sum(shares["change"]), len(shares["change"])),
+        "synthesis_used_follow_ups": _used_share(chosen, "follow"),
+        "synthesis_used_changes": _used_share(chosen, "change"),
+        "synthesis_held_out": {
+            language: {
+                "follow_ups": _used_share(held_out, "follow", language),
+                "changes": _used_share(held_out, "change", language),
+            }
+            for language in languages
+        },
     }
+
+
+async def _used(file: Path, gateway: Gateway) -> list[tuple[str, str, bool]]:
+    """By pair its kind, its language, and whether the synthesis of the first question would be shown to the second."""
+    used = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        kind, one, other, *language = line.split("\t")
+        used.append((kind, "".join(language), await about_the_same(one, other, gateway.live.embedder)))
+    return used
+
+
+def _used_share(used: Sequence[tuple[str, str, bool]], kind: str, language: str = "") -> float:
+    these = [is_used for name, spoken_in, is_used in used if name == kind and spoken_in == language]
+    return _share(sum(these), len(these))
 
 
 def show(found: Mapping[str, Any]) -> None:

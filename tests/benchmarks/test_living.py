@@ -64,9 +64,18 @@ def test_facts_of_the_sample_are_no_junk() -> None:
     assert set(found["junk_by_kind"]) == set(KINDS)
 
 
-def test_changes_of_topic_and_follow_ups_are_thirty_each() -> None:
-    rows = [line.split("\t") for line in living.QUESTIONS.read_text(encoding="utf-8").splitlines()]
-    assert Counter(kind for kind, _, _ in rows) == {"follow": 30, "change": 30}
+@pytest.mark.parametrize(("file", "count"), [(living.QUESTIONS, 30), (living.HELD_OUT, 40)])
+def test_changes_of_topic_are_as_many_as_follow_ups(file: Path, count: int) -> None:
+    rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
+    assert Counter(kind for kind, *_ in rows) == {"follow": count, "change": count}
+
+
+def test_held_out_pairs_share_no_question_with_those_of_the_choice() -> None:
+    chosen, held_out = (
+        {question for line in file.read_text(encoding="utf-8").splitlines() for question in line.split("\t")[1:3]}
+        for file in (living.QUESTIONS, living.HELD_OUT)
+    )
+    assert not chosen & held_out
 
 
 @pytest.mark.model
@@ -75,6 +84,7 @@ async def test_synthesis_is_used_for_follow_ups_and_not_for_changes() -> None:
     found = await living.synthesis()
     assert found["synthesis_used_follow_ups"] >= 0.9
     assert found["synthesis_used_changes"] == 0.0
+    assert found["synthesis_held_out"].keys() == {"en", "de", "es", "fr", "it"}
 
 
 async def test_ingest_prints_its_times() -> None:
@@ -90,7 +100,29 @@ async def test_ingest_prints_its_times() -> None:
 async def test_recall_after_ingest_finds_all_of_a_small_conversation(kitchen: tuple[Corpus, ...]) -> None:
     """Sent as histories and remembered: whatever block it is, it has all."""
     found = await living.recall_after_ingest(kitchen, None)
-    assert found == {"recall_after_ingest": {"questions": 2, "eib_remember": 1.0, "eib_ingest": 1.0}}
+    whole = {"questions": 2, "eib_remember": 1.0, "eib_ingest": 1.0}
+    assert found == {"recall_after_ingest": {**whole, "by_conversation": {kitchen[0].id: whole}}}
+
+
+def test_parts_are_measured_alone_and_each_conversation_is_a_line_of_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kitchen.json"
+    file.write_text(json.dumps([KITCHEN]), encoding="utf-8")
+    assert main(["living", "recall_after_ingest", "junk", "--data", str(file), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert {"command", "junk_rate", "recall_after_ingest"} <= {*json.loads(printed.out)}
+    assert "ingest_answer_ms_p50" not in printed.out
+    lines = printed.err.splitlines()
+    assert [line.rpartition(": ")[0] for line in lines] == [
+        "1/2 junk",
+        f"2/2 recall after ingest: {KITCHEN['sample_id']}",
+    ]
+
+
+def test_unknown_part_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["living", "recal", "--json"]) == 2
+    assert "no part recal" in capsys.readouterr().err
 
 
 def test_figures_without_data_and_upkeep_say_why() -> None:
