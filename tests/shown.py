@@ -99,6 +99,7 @@ class Place:
             "PYTHONSAFEPATH": "1",
             "LANG": "C.UTF-8",
             "COLUMNS": "120",
+            "FUSION_JOBS__START_AFTER_S": "3600",  # no job runs by itself while the page is shown
         }
         {"checkout": self._checkout, "ada": self._notes, "empty": lambda: None}[kind]()
 

@@ -28,6 +28,7 @@ from fusion.doors.cli.first_answer import BUDGET, RESULTS, Gateway, first_answer
 from fusion.doors.cli.ingest import Summary, ingest
 from fusion.doors.cli.plural import counted
 from fusion.doors.cli.progress import spinner
+from fusion.doors.cli.timers import likely_kind
 from fusion.errors import FusionError, HomeLocked, SettingsError
 from fusion.gateway.import_class import resolve
 from fusion.home import explain_lock, find_home, owner
@@ -116,7 +117,10 @@ async def set_up(
     question, answer = (None, None) if summary is None else await first_answer(chosen, gateway)
     offered = await asyncio.to_thread(_offered_model, chosen)
     if not asking.quiet:
-        _go_on(asking, question, answer, workspace)
+        _go_on(asking, question, answer)
+        if workspace is not None:
+            _say_upkeep(asking, workspace)
+        _say_hosts(asking, chosen)
         if offered is not None:
             _offer(asking, offered)
     where = [str(one.where) for one in chosen]
@@ -379,7 +383,7 @@ async def _read_in(asking: Asking, chosen: Sequence[Find], gateway: Gateway) -> 
     return summary
 
 
-def _go_on(asking: Asking, question: str | None, answer: wire.FuseReply | None, workspace: Path | None = None) -> None:
+def _go_on(asking: Asking, question: str | None, answer: wire.FuseReply | None) -> None:
     """Prints the answer, and what to type next."""
     home = _home(asking)
     if question and answer:
@@ -393,19 +397,30 @@ Go on:
   fusion remember{home} "…"    add a memory; fusion ingest{home} PATH adds files
   fusion status{home}          what is there; fusion doctor{home} says what is wrong""",
     )
-    if workspace is not None:
-        _say(asking, f"  fusion shepherd promote{home}    approve MEMORY.md, so that it is kept from drifting")
-        _say(asking, f"  fusion jobs install{home}    timers for the jobs that write to {workspace}")
-    # The plugin is in a checkout of the sources, not in a wheel.
+
+
+def _say_upkeep(asking: Asking, workspace: Path) -> None:
+    """Prints what the jobs that write to a workspace need."""
+    home = _home(asking)
+    _say(asking, f"  fusion shepherd promote{home}    approve MEMORY.md, so that it is kept from drifting")
+    _say(asking, f"  fusion jobs install{home} --{likely_kind()}    timers for the jobs that write to {workspace}")
+
+
+def _say_hosts(asking: Asking, chosen: Sequence[Find]) -> None:
+    """Prints how agents are connected. The plugins are in a checkout of the sources, not in a wheel."""
+    home = _home(asking)
     if find_spec("fusion.doors.mcp"):
         _say(asking, f"  claude mcp add memory-fusion -- {_command()} mcp{home}")
-    plugin = Path(package.__file__).parent.parent / "integrations" / "claude-code"
-    if plugin.is_dir():
-        named = f"FUSION_HOME={shlex.quote(str(asking.home))} " if home else ""
-        _say(
-            asking,
-            f"  {named}claude --plugin-dir {shlex.quote(str(plugin))}    recalls before each prompt, and captures",
-        )
+    plugins = Path(package.__file__).parent.parent / "integrations"
+    if not plugins.is_dir():
+        return
+    named = f"FUSION_HOME={shlex.quote(str(asking.home))} " if home else ""
+    claude = shlex.quote(str(plugins / "claude-code"))
+    _say(asking, f"  {named}claude --plugin-dir {claude}    recalls before each prompt, and captures")
+    if any(one.kind in ("workspace", "openclaw") for one in chosen):
+        folder = shlex.quote(str(plugins / "openclaw"))
+        install = f"openclaw plugins install --link {folder} --force --accept-capabilities"
+        _say(asking, f"  {install}    the same for OpenClaw; its README.md has two settings more")
 
 
 def _offered_model(chosen: Sequence[Find]) -> LocalModel | None:

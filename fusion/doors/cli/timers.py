@@ -12,6 +12,7 @@ import plistlib
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,15 @@ CRONTAB = ("crontab",)
 SERVER = "server-"
 """prefix of a program's name in file names; no job's name begins so"""
 COMPOSE = "compose.jobs.yaml"
+SYSTEMD_RUNS = Path("/run/systemd/system")
+"""the folder that a running systemd has"""
+
+
+def likely_kind(platform: str = sys.platform, systemd_runs: Path = SYSTEMD_RUNS) -> Kind:
+    """The kind of timers that a computer most likely has."""
+    if platform == "darwin":
+        return "launchd"
+    return "systemd" if systemd_runs.is_dir() else "cron"
 
 
 @dataclass(frozen=True, slots=True)

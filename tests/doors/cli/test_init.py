@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from fusion.client import AsyncClient
 from fusion.doors.cli import render
 from fusion.doors.cli.first_answer import DECIDED, QUESTIONS
 from fusion.doors.cli.init import Asking, Unanswered, choose, init, look, set_up
+from fusion.doors.cli.timers import likely_kind
 from fusion.errors import HomeLocked, HomeNotAllowed, SettingsError
 from fusion.home import HomeLock, config_root
 from fusion.recall.engine import Fused, FuseRequest
@@ -135,6 +137,20 @@ def test_another_program_is_told_where_the_command_is(
         monkeypatch.setenv("PATH", str(path))
         init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion(), home))
         assert f"claude mcp add memory-fusion -- {called} mcp --home {home}\n" in capsys.readouterr().out
+
+
+def test_next_steps_are_commands_that_work(user: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Timers of a kind that this computer has, and the plugin of the agent whose workspace was found."""
+    writing = replace(asking(user, home, yes=True), quiet=False, write_workspace=True)
+    init(writing, over(FakeFusion(), home))
+    shown = capsys.readouterr().out
+    assert f"  fusion jobs install --home {home} --{likely_kind()}    timers for the jobs that write to " in shown
+    assert re.search(
+        r"^  openclaw plugins install --link \S+/integrations/openclaw --force --accept-cap", shown, re.MULTILINE
+    )
+    shutil.rmtree(user / ".openclaw")
+    init(replace(asking(user, home, yes=True, force=True), quiet=False), over(FakeFusion(), home))
+    assert "openclaw plugins install" not in capsys.readouterr().out
 
 
 def test_one_question_a_group(user: Path, home: Path) -> None:

@@ -419,3 +419,9 @@ def test_what_a_timer_calls_works(home: Path) -> None:
         assert (done.returncode, json.loads(done.stdout)) == (0, {"runs": []}), done.stderr
     finally:
         stop_server(home)
+
+
+def test_likely_kind_is_what_the_computer_has(tmp_path: Path) -> None:
+    assert timers.likely_kind("darwin", tmp_path) == "launchd"
+    assert timers.likely_kind("linux", tmp_path) == "systemd"
+    assert timers.likely_kind("linux", tmp_path / "nothing") == "cron"
