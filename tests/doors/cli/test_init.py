@@ -527,16 +527,16 @@ def test_ctrl_c_at_the_question_writes_nothing(user: Path, home: Path) -> None:
             seen += os.read(leader, 4096)
         try:
             # A signal that comes between the last look for one and the wait for a key is noticed at the next: as a
-            # person would, press again.
-            for _ in range(30):
+            # person would, press again, but not while it ends.
+            for _ in range(4):
                 process.send_signal(signal.SIGINT)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=1)
+                    process.wait(timeout=25)
                     break
         finally:
             process.kill()
     os.close(leader)
-    assert process.returncode in (1, 130)
+    assert process.returncode in (1, 130, -signal.SIGINT)  # the last: interrupted once more while it ended
     assert not home.exists()
 
 
