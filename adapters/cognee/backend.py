@@ -260,7 +260,7 @@ class Cognee:
             self._fault = str(error) if error else ""
 
     async def _made(self) -> None:
-        """Has Cognee make its graph until no document waits for it, also those that are added meanwhile."""
+        """Has Cognee make its graph until no document waits for it, also none that was added during that time."""
         api, name = self._api, self._options.dataset
         dataset = (await self._patiently(lambda: api.datasets(BUILD_S))).get(name)
         if dataset is None:

@@ -31,7 +31,7 @@ def _group(memory: Memory) -> tuple[str, str | None, str | None]:
 
 
 async def free_orphans(graph: Graph, into: Mapping[str, str]) -> None:
-    """Unmerge memories whose target was deleted meanwhile. ``into`` maps the merged id to its target's.
+    """Unmerge memories whose target has been deleted. ``into`` maps the merged id to its target's.
 
     Call it after the merge is written: deletions from then on unmerge by themselves.
     """

@@ -185,7 +185,7 @@ async def _superseded_and_total(graph: Graph, scope: Scope | None) -> tuple[set[
 
 
 async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> AsyncIterator[Sequence[Memory]]:
-    """All memories in the order of their ids, ``size`` at a time, including those added meanwhile with later ids."""
+    """All memories in the order of their ids, ``size`` at a time, also those added during the scan with later ids."""
     after = ""
     while page := await graph.page(after, size, scope):
         yield page
@@ -193,7 +193,7 @@ async def pages(graph: Graph, scope: Scope | None = None, size: int = PAGE) -> A
 
 
 async def _settle(graph: Graph, group: Sequence[Memory], now: datetime) -> None:
-    """Resolve a conflict. If the winner is deleted meanwhile, reinstate the best of the others."""
+    """Resolve a conflict. If the winner has been deleted, reinstate the best of the others."""
     await graph.alter(settled(group, now))
     left = await graph.get([member.id for member in group])
     if stands_in := restored([member for member in group if member.id not in left], list(left.values())):

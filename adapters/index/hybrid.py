@@ -212,7 +212,7 @@ class Index:
             return None if vectors is None else (words, vectors, make(*_usable(words, vectors)))
 
         found = await self._in_thread(look)
-        if found is None:  # the index moved to another model meanwhile
+        if found is None:  # the index has moved to another model
             return await self._in_two_threads(replace(question, vector=None), make)
         words, vectors, made = found
         if not isinstance(words, Exception):
@@ -498,7 +498,7 @@ class Index:
                 made.append((key, some[key][0], vectors))
         if await self._in_thread(lambda: self._files.vectors.add(made, embedder.identity)):
             waiting.done(some, refused)
-        # Else the index moved to another model meanwhile, and these wait for that model's vectors.
+        # Else the index has moved to another model, and these wait for that model's vectors.
         return bool(self._waiting)
 
     def _note(self, what: str, fault: str) -> None:

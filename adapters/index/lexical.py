@@ -107,7 +107,7 @@ class Lexical:
         return int(_guarded(lambda: self._index.searcher().num_docs))
 
     def check(self) -> None:
-        """Raises ``StoreDamaged`` if a file differs from what was written. Nothing may be written meanwhile."""
+        """Raises ``StoreDamaged`` if a file differs from what was written. Nothing may be written during the check."""
 
         def look() -> None:
             if not (self._folder / "meta.json").exists():

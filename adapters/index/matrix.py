@@ -197,14 +197,14 @@ class Matrix:
                 self._searches -= 1
 
     def cosines(self, query: Floats, slots: Sequence[int]) -> list[float]:
-        """The cosine of each slot; 0 for one that was freed meanwhile."""
+        """The cosine of each slot; 0 for one that has been freed."""
         with self._lock:
             rows, scales = self._rows, self._scales
         chosen = np.array(slots, np.intp)
         return np.round(_products(rows, query, chosen) * scales[chosen], 5).tolist()  # type: ignore[no-any-return]
 
     def vectors(self, slots: Sequence[int]) -> Floats:
-        """The vectors of slots, at unit length; a slot that was freed meanwhile is all zeros or another's."""
+        """The vectors of slots, at unit length; a slot that has been freed is all zeros or another's."""
         with self._lock:
             rows, scales = self._rows, self._scales
         chosen = np.array(slots, np.intp)

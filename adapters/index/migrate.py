@@ -1,7 +1,7 @@
 """Build the vectors of another model next to those in use, until they can replace them in one step.
 
 They lie in a `Matrix` of their own, on the same slots; the record has the hash and the part of the text that each is
-of, so that one whose text changed meanwhile does not count. All of it survives a kill: the next run continues.
+of, so that one whose text has changed since does not count. All of it survives a kill: the next run continues.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Moving:
         with self._lock:
             found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
             if not found and self._added:
-                # Entries that changed meanwhile.
+                # Entries that have changed since.
                 self._slot, self._added = -1, 0
                 found = self._database.execute(_MISSING, (self._slot, PORTION)).fetchall()
             if found:

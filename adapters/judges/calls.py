@@ -27,7 +27,7 @@ def estimated_tokens(message: str, passages: int, max_tokens: int) -> int:
 
 @dataclass(slots=True)
 class Call:
-    """One call of the last minute. ``tokens`` are estimated until the answer has them; ``took_s`` is None meanwhile."""
+    """One call of the last minute. ``tokens`` are estimated, and ``took_s`` is None, until the answer comes."""
 
     at: float
     tokens: int

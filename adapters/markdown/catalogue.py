@@ -234,7 +234,7 @@ class ItemTable:
         """The items of index keys, from one snapshot. Blocks: call it in a thread."""
         if len(self._made) > _MADE:
             self._made = {}
-        made = self._made  # read before the look: if it changes meanwhile, nothing is cached
+        made = self._made  # read before the look: if it changes during the look, nothing is cached
         natives = [native for native in dict.fromkeys(map(native_of, keys)) if native not in made]
 
         def look(db: Connection) -> dict[str, bytes]:

@@ -133,7 +133,7 @@ class EmbeddedMem0:
         return [self._hits[native_id] for native_id in list(self.pending)[:limit]]
 
     def move(self, ids: Sequence[str], vectors: Floats) -> None:
-        """Move memories with their new vectors to the searched collection. Those forgotten meanwhile are left out."""
+        """Move memories with their new vectors to the searched collection. Forgotten ones are left out."""
         sources = set()
         for native_id, vector in zip(ids, vectors.tolist(), strict=True):
             if (source := self.pending.get(native_id)) is None:

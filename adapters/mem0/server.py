@@ -142,7 +142,7 @@ class Mem0Server:
         self, text: str, where: Mapping[str, str], limit: int, deadline_s: float, threshold: float = 0.0
     ) -> list[Any]:
         """The results, in the version that the server speaks."""
-        version = self._version  # of this question; another one may find out meanwhile
+        version = self._version  # of this question; another one may find it out first
         try:
             return await self._ask(question(version, text, where, limit, threshold), deadline_s)
         except (HttpStatus, InvalidAnswer) as error:

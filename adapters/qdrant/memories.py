@@ -311,7 +311,7 @@ class Qdrant:
         return False
 
     async def _give(self, points: Sequence[Mapping[str, Any]]) -> None:
-        """Store vectors. Points that were forgotten meanwhile are left out."""
+        """Store vectors. Points that have been forgotten are left out."""
         try:
             await self._client.set_vectors(self._name, points, WRITE_S)
         except HttpStatus as error:

@@ -193,7 +193,7 @@ def _copy_protection(home: Path, folder: Path) -> None:
 
 
 def _copy_plain(path: Path, copy: Path) -> None:
-    """Copy a regular file; others, and one that was deleted meanwhile, are left out."""
+    """Copy a regular file; other files, and one that has been deleted, are left out."""
     if path.is_file() and not path.is_symlink():
         _make_private(copy.parent)
         with suppress(FileNotFoundError):

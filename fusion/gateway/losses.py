@@ -54,7 +54,7 @@ class Losses:
             await asyncio.to_thread(remove_count, self._folders[name])
 
     async def _counted(self, name: str, store: CountsEvents) -> StoreCount | None:
-        """A store's present count with the number of lost events; the last count if the journal changes meanwhile."""
+        """A store's present count with the number of lost events; the last count if the journal changes during it."""
         folder = self._folders[name]
         last = await asyncio.to_thread(read_count, folder)
         journal = (await self._journal.watermark()).id

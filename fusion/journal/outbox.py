@@ -175,14 +175,14 @@ class Outbox:
         return [DueState(r["seq"], r["event_id"], state_of(r), r["state_due"]) for r in rows]
 
     async def mark_states_stored(self, backend: str, stored: Sequence[DueState]) -> None:
-        """Mark states as stored, except those that were changed again meanwhile."""
+        """Mark states as stored, except those that have changed again."""
         await self._database.execute_many(
             "update delivery set state_due = 0 where backend = ? and seq = ? and state_due = ?",
             [(backend, one.seq, one.decision) for one in stored],
         )
 
     async def mark_delivered(self, backend: str, acknowledged: Iterable[tuple[int, Sequence[str]]]) -> None:
-        """Mark (seq, native ids) as delivered. Events that were deleted meanwhile become due for deletion."""
+        """Mark (seq, native ids) as delivered. Events that have been deleted become due for deletion."""
         await self._database.execute_many(
             "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
             f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
@@ -198,7 +198,7 @@ class Outbox:
         )
 
     async def mark_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
-        """Mark deletions by event number with their outcomes, unless an event is to be delivered again meanwhile."""
+        """Mark deletions by event number with their outcomes, unless an event is to be delivered again."""
         await self._database.execute_many(
             "update delivery set state = ?, native_ids = '[]', reason = null "
             "where backend = ? and seq = ? and state = 'forget'",

@@ -111,7 +111,7 @@ class AskingSessions(BackgroundWriter):
             return None
         if key not in self._sessions:
             stored = await self._stored(key)
-            self._sessions.setdefault(key, stored)  # another question of the session may have read it meanwhile
+            self._sessions.setdefault(key, stored)  # another question of the session may have read it first
         session = self._sessions[key]
         self._sessions.move_to_end(key)
         while len(self._sessions) > MAX_SESSIONS:

@@ -282,7 +282,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def unchanged(file: BinaryIO) -> Iterator[None]:
-    """Raises Unreadable at the end if the file changed meanwhile."""
+    """Raises Unreadable at the end if the file changed while it was read."""
     before = os.fstat(file.fileno())
     yield
     after = os.fstat(file.fileno())

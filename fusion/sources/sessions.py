@@ -118,7 +118,7 @@ def project_of(folder: str | None) -> str | None:
 def transcript(
     path: Path, session: Session, bookmarks: Bookmarks | None, progress: Progress
 ) -> Iterator[NewMemory | Skip]:
-    """The turns of a transcript or a packed archive since its bookmark. Lines that are written meanwhile are left."""
+    """The turns of a transcript or a packed archive since its bookmark. Lines written during the read are left."""
     try:
         with opened(path) as file:
             mark = bookmarks.find(str(path)) if bookmarks is not None else None

@@ -44,7 +44,7 @@ class JobContext:
 
     @property
     def took_s(self) -> float:
-        """Seconds since the run began; a clock that is set meanwhile changes nothing."""
+        """Seconds since the run began; setting the clock does not change them."""
         return asyncio.get_running_loop().time() - self._began_s
 
     @property

@@ -1,11 +1,11 @@
 // Recall before the model's call and capture after the reply, by OpenClaw's hooks.
 //
-// A memory must never hold up an agent: a prompt waits 200 ms for its memories, whatever hangs, and then goes on without
-// them. What fails is one line in OpenClaw's log.
+// Memory must never delay an agent: a prompt waits at most 200 ms for its memories, and then goes on without them. A
+// failure is one line in OpenClaw's log.
 //
-// With a home on this computer, a turn is captured from OpenClaw's own transcript by `fusion hook stop`: with the same keys
-// and bookmarks as `fusion ingest` and `[sessions]`, so that no turn is kept twice, whichever of them reads it. A server on
-// another computer cannot read that file, and gets the whole history of the session by `POST /ingest`.
+// With a home on this computer, `fusion hook stop` captures a turn from OpenClaw's own transcript. It uses the same keys and
+// bookmarks as `fusion ingest` and `[sessions]`, so each turn is stored once, whichever of them reads it. A server on another
+// computer cannot read that file, and gets the whole history of the session by `POST /ingest`.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
@@ -27,7 +27,7 @@ const COMMAND = /^\/[\w:.-]+(?:\s|$)/; // a slash command
 export function register(api) {
   const settings = { ...DEFAULTS, ...api.pluginConfig };
   const memory = settings.url ? remoteMemory(api, settings) : localMemory(api, settings);
-  const newContexts = new Set(); // sessions whose context has begun anew since their last question
+  const newContexts = new Set(); // sessions with a new context since their last question
 
   if (settings.recall) {
     const recall = async (event, ctx) => {
