@@ -6,7 +6,6 @@ import https from "node:https";
 import net from "node:net";
 import path from "node:path";
 
-const PROOF_MS = 60_000; // for a connection and its proof, once nobody waits for it any more
 const MAX_PROOF_CHARS = 1 << 16;
 const MAX_REPLY_CHARS = 8 << 20;
 const LOOPBACK = new Set(["127.0.0.1", "[::1]", "localhost"]);
@@ -24,7 +23,7 @@ export function homeServer(home) {
   if (uid !== process.getuid() || mode & 0o077) throw new Error(`other users can read or change ${file}`);
   if (!LOOPBACK.has(new URL(record.url).hostname)) throw new Error(`${record.url} is not on this computer`);
   const token = readFileSync(file, "utf8").trim();
-  return { url: record.url, key: token, agent: new ProvingAgent(token, record.pid) };
+  return { url: record.url, key: token, agentFor: (signal) => new ProvingAgent(token, record.pid, signal) };
 }
 
 // A server at an address, with the key in FUSION_API_KEY.
@@ -33,11 +32,12 @@ export function remoteServer(url) {
 }
 
 // The reply to a request, as JSON. Rejects for any other status than 200 and 202, and once the time is over.
-export function post({ url, key, agent }, route, body, ms) {
+export function post({ url, key, agentFor }, route, body, ms) {
   return new Promise((resolve, reject) => {
     const target = new URL(route, url);
     const headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
-    const options = { method: "POST", headers, agent: agent ?? false, signal: AbortSignal.timeout(ms) };
+    const signal = AbortSignal.timeout(ms);
+    const options = { method: "POST", headers, agent: agentFor?.(signal) ?? false, signal };
     const request = (target.protocol === "https:" ? https : http).request(target, options, (reply) => {
       let text = "";
       reply.setEncoding("utf8");
@@ -64,10 +64,11 @@ export function post({ url, key, agent }, route, body, ms) {
 // Opens connections on which the server has proved, by an HMAC of a nonce and its address, that it knows the token: another
 // program may have taken the port, and the token must not be sent to it.
 class ProvingAgent extends http.Agent {
-  constructor(token, pid) {
+  constructor(token, pid, signal) {
     super();
     this.token = token;
     this.pid = pid;
+    this.signal = signal; // ends the wait for a proof: the request has no connection yet that it could end itself
   }
 
   createConnection(options, ready) {
@@ -75,7 +76,7 @@ class ProvingAgent extends http.Agent {
     const nonce = randomBytes(16).toString("hex");
     let received = Buffer.alloc(0);
     const end = (error) => {
-      clearTimeout(timer);
+      this.signal.removeEventListener("abort", aborted);
       socket.off("data", read).off("error", end).off("close", closed);
       if (error) socket.destroy();
       ready(error ?? null, error ? undefined : socket);
@@ -91,7 +92,8 @@ class ProvingAgent extends http.Agent {
         end(error);
       }
     };
-    const timer = setTimeout(() => end(new Error("the server did not prove itself in time")), PROOF_MS).unref();
+    const aborted = () => end(new Error("the server did not prove itself in time"));
+    this.signal.addEventListener("abort", aborted);
     socket.on("data", read).on("error", end).on("close", closed);
     socket.write(`GET /healthz HTTP/1.1\r\nhost: ${options.host}:${options.port}\r\nx-fusion-challenge: ${nonce}\r\n\r\n`);
   }
