@@ -16,6 +16,9 @@ _HEADING = re.compile(r"## (?P<key>\d{4}-\d\d-\d\d (?P<begins>\d\d:\d\d)–\d\d:
 _MARK = re.compile(r"<!-- extract (?P<hash>[0-9a-f]{8}) (?P<home>[0-9a-f]{4,8}) -->")
 _REF = re.compile(r"\[(m[0-9a-z]{1,12})\]$")
 
+UNNAMED = "-"
+"""the session of turns that have none"""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -33,9 +36,13 @@ class Entry:
         return self.heading[:10]
 
     @property
+    def session(self) -> str:
+        return self.heading.partition(" · ")[2]
+
+    @property
     def key(self) -> str:
         """The day and the session; the times of an entry grow with its session."""
-        return f"{self.day} {self.heading.partition(' · ')[2]}"
+        return f"{self.day} {self.session}"
 
     @property
     def hash(self) -> str:
@@ -103,12 +110,13 @@ def merged(
 ) -> File:
     """The file with the home's entries of ``days`` replaced by the ``new`` ones, in the order of time.
 
-    Entries of persons and of other homes are kept. Entries of this home for other days lose the lines whose ref is not
-    ``known``, because these memories were forgotten. ``taken_out`` has the hashes of entries that a person deleted, by
-    key: such an entry is not written again until its text changes.
+    Entries of persons and of other homes are kept, and a session that another home has written is not written again;
+    turns without a session are different ones in each home. Entries of this home for other days lose the lines whose
+    ref is not ``known``, because these memories were forgotten. ``taken_out`` has the hashes of entries that a person
+    deleted, by key: such an entry is not written again until its text changes.
     """
     others = [one for one in file.entries if one.home != home]
-    taken = {one.key for one in others}
+    taken = {one.key for one in others if not (one.home and one.session == UNNAMED)}
     fresh = [replace(one, home=home) for one in new if one.key not in taken and taken_out.get(one.key) != one.hash]
     older = [_current(one, known) for one in file.entries if one.home == home and one.day not in days]
     kept = [*others, *(one for one in older if one is not None), *fresh]

@@ -21,7 +21,7 @@ from fusion.journal.rows import Record
 from fusion.lib.words import spoken
 from fusion.store.workspace import EditedMeanwhile, Snapshot, Workspace
 from fusion.upkeep import entries
-from fusion.upkeep.entries import Entry, File
+from fusion.upkeep.entries import UNNAMED, Entry, File
 from fusion.upkeep.job import JobContext
 from fusion.upkeep.session_summary import Stated, one_line, summarised, words_of
 
@@ -134,7 +134,7 @@ def turns_by_day(turns: Sequence[Record], zone: tzinfo) -> dict[str, dict[str, l
 
 def session_of(turn: Event) -> str:
     """The name of a turn's session, with its project."""
-    named = turn.place.document if turn.place is not None else turn.scope.session_id or turn.source or "-"
+    named = turn.place.document if turn.place is not None else turn.scope.session_id or turn.source or UNNAMED
     return one_line(" · ".join(filter(None, [named, turn.scope.project])), 200)
 
 

@@ -348,3 +348,30 @@ async def send(gateway: Gateway, session_id: str, turns: Sequence[tuple[str, str
     messages = [{**one, "name": name} for one, name in zip(said, names, strict=True)] if names else said
     body = json.dumps({"messages": messages, "session_id": session_id}).encode()
     await gateway.ingest_history(Scope(agent_id="main", session_id=session_id), body, debounce=False)
+
+
+@pytest.mark.feature(
+    "… QMD and our own index read what changed, and a failure is in the receipt", of="the job `extract` writes sessions"
+)
+async def test_qmd_and_our_own_index_read_what_changed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By QMD's command, after a run that changed a file."""
+    command, log = agent.folder / "bin" / "qmd", agent.folder / "log"
+    command.parent.mkdir()
+    command.write_text(
+        f"#!/bin/sh\necho $1 >> {log}\ntest ! -e {agent.folder}/full || {{ echo disk full >&2; exit 3; }}\n"
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:/bin:/usr/bin")
+    agent.says(*DINNER)
+    backends = {
+        "markdown": {"adapter": "adapters.markdown:Markdown", "paths": [str(agent.workspace)]},
+        "qmd": {"adapter": "adapters.qmd:Qmd", "url": "http://127.0.0.1:1"},
+    }
+    async with agent.opened(backends=backends) as gateway:
+        assert (await extract(gateway))["indexed"] == {"markdown": "reads what changed", "qmd": "indexed"}
+        assert log.read_text().split() == ["update", "embed"]
+        assert "indexed" not in await extract(gateway), "nothing changed"
+        agent.says(("user", "I live in Oslo now."), session=SESSION.replace("1", "7"))
+        (agent.folder / "full").touch()
+        indexed = (await extract(gateway))["indexed"]
+    assert indexed == {"markdown": "reads what changed", "qmd": "not indexed: qmd update failed (3): disk full"}
