@@ -271,11 +271,12 @@ def _disputed(
 def value(fact: Fact, now: datetime) -> float:
     """How much a fact is worth: its importance, times how often it is likely to be needed from now on.
 
-    That is how often it was said again or used since the oldest memory that the line names, per day. A new fact counts
-    as needed once in `PRIOR_DAYS`, so that it has time to show its worth. It halves with each half-life of its wording.
+    That is the logarithm of how often it was said or used, per day since the oldest memory that its line names. A new
+    fact counts as needed once in `PRIOR_DAYS`, so that it has time to show its worth. The worth halves with each
+    half-life of the wording.
     """
-    needed = 1 + max(0, len(fact.refs[-REFS_SHOWN:]) - 1) + fact.uses
-    rate = needed * PRIOR_DAYS / (PRIOR_DAYS + _days(fact.since or fact.at, now))
+    needed = max(1, len(fact.refs[-REFS_SHOWN:])) + fact.uses
+    rate = (1 + math.log2(needed)) * PRIOR_DAYS / (PRIOR_DAYS + _days(fact.since or fact.at, now))
     lasts = math.exp2(-_days(fact.at, now) / half_life_days(fact.text))
     trusted = 1.1 if fact.trust == "trusted" else 1.0
     return fact.importance * rate * lasts * trusted
@@ -287,7 +288,7 @@ def _days(since: datetime, now: datetime) -> float:
 
 def _order(fact: Fact, now: datetime) -> tuple[bool, float]:
     """The sort key: important facts first, then the highest value for the length."""
-    return fact.importance < IMPORTANT, -value(fact, now) / math.sqrt(len(fact.line))
+    return fact.importance < IMPORTANT, -value(fact, now) / len(fact.line)
 
 
 def _chosen(
