@@ -61,6 +61,8 @@ class Reach:
     folders: tuple[NamedSetting, ...] = ()
     writes: tuple[NamedSetting, ...] = ()
     """folders of the user's that may be written to"""
+    sends: tuple[NamedSetting, ...] = ()
+    """backends to which the memory files of the workspace are sent"""
     runs: tuple[NamedSetting, ...] = ()
     """commands of programs that `fusion jobs install` keeps running"""
     listens: tuple[NamedSetting, ...] = ()
@@ -92,7 +94,8 @@ def reach_of(content: bytes | None, folder: Path, around: Path) -> Reach:
             found["ours" if shipped(str(value)) else "loads"].append(NamedSetting(key, str(value)))
         elif kind is not None and value not in ("", None):
             path = kind in ("key_files", "folders", "writes")
-            found[kind].append(NamedSetting(key, str(rooted(str(value), folder)) if path else str(value)))
+            text = "true" if value is True else str(value)
+            found[kind].append(NamedSetting(key, str(rooted(text, folder)) if path else text))
     top = {name: table.get(name) for name in ("recipes_folder", "home")}
     named = {name: str(rooted(value, folder)) for name, value in top.items() if isinstance(value, str) and value}
     items: dict[str, Any] = {name: tuple(items) for name, items in found.items()}
@@ -174,6 +177,8 @@ def _kind(key: str, value: object) -> str | None:
         return "key_files"
     if key.startswith("jobs.servers"):
         return "runs"
+    if key.startswith("backends.") and name == "workspace":
+        return "sends" if value is True else None
     if key == "workspace.root_folder" or name == "log_folder":
         return "writes"
     if name in ("paths", "home") or name.endswith("_folder") or key in ("judge.file", "judge.tokenizer"):

@@ -593,6 +593,20 @@ class TestAllow:
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", told.output)
 
 
+def test_backends_that_are_sent_the_workspace_are_named(tmp_path: Path) -> None:
+    """Its files leave the workspace, so such a home is never harmless, and `fusion allow` says so."""
+    text = '[backends.cognee]\nadapter = "adapters.cognee:Cognee"\ndataset = "m"\nworkspace = {}\n'
+    reach = reach_of(text.format("true").encode(), tmp_path, tmp_path)
+    assert [(item.key, item.value) for item in reach.sends] == [("backends.cognee.workspace", "true")]
+    assert not reach.harmless
+    assert reach_of(text.format("false").encode(), tmp_path, tmp_path).sends == ()
+    cloned = tmp_path / "cloned"
+    cloned.mkdir()
+    (cloned / "fusion.toml").write_text(text.format("true"))
+    shown = CliRunner().invoke(app, ["allow", "--home", str(cloned), "--dry-run"])
+    assert "Sends     backends.cognee.workspace = true  (MEMORY.md and the notes of the workspace)" in shown.output
+
+
 def test_folders_that_may_be_written_to_are_named_apart(tmp_path: Path) -> None:
     """What is only read is a folder, what may be written to is not hidden among these."""
     text = (

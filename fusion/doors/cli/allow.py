@@ -121,6 +121,7 @@ def lines(found: View) -> Iterator[str]:
     yield from _listed("Keys", (*reach.variables, *reach.key_files), "")
     yield from _listed("Follows", reach.folders, "")
     yield from _listed("Writes", reach.writes, "")
+    yield from _listed("Sends", reach.sends, "MEMORY.md and the notes of the workspace")
     yield from _listed("Runs", reach.runs, "by the timers of fusion jobs install")
     yield from _listed("Listens", reach.listens, "")
     yield from _listed("Says", reach.says, "text that your agent reads")
