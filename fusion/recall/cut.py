@@ -5,9 +5,9 @@ characters: evidence is scattered over several turns, of which each is improbabl
 where a turn is the best memory, and for all memories where the question is nested. Where the scores are not
 calibrated, the share of the best score decides.
 
-What is kept with any probability: the best memory, what contradicts a memory that is kept, what a judge decided on,
-what happened on the days or in the episode that the question names, and the section that it asks for of a document that
-is shown.
+What is kept with any probability: the best memory, what contradicts a memory that is kept, the note that says what
+replaced it, what a judge decided on, what happened on the days or in the episode that the question names, and the
+section that it asks for of a document that is shown.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusion.contract import document_of
+from fusion.lib.words import normalise
 from fusion.recall.asked_section import AskedSections
 from fusion.recall.calibration import is_long, is_turn
 from fusion.recall.dispute import rivals_of
 from fusion.recall.nested_question import is_nested
 from fusion.recall.query_dates import Dates, time_of
+from fusion.recall.reading_order import replaced_words, replaces
 from fusion.recall.rerank import Scored
 from fusion.recipe import PackSettings, RerankSettings
 
@@ -27,6 +29,8 @@ NAMED_DAYS_S = 8 * 86_400.0
 """seconds of the longest time that counts as days, and not as a month or a year"""
 NOTES_SHARE = 0.2
 """share of the price of turns that a note must bring for a nested question"""
+LOOKED_AT = 50
+"""best memories among the weak ones that may say what replaced something"""
 LINE_CHARS = 50
 """characters that a line takes in addition to its text: citation, speaker, date, and a part of the excerpt's heading"""
 
@@ -62,9 +66,25 @@ def cut(
             documents.add(document_of(hit))
         else:
             weak[scored.pooled.key] = scored
+    for scored in _replacing(list(weak.values())[:LOOKED_AT], [s for s in packable if s.pooled.key not in weak]):
+        del weak[scored.pooled.key]
     kept = {scored.ref for scored in packable if scored.pooled.key not in weak}
     rivals = rivals_of(packable)
     return frozenset(key for key, scored in weak.items() if kept.isdisjoint(rivals.get(scored.ref, ())))
+
+
+def _replacing(weak: Sequence[Scored], kept: Sequence[Scored]) -> list[Scored]:
+    """The notes that say what replaced something that an older note states, of those that are kept."""
+    hits = [scored.pooled.candidate.hit for scored in kept if not is_turn(scored)]
+    older = [(hit.at.utc, normalise(hit.text)) for hit in hits if hit.at is not None]
+    found = []
+    for scored in weak if older else ():
+        hit = scored.pooled.candidate.hit
+        if hit.at is None or is_turn(scored) or not replaced_words(text := normalise(hit.text)):
+            continue
+        if any(when < hit.at.utc and replaces(text, stated) for when, stated in older):
+            found.append(scored)
+    return found
 
 
 def _chars(scored: Scored) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
@@ -39,27 +39,32 @@ def current_first(items: Sequence[T], said: Callable[[T], str], when: Callable[[
     if len(dates) < 2:
         return list(items)
     texts = {number: normalise(said(items[number])) for number in dates}
-    replaced = {number: found for number, text in texts.items() if (found := replaced_words(text))}
-
-    @cache
-    def words(number: int) -> frozenset[str]:
-        return frozenset(find_words(texts[number])) - STOP_WORDS
-
     order = list(range(len(items)))
-    for newer in sorted(replaced, key=dates.__getitem__):
+    for newer in sorted((number for number, text in texts.items() if replaced_words(text)), key=dates.__getitem__):
         for older in order[: order.index(newer)]:
-            if older not in dates or dates[older] >= dates[newer]:
-                continue
-            candidates = replaced[newer] - replaced.get(older, frozenset())
-            if not any(word in texts[older] for word in candidates):
-                continue
-            still = words(older) & candidates
-            shared = (words(older) & words(newer)) - still
-            if still and any(len(word) >= MIN_SHARED_LETTERS for word in shared):
+            if older in dates and dates[older] < dates[newer] and replaces(texts[newer], texts[older]):
                 order.remove(newer)
                 order.insert(order.index(older), newer)
                 break
     return [items[number] for number in order]
+
+
+def replaces(newer: str, older: str) -> bool:
+    """Whether a text names as replaced what an older one states, and both have another word in common.
+
+    Both are normalised.
+    """
+    candidates = replaced_words(newer) - replaced_words(older)
+    if not any(word in older for word in candidates):
+        return False
+    still = _words(older) & candidates
+    shared = (_words(older) & _words(newer)) - still
+    return bool(still) and any(len(word) >= MIN_SHARED_LETTERS for word in shared)
+
+
+@lru_cache(maxsize=256)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(find_words(text)) - STOP_WORDS
 
 
 @lru_cache(maxsize=4_096)

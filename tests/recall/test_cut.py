@@ -106,6 +106,21 @@ def test_rival_of_what_stays_and_judged_memory_stay() -> None:
     assert cut_of(order) == {"n3"}
 
 
+@pytest.mark.feature("a dated note that says what replaced something is shown with the older note that states it")
+def test_what_replaced_a_note_that_stays_is_kept() -> None:
+    """Without it the block would tell what no longer holds; neither an older note nor a turn replaces anything."""
+    order = notes(0.75, 0.33, 0.33, 0.33)
+    said = "We move the database from SQLite to Postgres."
+    hits = [
+        Hit("n0", "We use SQLite for the database.", place=Place("d0", 1, 1, "line"), at=at("2026-02-12")),
+        Hit("n1", said, place=Place("d1", 1, 1, "line"), at=at("2026-04-21")),
+        Hit("n2", said, place=Place("d2", 1, 1, "line"), at=at("2026-01-21")),
+        Hit("n3", said, place=Place("d3", 1, 1, "turn"), at=at("2026-04-22")),
+    ]
+    order = [one._replace(pooled=pooled(hit.native_id, hit)) for one, hit in zip(order, hits, strict=True)]
+    assert cut_of(order, "which database do we use?") == {"n2", "n3"}
+
+
 def test_memory_that_a_judge_only_ordered_is_cut_like_any_other() -> None:
     order = [one._replace(judge=6.0, ordered_only=True) for one in notes(0.75, 0.33, 0.33)]
     assert cut_of(order) == {"n1", "n2"}
