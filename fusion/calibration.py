@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Literal
 Sort = Literal["turn", "long_turn", "note"]
 """the sorts of memories: turns of a conversation, long ones and their passages, and all else"""
 SORTS: tuple[Sort, ...] = ("turn", "long_turn", "note")
+UNABLE = "unable"
+"""in the place of an embedder's identity, if there is one and it compared nothing: the words alone did"""
 
 
 class _Table:
@@ -48,9 +50,9 @@ FEATURES: tuple[str, ...] = tuple(field.name for field in fields(SortWeights) if
 class Calibration(_Table):
     """The probabilities for scores of one model and one set of a recipe's weights.
 
-    ``model`` is the identity of the embedder, empty for homes without one; ``second`` that of the second encoder, if
-    the recipe compares by it; ``weights`` is the hash of the weights (`weights_hash`). A sort of memory without weights
-    has no probability.
+    ``model`` is the identity of the embedder, empty for what no model compared; ``second`` that of the second encoder,
+    if the recipe compares by it; ``weights`` is the hash of the weights (`weights_hash`). A sort of memory without
+    weights has no probability.
     """
 
     model: str
@@ -69,6 +71,11 @@ class Calibration(_Table):
         """The weights of each sort that has some."""
         found = ((sort, getattr(self, sort)) for sort in SORTS)
         return {sort: weights for sort, weights in found if weights is not None}
+
+    @property
+    def of_scores_by(self) -> str:
+        """What made the scores that it is for: the models' identities, or `words`."""
+        return " with ".join(name for name in (self.model or "words", self.second) if name)
 
     @property
     def digest(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal, TypeVar
@@ -45,6 +45,8 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "second_encoder": False,
         "floor_probability": 0.0,
         "abstain_probability": 0.0,
+        "signals_without_model": {},
+        "abstain_without_model": 0.0,
     },
     "gate": {"wants_memory": 0.0, "private": 0.0},
 }
@@ -149,6 +151,8 @@ class RerankSettings(_Part):
 
     signals: Mapping[str, float] = field(default_factory=dict)
     """weight by signal name (`fusion/recall/signals.py` lists them); 0 by default"""
+    signals_without_model: Mapping[str, float] = field(default_factory=dict)
+    """weights that replace those of ``signals`` where no model compared the question with the memories"""
     sub_questions: int = 1
     """most sub-questions of a query that are ranked separately; 1 ranks the query as a whole"""
     graph_boost: float = 0.0
@@ -186,6 +190,8 @@ class RerankSettings(_Part):
     """lowest probability that a memory in the block helps, for scores that are calibrated; 0 leaves it to ``floor``"""
     abstain_probability: float = 0.0
     """lowest probability that one of the best two memories helps, likewise; 0 leaves it to ``abstain``"""
+    abstain_without_model: float = 0.0
+    """``abstain_probability`` where no model compared the question with the memories"""
     judge_floor: float = 2.0
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
@@ -199,9 +205,16 @@ class RerankSettings(_Part):
         return weights_hash(self.signals)
 
     @cached_property
+    def by_words(self) -> RerankSettings:
+        """The numbers for an answer whose memories no model compared with the question."""
+        signals = {**self.signals, **self.signals_without_model}
+        return replace(self, signals=signals, abstain_probability=self.abstain_without_model)
+
+    @cached_property
     def weighed(self) -> frozenset[str]:
-        """The signals that have a weight or a penalty."""
-        return frozenset(name for name, weight in self.signals.items() if weight) | self.penalties.keys()
+        """The signals that have a weight or a penalty, with a model or without."""
+        weights = (*self.signals.items(), *self.signals_without_model.items())
+        return frozenset(name for name, weight in weights if weight) | self.penalties.keys()
 
 
 @dataclass(frozen=True)
@@ -271,9 +284,8 @@ class Recipe(_Part):
         numbers = {key: value for key, value in asdict(self).items() if key not in ("name", "tuned_on")}
         model: Learned | None = numbers["rerank"].pop("model")
         del numbers["rerank"]["calibrations"]
-        own = [
-            one.digest for one in self.rerank.calibrations if one.of_home and one.weights == self.rerank.weights_hash
-        ]
+        weights = {self.rerank.weights_hash, self.rerank.by_words.weights_hash}
+        own = [one.digest for one in self.rerank.calibrations if one.of_home and one.weights in weights]
         if own:
             numbers["rerank"]["calibrations"] = own
         if model is not None and model.trees is not None:

@@ -285,7 +285,8 @@ class TestCalibrations:
 
     def test_each_shipped_one_holds_for_a_shipped_recipe(self, home: Path) -> None:
         """Each file says on what it was fitted, and no two are for the same models and weights."""
-        weights = {recipe.rerank.weights_hash for recipe in SHIPPED.values()}
+        numbers = [one for recipe in SHIPPED.values() for one in (recipe.rerank, recipe.rerank.by_words)]
+        weights = {one.weights_hash for one in numbers}
         found = calibrations_of(config_root() / "recipes")
         assert found
         assert {one.weights for one in found} <= weights

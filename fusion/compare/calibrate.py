@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from fusion.calibration import FEATURES, SORTS, Calibration, Sort, SortWeights, scored_as
+from fusion.calibration import FEATURES, SORTS, UNABLE, Calibration, Sort, SortWeights, scored_as
 from fusion.compare.reliability import Judged, figures
 from fusion.errors import BadInput
 from fusion.recall.calibration import UNKNOWN, probabilities
@@ -32,7 +32,7 @@ USED: Mapping[Sort, tuple[str, ...]] = {
     "note": ("score", "share", "lead"),
 }
 """what the probability of each sort of memory is made of"""
-USED_BY_WORDS: Mapping[Sort, tuple[str, ...]] = {**USED, "note": ("score", "share", "log_rank", "bm25", "lead")}
+USED_BY_WORDS: Mapping[Sort, tuple[str, ...]] = {**USED, "note": ("share", "log_rank", "bm25", "lead")}
 """the same in homes without a model, where words are all the evidence"""
 OF_SIGNALS = ("length", "speaker", "fusion", "bm25")
 RIDGE = 3.0
@@ -143,6 +143,7 @@ def labels_of(rows: Iterable[Mapping[str, Any]]) -> dict[Key, list[Labelled]]:
 
 def _label(row: Mapping[str, Any]) -> tuple[Key, Labelled]:
     model, second = row["encoders"]
+    model = "" if model == UNABLE else model
     signals = renamed(row["signals"], EARLIER_SIGNALS)
     best, next_best = row["best"]
     score = float(row["local"])

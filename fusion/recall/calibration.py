@@ -4,7 +4,8 @@ A score compares the memories of one question and has no scale of its own: .5 is
 little for a note, and another model's scores all lie elsewhere. A calibration is a logistic regression for each sort of
 memory (J. Platt, "Probabilistic outputs for support vector machines", 1999), for one model and one set of weights,
 fitted on recorded answers of which it is known what helps (`fusion.compare.calibrate`). Its file comes with the project
-or is in the home. Without a calibration there are no probabilities, and the raw scores decide.
+or is in the home. What no model compared has a calibration of its own, of scores by words alone. Without a calibration
+there are no probabilities, and the raw scores decide.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def missing(numbers: RerankSettings, model: str, second: str = "") -> str:
 def with_probabilities(order: Sequence[Scored], calibration: Calibration) -> tuple[Scored, ...]:
     """The memories, best first, with their probabilities.
 
-    A memory has none if a signal of the recipe is missing, but for homes without a model, where those of the model are
-    missing for all.
+    A memory has none if a signal of the recipe is missing, but where no model compared anything: there those of the
+    model are missing for all.
     """
     if not order:
         return ()

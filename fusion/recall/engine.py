@@ -14,6 +14,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Protocol
 
+from fusion.calibration import UNABLE, Calibration
 from fusion.contract import EVERYTHING, Asker, BlockFormat, Hit, Passage, Query, Scope, Verdict, Where
 from fusion.errors import BadInput, NobodyAnswered, TooLarge
 from fusion.lib.bm25 import Frequencies, terms
@@ -63,8 +64,6 @@ BACKENDS_SHARE = 0.8
 """share of a request's time that the backends get; the rest is for ranking and packing"""
 WHERE_DEPTH = 4
 """how many times as many hits are asked for if some of them will be left out"""
-UNABLE = "unable"
-"""in the place of an embedder's identity, if there is one and it compared nothing"""
 MAX_DAYS = 100
 """excerpts of an answer to a question that asks for nothing but a time"""
 JUDGE_MARGIN_S = 0.03
@@ -286,21 +285,25 @@ async def fuse(
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     contexts = contexts_of(pool) if recipe.rerank.second_encoder else None
     likeness = await io.likeness(query.text, texts, contexts) if pool else None
+    compared = likeness is not None and bool(likeness.words or likeness.dense)
+    numbers = recipe.rerank if compared else recipe.rerank.by_words
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
     orders = [
         by_local_score(
             pool,
-            local_signals(
-                part, pool, best, frequencies, seen, standings, recipe.rerank.weighed, named if event else None
-            ),
-            recipe.rerank,
+            local_signals(part, pool, best, frequencies, seen, standings, numbers.weighed, named if event else None),
+            numbers,
             part.text,
         )
-        for part, seen in split_query(query, likeness or Likeness(), recipe.rerank.sub_questions)
+        for part, seen in split_query(query, likeness or Likeness(), numbers.sub_questions)
     ]
-    order: Sequence[Scored] = by_best_sub_question(orders, recipe.rerank) if len(orders) > 1 else orders[0]
+    order: Sequence[Scored] = by_best_sub_question(orders, numbers) if len(orders) > 1 else orders[0]
     encoders = (likeness.model or UNABLE, likeness.second) if likeness is not None else ("", "")
-    order, calibrated = _with_probabilities(order, encoders, recipe.rerank)
+    models = ("", "") if encoders[0] == UNABLE else encoders
+    calibration = calibration_of(numbers, *models)
+    uncalibrated = {"uncalibrated": missing(numbers, *models)} if order and calibration is None else {}
+    if calibration is not None:
+        order = with_probabilities(order, calibration)
     gated, gate_ms = None, 0.0
     if order and gates.wants_memory:
         began_s = time.thread_time()
@@ -314,7 +317,7 @@ async def fuse(
     order = next_to_rivals(AskedSections(query.text).first(order))
     if named.nothing_else:
         order = of_that_time(order, named)
-    rerank |= calibrated
+    rerank |= uncalibrated
     if len(orders) > 1:
         rerank["sub_questions"] = len(orders)
     if likeness is not None and (pending := likeness.pending.intersection(texts)):
@@ -327,19 +330,33 @@ async def fuse(
     packing = _packing(request, recipe, named)
     left_out = _left_out(order, gated)
     spread = best_of_each_first(order)
-    first = _packed_first(spread, query, recipe.rerank)
+    first = _packed_first(spread, query, numbers)
     if model is None or model.trees is None:  # the scores of trees have another scale
         visible = [scored for scored in first if scored.pooled.key not in left_out]
-        left_out |= dict.fromkeys(cut(visible, query.text, named, packing, recipe.rerank), Decision.ADDS_TOO_LITTLE)
+        left_out |= dict.fromkeys(cut(visible, query.text, named, packing, numbers), Decision.ADDS_TOO_LITTLE)
     by_date = named.nothing_else or first is not spread
-    block = pack(first, packing, recipe.rerank, io.nonce(), shown, left_out=left_out, chronological=by_date)
+    block = pack(first, packing, numbers, io.nonce(), shown, left_out=left_out, chronological=by_date)
 
     gate_report: Mapping[str, Any] | None = None
     if gates.wants_memory:
         gate_report = {**gated.report(), "cpu_ms": round(gate_ms, 3)} if gated is not None else {"silent": silent}
     was_asked = bool(asked) or named.nothing_else or bool(query.where)
     return _outcome(
-        _Packed(request, recipe, query, truncated, answers, refused, order, block, packing, rerank, encoders),
+        _Packed(
+            request,
+            recipe,
+            query,
+            truncated,
+            answers,
+            refused,
+            order,
+            block,
+            packing,
+            rerank,
+            encoders,
+            numbers.signals,
+            calibration if order else None,
+        ),
         io.receipt_id(),
         started,
         without_model=(likeness is not None and not likeness.words) or (model is not None and model.trees is None),
@@ -395,6 +412,10 @@ class _Packed:
     rerank: Mapping[str, Any]
     encoders: tuple[str, str] = ("", "")
     """the identities of the embedder and of the second encoder that compared what was found"""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """of the signals in the scores"""
+    calibration: Calibration | None = None
+    """what made probabilities of the scores"""
 
 
 def _outcome(
@@ -584,19 +605,6 @@ async def _in_passages(
     return in_parts(pool, best_parts(query, parts, cosines, frequencies, recipe.rerank.passages))
 
 
-def _with_probabilities(
-    order: Sequence[Scored], encoders: tuple[str, str], numbers: RerankSettings
-) -> tuple[Sequence[Scored], dict[str, str]]:
-    """The order with the probability of each memory, and why there is none where the scores are not calibrated."""
-    if not order:
-        return order, {}
-    calibration = calibration_of(numbers, *encoders)
-    if calibration is None:
-        models = ("", "") if encoders[0] == UNABLE else encoders
-        return order, {"uncalibrated": missing(numbers, *models)}
-    return with_probabilities(order, calibration), {}
-
-
 def _packed_first(order: Sequence[Scored], query: Query, numbers: RerankSettings) -> Sequence[Scored]:
     """The order in which memories are packed: another one if the question asks for the course of talks."""
     if not numbers.signals.get("role") or not asks_for_course(query.text) or nothing_fits(order, numbers):
@@ -702,10 +710,18 @@ def _receipt(receipt_id: str, packed: _Packed, took_ms: float) -> Receipt:
         "budget": _budget(packed.packing, block),
         "rerank": packed.rerank,
         "backends": [_summary(a, packed.refused.get(a.backend, {})) for a in packed.answers],
-        "weights": dict(recipe.rerank.signals),
+        "weights": dict(packed.weights),
         "encoders": list(packed.encoders),
+        "calibration": _calibration(packed.calibration),
     }
     return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(packed.order, block))
+
+
+def _calibration(used: Calibration | None) -> dict[str, Any] | None:
+    """Which calibration made the probabilities, None without one."""
+    if used is None:
+        return None
+    return {"scores_by": used.of_scores_by, "hash": used.digest, "of_home": used.of_home}
 
 
 def _budget(packing: PackSettings, block: Block) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fusion.calibration import Calibration, SortWeights, scored_as, weights_hash
+from fusion.calibration import UNABLE, Calibration, SortWeights, scored_as, weights_hash
 from fusion.compare.calibrate import HEAD, Fitted, Key, Labelled, fit, labels_of, read_rows, rows_of_answer, toml
 from fusion.errors import BadInput
 from fusion.recipe_files import read_calibration
@@ -57,6 +57,12 @@ def test_labels_of_an_answer_say_what_scored_its_memories() -> None:
     assert labels[1].features == pytest.approx((0.5, 0.625, 0.6931, 0.5, 0.5, 0.5, 0.2, 0.0), abs=1e-4)
     assert len(rows_of_answer(receipt(*[0.5] * (HEAD + 9)), bool)) == HEAD
     assert scored_as({"candidates": []}, {})["best"] == [0.0, 0.0]
+
+
+def test_labels_of_a_model_that_failed_are_those_of_words_alone() -> None:
+    """Its answers were scored as those of a home without a model."""
+    found = labels_of(rows_of_answer(receipt(0.8, 0.5, encoders=[UNABLE, ""]), bool))
+    assert {key.model for key in found} == {""}
 
 
 @pytest.mark.feature("`fusion tune --calibrate` fits the probability that a memory helps from votes or questions")

@@ -176,7 +176,9 @@ async def test_question_with_a_tag_is_about_what_has_it(gateway: Gateway) -> Non
         "which pump is #reefer about?", scope=Scope(audience="private"), all_users=True, timeout_ms=PATIENCE_MS
     )
     assert {excerpt.document for excerpt in fused.memories} == {f"vault/{BOLT}"}
-    other = await gateway.fuse("pump #12", scope=Scope(audience="private"), all_users=True, timeout_ms=PATIENCE_MS)
+    other = await gateway.fuse(
+        "pump #12", scope=Scope(audience="private"), all_users=True, timeout_ms=PATIENCE_MS, fill=True
+    )
     assert len(other.memories) > 1
 
 

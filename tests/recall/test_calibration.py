@@ -96,6 +96,18 @@ def test_shipped_recipes_are_calibrated_for_each_english_model() -> None:
     assert calibration_of(shipped["local-plus"].rerank, IDENTITY, e5) is not None
 
 
+@pytest.mark.feature("probabilities exist for words alone, too: each shipped recipe has a calibration for them")
+def test_shipped_recipes_are_calibrated_for_words_alone() -> None:
+    """Their weights there are others, so what was fitted with a model does not hold for them."""
+    shipped = recipes(load(home=Path("/nonexistent")))
+    for name in ("default", "hook", "deep", "local-plus"):
+        numbers = shipped[name].rerank
+        assert calibration_of(numbers.by_words, "") is not None, name
+        assert calibration_of(numbers, "") is None
+        assert numbers.by_words.signals["bm25"] > numbers.signals["bm25"]
+        assert numbers.by_words.abstain_probability == 0 < numbers.abstain_probability
+
+
 @pytest.mark.feature("floor_probability and abstain_probability of a recipe limit what is shown by its probability")
 def test_floors_hold_for_probabilities() -> None:
     order = scored(0.6, 0.35)

@@ -73,7 +73,8 @@ async def calibrate(target: Target, options: Options) -> dict[str, Any]:
     labels = await _labels(target, options.data, recipe)
     held_out = await _labels(target, options.held_out, recipe) if options.held_out is not None else {}
     weights = recipe.rerank.weights_hash
-    mine = {key: found for key, found in labels.items() if key.weights == weights}
+    by_words = recipe.rerank.by_words.weights_hash
+    mine = {key: found for key, found in labels.items() if key.weights == (weights if key.model else by_words)}
     if not mine:
         raise BadInput(f"{options.data}: {too_few_for(weights, labels)}")
     fitted = [_fit(key, found, held_out.get(key, ()), recipe, options) for key, found in mine.items()]
