@@ -22,7 +22,7 @@ from fusion.lib.envelope import without_private
 from fusion.lib.front_matter import front_matter
 from fusion.lib.ignore import ALWAYS, matcher
 from fusion.lib.redact import redact
-from fusion.lib.walk import Entry, walk
+from fusion.lib.walk import Unlisted, walk
 from fusion.store.workspace import Workspace
 from fusion.upkeep.job import JobContext
 
@@ -72,15 +72,18 @@ def step(workspace: Workspace | None, sources: Sources) -> Callable[[JobContext,
             return
         backend = sources.backends[name]
         wanted: Sequence[Section] = ()
+        unread: Mapping[str, str] = {}
         if backend.takes_files:
             if workspace is None:
                 raise BadInput("no workspace is known: [workspace] root_folder names the folder of MEMORY.md")
-            wanted, left = await asyncio.to_thread(sections, workspace, sources.files, await sources.home())
-            if left:
-                context.result.setdefault("left", []).extend(left)
-        there = set(await backend.sections(prefix_of(await sources.home())))
+            wanted, unread = await asyncio.to_thread(sections, workspace, sources.files, await sources.home())
+            if unread:
+                context.result.setdefault("left", []).extend(unread.values())
+        home = await sources.home()
+        there = set(await backend.sections(prefix_of(home)))
         new = [one for one in wanted if one.name not in there]
-        gone = sorted(there - {one.name for one in wanted})
+        stays = tuple(prefix_of(home, path) for path in unread)
+        gone = sorted(name for name in there - {one.name for one in wanted} if not name.startswith(stays))
         context.add({"sections": len(wanted), "sections_to_send": len(new), "sections_to_delete": len(gone)})
         if new:
             paths = dict.fromkeys(one.path for one in new)
@@ -109,31 +112,34 @@ async def _bring_up_to_date(
     context.add({"sections_deleted": len(gone)})
 
 
-def sections(workspace: Workspace, patterns: Sequence[str], home: str) -> tuple[list[Section], list[str]]:
-    """The sections of the workspace's files, and the files that were left out with the reason.
+def sections(workspace: Workspace, patterns: Sequence[str], home: str) -> tuple[list[Section], dict[str, str]]:
+    """The sections of the workspace's files, and by path why a file could not be read: what was sent of it stays.
 
-    Reflections are the agent's own words, of which no fact may be made, so they are left out without a reason.
+    Reflections are the agent's own words, of which no fact may be made, so they are left out without a reason. Raises
+    BadInput for a folder that cannot be listed or is empty: its disk may not be mounted.
     """
     found: dict[str, Section] = {}
-    left = []
+    unread = {}
     for path in paths(workspace, patterns):
         try:
             text = _text(workspace.read(path).data or b"", path)
         except BadInput as error:
-            left.append(str(error))
+            unread[path] = str(error)
             continue
         found |= {one.name: one for one in _sections(text, path, home)}
-    return list(found.values()), left
+    return list(found.values()), unread
 
 
 def paths(workspace: Workspace, patterns: Sequence[str]) -> list[str]:
-    """The files of the workspace that the patterns name; hidden ones never."""
+    """The files of the workspace that the patterns name; hidden ones never. Raises BadInput as `sections` does."""
     fits, hidden = matcher(patterns), matcher(ALWAYS)
-    return [
-        one.path
-        for one in walk(workspace.root, hidden)
-        if isinstance(one, Entry) and one.path.endswith(".md") and fits(one.path, False)
-    ]
+    found = list(walk(workspace.root, hidden))
+    for one in found:
+        if isinstance(one, Unlisted):
+            raise BadInput(f"{workspace.root / one.path} cannot be listed: {one.error.strerror}; nothing was changed")
+    if not found:
+        raise BadInput(f"{workspace.root} is empty: its disk may not be mounted; nothing was changed")
+    return [one.path for one in found if one.path.endswith(".md") and fits(one.path, False)]
 
 
 def _text(data: bytes, path: str) -> str:
@@ -159,12 +165,12 @@ def _sections(text: str, path: str, home: str) -> Iterator[Section]:
             continue
         said = redact(clean(chunk.text)[0])[0].strip()
         whole = f"{' › '.join([path, *chunk.headings])}\n\n{said}"
-        yield Section(f"{prefix_of(home)}{_digest(path, 4)}-{_digest(whole, 8)}", path, whole)
+        yield Section(f"{prefix_of(home, path)}{_digest(whole, 8)}", path, whole)
 
 
-def prefix_of(home: str) -> str:
-    """The prefix of the names of a home's sections."""
-    return f"memory-fusion-{home}-"
+def prefix_of(home: str, path: str = "") -> str:
+    """The prefix of the names of a home's sections, or of those of one of its files."""
+    return f"memory-fusion-{home}-" + (f"{_digest(path, 4)}-" if path else "")
 
 
 def _digest(text: str, size: int) -> str:

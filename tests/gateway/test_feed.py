@@ -115,9 +115,36 @@ async def test_edits_and_deletions_are_followed(home: Home) -> None:
         assert (result["sections_sent"], result["sections_deleted"]) == (1, 1)
         assert "cashews" in home.texts[0]
         assert len(home.texts) == 2
+        (home.agent.workspace / "SOUL.md").write_text("You are calm.\n")
         home.agent.memory.unlink()
         assert (await fed(gateway))["sections_deleted"] == 2
         assert home.texts == []
+
+
+@pytest.mark.feature("`feed` deletes nothing while a file or the workspace cannot be read")
+async def test_what_cannot_be_read_now_stays(home: Home) -> None:
+    """The file is binary for once; then the disk is not mounted, so the folder is missing, or empty."""
+    note = home.agent.workspace / "memory" / "note.md"
+    note.parent.mkdir()
+    note.write_text("The boat is red.\n")
+    async with home.opened() as gateway:
+        await fed(gateway)
+        before = home.texts
+        note.write_bytes(b"\xff\xfe")
+        result = await fed(gateway)
+        assert result["left"] == ["memory/note.md is no text in UTF-8, so it is not sent"]
+        away = home.agent.workspace.rename(home.agent.folder / "away")
+        for said in ("cannot be listed", "is empty"):
+            run = await run_job(gateway, "feed")
+            assert run.status == "failed"
+            assert said in run.receipt["faults"]["cognee"]
+            home.agent.workspace.mkdir(exist_ok=True)
+        assert home.texts == before
+        home.agent.workspace.rmdir()
+        away.rename(home.agent.workspace)
+        note.write_text("The boat is blue.\n")
+        assert (await fed(gateway))["sections_deleted"] == 1
+    assert len(home.texts) == len(before)
 
 
 @pytest.mark.feature("a dry run of `feed` says which files would be sent, and sends nothing")
@@ -217,6 +244,7 @@ async def test_two_homes_on_one_dataset_leave_each_other_alone(home: Home) -> No
     other.agent.memory.write_text(MEMORY)
     async with other.opened() as gateway:
         assert (await fed(gateway))["sections_sent"] == 2
+        (other.agent.workspace / "SOUL.md").write_text("You are calm.\n")
         other.agent.memory.unlink()
         assert (await fed(gateway))["sections_deleted"] == 2
     assert len(home.texts) == 2
