@@ -116,7 +116,7 @@ class TestShipped:
         assert (pack.budget_chars, pack.budget_tokens, pack.max_results, pack.max_items) == (6000, 0, 8, 0)
         assert (pack.snippet_chars, pack.format) == (0, "fence")
 
-    @pytest.mark.row("A155", "the recipes of the seeds have the seeds' budgets")
+    @pytest.mark.row("A096", "A155", "the recipes of the seeds have the seeds' budgets")
     @pytest.mark.parametrize(
         ("name", "tokens", "items", "block_format"),
         [("seed000", 2000, 0, "cortex"), ("seed002", 500, 15, "long-term"), ("seed004", 1200, 12, "context-pack")],
