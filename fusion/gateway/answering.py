@@ -30,7 +30,7 @@ from fusion.journal.external_refs import ExternalItem
 from fusion.journal.sessions import Session, SessionKey
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import external_ref
-from fusion.lib.listing import summary_item, with_summary
+from fusion.lib.listing import summary_alone, summary_item, with_summary
 from fusion.lib.moment import local_zone
 from fusion.lib.words import content_hash
 from fusion.recall.engine import Fused, FuseRequest, Outcome, dated_event, fuse, list_all, whole_query
@@ -111,10 +111,10 @@ class Answering(TenantParts):
         used = {name: ids for name, ids in outcome.used.items() if name in self.use_trackers}
         if used:
             self._in_background(self._report_use(used))
+        fused = self._under_summary(outcome.fused, summary)
         return replace(
-            outcome.fused,
-            block=with_summary(outcome.fused.block, summary),
-            abstained=await self._abstained(outcome.fused, asked.scope.tenant),
+            fused,
+            abstained=await self._abstained(fused, asked.scope.tenant),
             notes=(*self._notes, *self.health.failing),
             coverage=self.health.coverage(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
@@ -174,6 +174,12 @@ class Answering(TenantParts):
             return (), asked
         found = await self.syntheses.take(session[0], asked.query, self.live.embedder)
         return await self._within_budget(found, asked)
+
+    def _under_summary(self, fused: Fused, items: Sequence[str]) -> Fused:
+        """An answer with the items of a synthesis above its memories; alone if "and why?" found none."""
+        if fused.block or not items or fused.abstained in SILENT:
+            return replace(fused, block=with_summary(fused.block, items))
+        return replace(fused, block=summary_alone(items, self.live.nonce()), abstained=None)
 
     async def _within_budget(self, lines: Sequence[Cited], asked: FuseRequest) -> tuple[Sequence[str], FuseRequest]:
         """What a synthesis still says within a third of a question's budget, and the question with the rest of it."""

@@ -19,7 +19,7 @@ from fusion.contract import Embedder, text_scale
 from fusion.errors import FusionError
 from fusion.journal.sessions import SessionKey
 from fusion.lib.budget import estimate_tokens
-from fusion.lib.junk import content_words
+from fusion.lib.junk import content_words, junk_of
 from fusion.lib.listing import FACTS, SUMMARY
 from fusion.lib.prompt_words import FUNCTION
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise
@@ -190,7 +190,9 @@ def _size(items: Sequence[str]) -> tuple[int, int]:
 
 
 def _goes_on(question: str) -> bool:
-    """Whether a question has no subject of its own: "and why?", "what time does it leave?" """
+    """Whether a question has no subject of its own: "and why?", "what time does it leave?" Thanks ask for nothing."""
+    if junk_of(question) == "greeting":
+        return False
     words = find_words(normalise(question))
     content = content_words(question)
     if not words or not content:

@@ -55,6 +55,11 @@ def with_summary(block: str, items: Sequence[str]) -> str:
     return "\n".join([f"{head}{SUMMARY}", *items, "", FACTS, block.removeprefix(head)])
 
 
+def summary_alone(items: Sequence[str], nonce: str) -> str:
+    """A block of the format ``long-term`` with the items of a synthesis, and no memories below them."""
+    return "\n".join([f"{LONG_TERM}\n", SUMMARY, *items, end(nonce)])
+
+
 def one_line(text: str) -> str:
     """The text without line ends."""
     return " ".join(part for line in text.splitlines() if (part := line.strip()))

@@ -194,6 +194,25 @@ async def test_next_block_begins_with_the_synthesis(home: Path) -> None:
             assert SUMMARY not in await ask(gateway, LIKE, **other)
 
 
+@pytest.mark.row("A098", "a follow-up by which nothing is found, such as “and why?”, gets the synthesis alone")
+async def test_follow_up_without_memories_gets_the_synthesis_alone(home: Path) -> None:
+    """Thanks get nothing, though no memory is about them either."""
+    async with Gateway.open(embedded(home)) as gateway:
+        [ref] = await remember(gateway, DECIDED)
+        for question in ("and why?", "thanks, bye!"):
+            await ask(gateway, ASKED)
+            asked = FuseRequest(question, NADIA, recipe="seed002", timeout_ms=60_000, asker=Asker("coder", "s1"))
+            found = await gateway.fuse(asked)
+            lines = found.block.splitlines()
+            if question == "and why?":
+                assert lines[:3] == ["## Long-Term Memories", "", SUMMARY]
+                assert lines[3].startswith(f"- [{ref}] ")
+                assert (FACTS in found.block, found.abstained, found.memories) == (False, None, ())
+                assert without_own_block(found.block) == ""
+            else:
+                assert (lines, bool(found.abstained)) == ([], True)
+
+
 @pytest.mark.row("A098", "a synthesis never says what was forgotten or replaced since")
 @pytest.mark.parametrize("change", ["forget", "update"])
 async def test_synthesis_of_a_memory_that_has_gone_is_not_shown(home: Path, change: str) -> None:
