@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -28,7 +28,7 @@ from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import UNATTENDED, said, without_own_block, without_wrappers
 from fusion.lib.queue_worker import QueueWorker
 from fusion.lib.words import content_hash
-from fusion.sources.follow import Followed, fingerprint, follow
+from fusion.sources.follow import OPENING, Followed, edits_first_turn, fingerprint, follow
 from fusion.sources.turns import Turn, is_group_key, message_turn
 
 log = logging.getLogger(__name__)
@@ -187,7 +187,8 @@ class Histories(QueueWorker):
     async def _take(self, waiting: Waiting) -> None:
         """Store the changes of a history. Each step is idempotent, so it may be interrupted anywhere and repeated."""
         before = await self._journal.read(histories.taken, waiting.key)
-        talk, items, empty, done = await asyncio.to_thread(self._read, waiting, before)
+        opening = await self._opening(waiting.key, before) if before.known else {}
+        talk, items, empty, done = await asyncio.to_thread(self._read, waiting, before, opening)
         in_order = self._is_old(items)
         for start in range(0, len(items), BATCH):
             batch = items[start : start + BATCH]
@@ -200,11 +201,24 @@ class Histories(QueueWorker):
         if items or gone:
             self.on_change(waiting.key)
 
-    def _read(self, waiting: Waiting, before: Taken) -> tuple[int, list[NewMemory], set[int], Followed]:
+    async def _opening(self, key: HistoryKey, before: Taken) -> dict[int, str]:
+        """The current texts of a conversation's first turns, by place."""
+        scope = self._scope(key)
+        document = document_of(scope, before.talk)
+        rows = await self._journal.read(histories.turns_at, scope, source_of(scope), document, range(OPENING))
+        return {row["place_start"]: row["text"] for row in rows}
+
+    def _read(
+        self, waiting: Waiting, before: Taken, opening: Mapping[int, str]
+    ) -> tuple[int, list[NewMemory], set[int], Followed]:
         """The number of the conversation, the memories of its new and changed turns, and the places without one."""
         sent = orjson.loads(waiting.body)
         turns = [turn for message in sent["messages"] if (turn := turn_of(message)) is not None]
-        done = follow(before.known, [fingerprint(turn.speaker, turn.text) for turn in turns])
+        prints = [fingerprint(turn.speaker, turn.text) for turn in turns]
+        done = follow(before.known, prints)
+        texts = [self._text(turns, number) for number in range(min(len(turns), OPENING + 1))] if done.anew else []
+        if done.anew and edits_first_turn(before.known, prints, opening, texts):
+            done = follow(before.known, prints, is_same=True)
         talk = before.talk + done.anew
         found: Audience = "group" if of_group(waiting.key.session_id, turns) else "private"
         scope = replace(self._scope(waiting.key), audience=sent.get("audience") or found, project=sent.get("project"))

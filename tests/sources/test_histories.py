@@ -210,6 +210,64 @@ async def test_edited_turn_replaces_the_earlier_one(ours: Home) -> None:
     assert sorted(await ours.take(talk(MILL, NOTED, BOAT))) == sorted([MILL, NOTED, BOAT])
 
 
+SHUT = "From March on nobody gets into the mill."
+HELLO = "Hello! How can I help you today?"
+NOTED_ANY = "Noted, I will remember that for you."
+ASKED, CLOSED = "When is the mill at the harbour closed?", "The mill at the harbour is closed until April, then."
+
+
+@pytest.mark.parametrize(
+    ("before", "edited", "current"),
+    [
+        ((MILL, NOTED), (MILL.replace("March", "April"), NOTED), (MILL.replace("March", "April"), NOTED)),
+        ((MILL, NOTED), (MILL.replace("March", "April"), FINE), (MILL.replace("March", "April"), FINE)),
+        ((MILL, NOTED), (MILL.replace("March", "April"),), (MILL.replace("March", "April"),)),
+        ((MILL, NOTED, BOAT, FINE), (MILL.replace("March", "April"),), (MILL.replace("March", "April"),)),
+        ((MILL, CLOSED), (SHUT, CLOSED), (SHUT, CLOSED)),
+        ((MILL, NOTED_ANY), (CAT, NOTED_ANY), (MILL, NOTED_ANY, CAT, NOTED_ANY)),
+        ((MILL, NOTED), (CAT,), (MILL, NOTED, CAT)),
+        (("Hi", HELLO), ("Hi you", HELLO), ("Hi", HELLO, "Hi you", HELLO)),
+        ((ASKED, CLOSED, BOAT, FINE), (f"{ASKED} Tell me.", CLOSED), (ASKED, CLOSED, BOAT, FINE, f"{ASKED} Tell me.")),
+    ],
+    ids=[
+        "the same reply",
+        "another reply",
+        "a rewind",
+        "a rewind of several exchanges",
+        "other words, and a reply about the turn",
+        "another conversation with the same reply",
+        "another conversation",
+        "a greeting",
+        "a question that is asked each day",
+    ],
+)
+async def test_edit_of_the_first_turn_replaces_it_in_its_conversation_only(
+    ours: Home, before: Sequence[str], edited: Sequence[str], current: Sequence[str]
+) -> None:
+    """Where nothing but that turn and its reply connects two histories."""
+    await ours.take(talk(*before))
+    found = await ours.take(talk(*edited))
+    assert sorted(set(found)) == sorted(set(current))
+    assert sorted(set(await ours.take(talk(*edited)))) == sorted(set(current))
+
+
+async def test_edit_of_the_first_turn_that_a_crash_interrupts_is_taken_in_again(tmp_path: Path) -> None:
+    """Before any of its writes, also once the edit has replaced the turn."""
+    edited = MILL.replace("March", "April")
+    crashed = True
+    for k in range(20):
+        if not crashed:
+            break
+        async with home(tmp_path / str(k)) as ours:
+            await ours.take(talk(MILL, NOTED, BOAT, FINE))
+            await ours.send(talk(edited), debounce=False)
+            await ours.die()
+            crashed = await ours.crashes_before(k)
+        async with home(tmp_path / str(k), time=ours.time, store=ours.store) as ours:
+            assert await ours.later(1) == [edited]
+    assert not crashed
+
+
 async def test_rewound_turns_are_retired_and_come_back(ours: Home) -> None:
     """They are not deleted: the journal has them, and the same turns are current again without a new memory."""
     await ours.take(talk(MILL, NOTED, BOAT, FINE))
