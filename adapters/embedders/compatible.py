@@ -11,4 +11,12 @@ LM_STUDIO = ProviderSpec(
     unreachable_hint="start the server in LM Studio, on its Developer page",
     unknown_model_hint="lms get {model}",
 )
-COMPATIBLE = ProviderSpec(name="compatible", unreachable_hint="start the server, or fix [embedder] url")
+COMPATIBLE = ProviderSpec(
+    name="compatible",
+    dimensions={
+        "nomic-embed-text": 768,  # Memory Cortex's (seed 002): its settings open a home also while its server is down
+        "nomic-embed-text-v1.5": 768,
+        **LM_STUDIO.dimensions,
+    },
+    unreachable_hint="start the server, or fix [embedder] url",
+)

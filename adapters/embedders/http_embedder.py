@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,6 +65,7 @@ _log = logging.getLogger(__name__)
 _REFUSED = frozenset({400, 413, 422})
 _QUERY_BYTES = 4 << 20
 _OVERHEAD_BYTES = 200
+_DIMENSIONS_IN_NAME = re.compile(r"@([1-9]\d*)-[^@]*$")
 
 
 class HttpEmbedder:
@@ -79,7 +81,10 @@ class HttpEmbedder:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> Self:
-        """Send no request, unless the model's dimensions are neither known nor configured: then embed one word."""
+        """Send no request, unless the model's dimensions are neither known nor configured: then embed one word.
+
+        While the server does not answer, they are those of the vectors that are already stored in ``folder``.
+        """
         model = options.model or api.model
 
         def headers() -> Mapping[str, str]:
@@ -88,7 +93,10 @@ class HttpEmbedder:
 
         http = Http(options.url or api.url, headers, connect_s=options.connect_ms / 1000, reply_bytes=REPLY_BYTES)
         try:
-            dimensions = options.dimensions or api.dimensions.get(model) or await _dimensions(api, http, model, options)
+            dimensions = options.dimensions or api.dimensions.get(model)
+            if not dimensions:
+                known = await asyncio.to_thread(_known_dimensions, api, model, folder)
+                dimensions = await _dimensions(api, http, model, options, known)
             identity = f"{api.name}/{model}@{dimensions}"
             store = await asyncio.to_thread(
                 VectorStore, folder / f"{_file(identity)}.sqlite", dimensions, 0, options.dense_store_mb << 20
@@ -311,17 +319,34 @@ def _again(error: BackendError, text: str) -> BackendError:
     return type(error)(text)
 
 
-async def _dimensions(api: ProviderSpec, http: Http, model: str, options: Options) -> int:
-    """The dimensions of this model, found by embedding one word."""
+async def _dimensions(api: ProviderSpec, http: Http, model: str, options: Options, known: int | None) -> int:
+    """The dimensions of this model, found by embedding one word; ``known`` if that fails.
+
+    With ``known`` the server has only the time of a question, because a home must also open while it hangs.
+    """
+    deadline_s = options.timeout_s if known is None else options.query_timeout_ms / 1000
     try:
-        reply = await http.post(api.path(model), api.body(EmbedRequest(model, ["dimensions"])), options.timeout_s)
+        reply = await http.post(api.path(model), api.body(EmbedRequest(model, ["dimensions"])), deadline_s)
         return int(vectors_of(api, http.server, reply, 1).shape[1])
     except FusionError as error:
         reason = explained(error, api, model) if isinstance(error, BackendError) else error
+        if known is not None:
+            _log.warning("%s/%s is used with %d dimensions, as stored: %s", api.name, model, known, reason)
+            return known
         raise SettingsError(
             f"[embedder] {api.name}/{model}: its dimensions are unknown and could not be requested: {reason}; "
             "fix that, or write dimensions = …"
         ) from None
+
+
+def _known_dimensions(api: ProviderSpec, model: str, folder: Path) -> int | None:
+    """The dimensions in the name of this model's cache that was written last; None if it has no cache."""
+    found: list[tuple[float, int]] = []
+    for path in folder.glob("*.sqlite"):
+        named = _DIMENSIONS_IN_NAME.search(path.stem)
+        if named is not None and path.stem == _file(f"{api.name}/{model}@{named[1]}"):
+            found.append((path.stat().st_mtime, int(named[1])))
+    return max(found)[1] if found else None
 
 
 def _portions(texts: Sequence[str], api: ProviderSpec) -> Iterator[list[str]]:

@@ -11,6 +11,7 @@ import pytest
 
 from adapters.inmemory import InMemory
 from fusion.contract import Opening, Place
+from fusion.discover.memory_cortex import read_block
 from fusion.errors import (
     SettingsError,
 )
@@ -63,6 +64,23 @@ class TestEmbeddingProvider:
                 assert (await gateway.fuse(ASKED, scope=NADIA)).degraded  # the first one after a start, too
                 notes = [note for state in await gateway.backends() for note in state["notes"]]
                 assert any("vectors are not filled in" in note and "answered 503" in note for note in notes)
+
+    @pytest.mark.row("A104", "embedder down: a home with the settings of the seed opens, and words find")
+    @pytest.mark.model
+    async def test_home_with_the_embedder_of_memory_cortex_opens_while_it_is_down(self, home: Path) -> None:
+        """Nothing listens at the address of the converted block."""
+        async with Chaos() as server:
+            pass
+        port = int(server.url.rpartition(":")[2])
+        block = read_block(Path("openclaw.json"), {"embedHost": "127.0.0.1", "embedPort": port}).settings
+        chosen = load(
+            home=home, embedder={name: value for (table, name), value in block.items() if table == "embedder"}
+        )
+        async with Gateway.open(chosen) as gateway:
+            await gateway.remember([NewMemory(DECIDED, scope=NADIA)])
+            await gateway.settle()
+            assert DECIDED in (await gateway.fuse(ASKED, scope=NADIA)).block
+            assert (await gateway.status())["embedder"] == "compatible/nomic-embed-text@768"
 
     async def test_unknown_provider_stops_the_start(self, home: Path) -> None:
         """A079: without a key or a server the home does not open, and no other provider is used."""

@@ -418,8 +418,41 @@ async def test_an_unknown_models_dimensions_are_asked_for(tmp_path: Path) -> Non
         assert sent(server) == ["dimensions"]
         server.behaviour = said("{}", 503)
         with pytest.raises(SettingsError, match=r"answered 503.*write dimensions = "):
-            async with hosted(tmp_path, server, dimensions=0):
+            async with hosted(tmp_path / "new", server, dimensions=0):
                 raise AssertionError("it opened")
+
+
+async def test_server_that_is_down_does_not_keep_a_known_model_closed(tmp_path: Path) -> None:
+    """Memory Cortex's embedder is opened without a request; nothing listens there."""
+    async with Chaos() as server:
+        pass
+    async with hosted(tmp_path, server, model="nomic-embed-text", dimensions=0) as model:
+        assert model.identity == "compatible/nomic-embed-text@768"
+        with pytest.raises(BackendUnreachable):
+            await model.embed(["a"])
+
+
+@pytest.mark.parametrize("name", ["some-model", "org/some.model:7b@q4"])
+async def test_server_that_is_down_leaves_the_dimensions_of_the_stored_vectors(name: str, tmp_path: Path) -> None:
+    """The server's answer wins while it gives one; stored vectors of another model or provider say nothing."""
+    async with Chaos(behaviour=embedding) as server:
+        async with hosted(tmp_path, server, model=name, dimensions=0) as model:
+            (stored,) = await model.embed(["a"])
+        async with hosted(tmp_path, server, model=f"{name}-8", dimensions=8):
+            pass
+        server.behaviour = said(json.dumps({"data": [{"embedding": [1, 0, 0]}]}))
+        async with hosted(tmp_path / "changed", server, model=name, dimensions=4):
+            pass
+        async with hosted(tmp_path / "changed", server, model=name, dimensions=0) as model:
+            assert model.dimensions == 3
+    async with hosted(tmp_path, server, model=name, dimensions=0) as model:
+        assert model.identity == f"compatible/{name}@4"
+        assert (await model.embed(["a"]) == stored).all()
+        with pytest.raises(BackendUnreachable):
+            await model.embed(["b"])
+    with pytest.raises(SettingsError, match="write dimensions = "):
+        async with hosted(tmp_path, server, replace(COMPATIBLE, name="other"), model=name, dimensions=0):
+            raise AssertionError("it opened")
 
 
 # What is sent, and when
