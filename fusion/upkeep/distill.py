@@ -27,7 +27,7 @@ from fusion.store.workspace import EditedMeanwhile, Snapshot, TooMuchLost, Works
 from fusion.upkeep import distill_prompt, entries
 from fusion.upkeep.curate import Curated, Fact, curated, refs_of, rendered, text_of
 from fusion.upkeep.drift import Path
-from fusion.upkeep.extract import INTERACTIONS, RAW, diff
+from fusion.upkeep.extract import INTERACTIONS, RAW, report_diff
 from fusion.upkeep.job import JobContext
 from fusion.upkeep.session_summary import ASSISTANTS, one_line
 
@@ -311,7 +311,7 @@ class _Run:
     async def _write(self, read: Snapshot, text: str, max_loss: float) -> None:
         new = text.encode("utf-8", "replace")
         if self.context.dry_run:
-            self.context.result.setdefault("diff", []).extend(diff(read, new))
+            report_diff(self.context, read, new)
             return
         person = set(read.text.splitlines()) - await self._written()
         lines = [line for line in text.splitlines() if line.startswith("- ") and line not in person]

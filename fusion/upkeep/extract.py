@@ -234,7 +234,7 @@ class _Files:
 
     async def _replace(self, read: Snapshot, new: bytes | None, lines: Sequence[str]) -> None:
         if self.context.dry_run:
-            self.context.result.setdefault("diff", []).extend(diff(read, new))
+            report_diff(self.context, read, new)
             self.context.add({"files_changed": 1})
             return
         # These files drop old entries on purpose, and the journal still has them: so there is no limit of loss.
@@ -267,8 +267,8 @@ def _written(file: File, home: str, taken_out: Mapping[str, str]) -> list[str]:
     return [*ours, *(f"-{said} {key}" for key, said in taken_out.items())][-1000:]
 
 
-def diff(read: Snapshot, new: bytes | None) -> list[str]:
-    """The lines of a unified diff, as a dry run shows them."""
+def report_diff(context: JobContext, read: Snapshot, new: bytes | None) -> None:
+    """Add the unified diff of a file that a dry run would write to the run's result."""
     after = (new or b"").decode("utf-8", "replace")
     lines = unified_diff(read.text.splitlines(), after.splitlines(), read.path, read.path, lineterm="")
-    return [*islice(lines, MAX_DIFF_LINES)]
+    context.result.setdefault("diff", []).extend(islice(lines, MAX_DIFF_LINES))

@@ -22,7 +22,7 @@ from fusion.lib.clean import clean
 from fusion.lib.prompt import parsed, tagged
 from fusion.lib.redact import redact
 from fusion.store.workspace import EditedMeanwhile, Snapshot, Workspace
-from fusion.upkeep.extract import is_written, turns_by_day
+from fusion.upkeep.extract import is_written, report_diff, turns_by_day
 from fusion.upkeep.job import JobContext
 from fusion.upkeep.reflections import Reflection, reflected, refs_in, turns_of, without_forgotten, written
 from fusion.upkeep.session_summary import one_line, words_of
@@ -109,7 +109,9 @@ class _Files:
     async def replace(self, read: Snapshot, text: str) -> None:
         if text == read.text:
             return
-        if not self.context.dry_run:
+        if self.context.dry_run:
+            report_diff(self.context, read, text.encode())
+        else:
             try:
                 await asyncio.to_thread(
                     self.workspace.write,

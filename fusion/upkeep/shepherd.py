@@ -25,9 +25,10 @@ from typing import Any, Literal
 
 from fusion.errors import BadInput
 from fusion.store.private_files import sync, write_atomically
-from fusion.store.workspace import Change, EditedMeanwhile, Workspace, hash_of
+from fusion.store.workspace import Change, EditedMeanwhile, Snapshot, Workspace, hash_of
 from fusion.upkeep import drift
 from fusion.upkeep.drift import Comparison, Drift, Passage
+from fusion.upkeep.extract import report_diff
 from fusion.upkeep.job import JobContext
 from fusion.upkeep.scratch import Scratch, archive, old_notes
 
@@ -450,6 +451,8 @@ async def _watch(shepherd: Shepherd, cosines: Cosines, context: JobContext) -> N
         for name, why in (("would be restored", verdict.restore), ("would be reported", verdict.report)):
             if why:
                 context.result[name.replace(" ", "_")] = f"{name}: {'; '.join(why)}"
+        if verdict.restore:
+            report_diff(context, Snapshot(FILE, look.data), shepherd.restored(look).encode())
         return
     try:
         incident = await asyncio.to_thread(shepherd.act, look, verdict, context.now, context.run)

@@ -92,6 +92,7 @@ async def test_a_second_run_without_new_turns_changes_nothing(agent: Agent, gate
 async def test_a_dry_run_writes_nothing(agent: Agent, gateway: Gateway) -> None:
     run = await run_job(gateway, "reflect", dry_run=True)
     assert run.receipt["result"]["files_changed"] == 1
+    assert "+# Reflection of 2026-11-23" in run.receipt["result"]["diff"]
     assert not reflection(agent).exists()
 
 

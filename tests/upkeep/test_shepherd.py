@@ -162,6 +162,7 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(promoted: Ho
     promoted.rewrite(twisted)
     context = await promoted.run(dry_run=True)
     assert "would be restored" in context.result["would_be_restored"]
+    assert {"-- Deploy on a Friday.", "+- Never deploy on a Friday."} <= {*context.result["diff"]}
     assert promoted.text == twisted
     assert not promoted.shepherd.incidents()
     assert await promoted.outcome() == "restored"

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fusion.doors.cli import app
-from fusion.doors.cli.render.jobs import _next, outcome
+from fusion.doors.cli.render.jobs import _next, job_log, outcome, ran
 from fusion.trust import allow
 from tests.doors.fakes import SMALL
 
@@ -134,3 +134,27 @@ def test_run_under_way_and_faults_are_shown() -> None:
     assert outcome(last) == "failed, damaged 1, cortex: damaged"
     running: Any = {"progress": {"done": 1, "total": 3, "note": "acme"}, "paused": False, "next": None}
     assert _next(running) == "now: 1 of 3 acme"
+
+
+@pytest.mark.feature(
+    "… a dry run prints its diff line by line, and the log only its counts", of="`fusion jobs` lists, runs and pauses"
+)
+def test_diff_of_a_dry_run_is_printed_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    diff = ["--- MEMORY.md", "+++ MEMORY.md", "@@ -1 +1,2 @@", " # Memory", "+- Ada likes [bold]tea[/], not coffee."]
+    result = {"turns": 3, "diff": diff, "files_changed": 1}
+    receipt = {"took_s": 1.0, "steps": {"done": 1, "total": 1}, "result": result}
+    dry: Any = {
+        "id": 1,
+        "job": "extract",
+        "status": "done",
+        "began": "2026-03-14T03:30:00Z",
+        "started_by": "request",
+        "dry_run": True,
+        "receipt": receipt,
+    }
+    ran([dry])
+    assert capsys.readouterr().out.splitlines() == ["extract: done (dry run), turns 3, files changed 1", *diff]
+    job_log({"runs": [dry], "next_cursor": None})
+    logged = " ".join(capsys.readouterr().out.split())
+    assert "done (dry run), turns 3, files changed 1" in logged
+    assert "tea" not in logged

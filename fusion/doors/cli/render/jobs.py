@@ -79,13 +79,14 @@ def _status(run: wire.JobRun) -> str:
 
 
 def outcome(run: wire.JobRun) -> str:
-    """How a run ended, and what it did."""
+    """How a run ended, and what it did, on one line; the diff of a dry run is not shown."""
     receipt = run["receipt"]
     parts = [_status(run)]
     if stopped := receipt.get("stopped"):
         parts.append(f"{stopped} after {receipt['steps']['done']} of {receipt['steps']['total']} steps")
     parts += [f"{step}: {fault}" for step, fault in receipt.get("faults", {}).items()]
-    parts += [line for name, value in receipt.get("result", {}).items() for line in _worded(name, value)]
+    result = {name: value for name, value in receipt.get("result", {}).items() if name != "diff"}
+    parts += [line for name, value in result.items() for line in _worded(name, value)]
     return ", ".join(parts)
 
 
@@ -99,10 +100,13 @@ def _worded(name: str, value: object) -> list[str]:
 
 
 def ran(runs: Sequence[wire.JobRun]) -> None:
-    """Prints the runs that a command began."""
+    """Prints the runs that a command began, and the diff of a dry run line by line."""
     for run in runs:
         say(f"{run['job']}: {outcome(run)}")
-        if not run["dry_run"] and run["receipt"].get("result", {}).keys() & WRITES:
+        result = run["receipt"].get("result", {})
+        for line in result.get("diff", ()):
+            say(line)
+        if not run["dry_run"] and result.keys() & WRITES:
             say(f"To take its changes of files back: fusion undo --run j{run['id']}")
     if not runs:
         say("Nothing is due.")
