@@ -273,6 +273,7 @@ class MemoryCortexSettings(_Part):
     auto_recall: bool = True
     skip_heartbeat: bool = True
     synthesis: bool = True
+    synthesis_ttl_s: float = Field(default=300.0, ge=0, le=86_400)
     debounce_s: float = Field(default=30.0, ge=0, le=3600)
     max_history_mb: float = Field(default=16.0, gt=0, le=256)
     max_waiting_mb: float = Field(default=256.0, gt=0)

@@ -77,9 +77,9 @@ def read_block(file: Path, block: Mapping[str, Any]) -> CortexBlock:
             continue
         setting, is_valid = _PLAIN[key]
         if not is_valid(value):
-            left_out[key] = "its value is of another kind"
+            left_out[key] = "its value is of another kind, or outside the bounds of the setting"
         elif setting is not None:
-            found[setting] = value
+            found[setting] = value / 1000 if key in _TO_SECONDS else value
     if found.get(("hooks", "budget_tokens")) or found.get(("hooks", "max_items")):
         found["hooks", "format"] = "long-term"
     _servers(block, found, left_out)
@@ -131,10 +131,12 @@ _PLAIN: Mapping[str, tuple[tuple[str, str] | None, Callable[[object], bool]]] = 
     "recallTimeoutMs": (("hooks", "recall_timeout_ms"), _within(20, 15_000)),
     "recallMaxTokens": (("hooks", "budget_tokens"), _within(1, 32_000)),
     "recallMaxFacts": (("hooks", "max_items"), _within(1, 1000)),
-    "synthesisCacheTtlMs": (None, _within(300_000, 300_000)),  # the seed's five minutes, which are fixed here
+    "synthesisCacheTtlMs": (("memory_cortex", "synthesis_ttl_s"), _within(0, 86_400_000)),
     "hwMonitorEnabled": (None, _is_switch),
 }
 """the setting of each key, None for keys that only affect others; and the check of its value"""
+_TO_SECONDS = frozenset({"synthesisCacheTtlMs"})
+"""keys in milliseconds whose setting is in seconds"""
 _SERVERS = {
     "middleware": ("middlewareHost", "middlewarePort", 8300),
     "embed": ("embedHost", "embedPort", 8105),

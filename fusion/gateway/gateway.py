@@ -29,6 +29,7 @@ from fusion.gateway.forget_by_query import memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.in_tenant import in_tenant
+from fusion.gateway.next_synthesis import NextSyntheses
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.read_only import writable_home
@@ -136,7 +137,8 @@ class Gateway(Answering):
     ) -> AsyncIterator[Gateway]:
         """The gateway of one tenant, with its background tasks running until the end of the block."""
         async with open_tenant(cls, shared, tenant) as parts, AsyncExitStack() as stack:
-            gateway = replace(parts, tenants=tenants)
+            syntheses = NextSyntheses(kept_s=shared.settings.memory_cortex.synthesis_ttl_s)
+            gateway = replace(parts, tenants=tenants, syntheses=syntheses)
             gateway.histories.on_change = gateway._history_taken_in
             stack.push_async_callback(gateway._finish_background)
             stack.push_async_callback(gateway.prepared.close)

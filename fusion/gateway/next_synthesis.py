@@ -1,8 +1,8 @@
 """Keeps a synthesis of what was recalled for a session's last question, for its next one (seed 002).
 
 A synthesis is made in the background after a prompt got its block. The session's next question gets it above its own
-facts if it comes within five minutes and is about the same; otherwise the synthesis is dropped. It is used once. The
-seed uses it for any next question; here the two questions are compared.
+facts if it is soon enough (`[memory_cortex] synthesis_ttl_s`) and about the same; otherwise the synthesis is dropped.
+It is used once. The seed uses it for any next question; here the two questions are compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fusion.recipe import PackSettings
 log = logging.getLogger(__name__)
 
 KEPT_S = 300.0
-"""maximum age of a synthesis in seconds (seed 002)"""
+"""usual maximum age of a synthesis in seconds (seed 002)"""
 MIN_PROMPT_CHARS = 10
 """fewest characters of a prompt for which a synthesis is made (seed 002)"""
 MAX_SESSIONS = 64
@@ -71,10 +71,11 @@ class _Kept:
 
 
 class NextSyntheses:
-    """The synthesis that waits for the next question of each session. ``clock`` is in seconds."""
+    """The synthesis that waits for the next question of each session, for ``kept_s``. ``clock`` is in seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, kept_s: float = KEPT_S) -> None:
         self.clock = clock
+        self._kept_s = kept_s
         self._kept: OrderedDict[SessionKey, _Kept] = OrderedDict()
         self._making: dict[SessionKey, asyncio.Task[None]] = {}
 
@@ -110,14 +111,14 @@ class NextSyntheses:
         Does not wait for a synthesis that is still being made.
         """
         kept = self._kept.pop(key, None)
-        if kept is None or self.clock() - kept.at > KEPT_S or not await about_the_same(kept.query, query, embedder):
+        if kept is None or self.clock() - kept.at > self._kept_s:
             return ()
-        return kept.lines
+        return kept.lines if await about_the_same(kept.query, query, embedder) else ()
 
     def waiting(self, key: SessionKey) -> tuple[str, Lines, float] | None:
         """The question, the lines and the age in seconds of what waits for a session's next question."""
         kept = self._kept.get(key)
-        if kept is None or (age_s := self.clock() - kept.at) > KEPT_S:
+        if kept is None or (age_s := self.clock() - kept.at) > self._kept_s:
             return None
         return kept.query, kept.lines, age_s
 

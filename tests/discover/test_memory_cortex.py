@@ -50,6 +50,7 @@ def test_every_key_of_the_seed_is_a_setting() -> None:
         "memory_cortex.auto_ingest": True,
         "memory_cortex.auto_recall": False,
         "memory_cortex.skip_heartbeat": True,
+        "memory_cortex.synthesis_ttl_s": 300.0,
         "memory_cortex.hw_monitor_url": "http://172.17.96.1:8085/",
         "hooks.recall_timeout_ms": 200,
         "hooks.budget_tokens": 500,
@@ -71,9 +72,13 @@ def test_servers_that_are_not_named_are_not_set() -> None:
 
 
 def test_unknown_keys_and_wrong_values_are_named() -> None:
-    found = block(recallMaxFact=15, enabled="yes", recallTimeoutMs=0, llmPort="8301", synthesisCacheTtlMs=5)
+    found = block(recallMaxFact=15, enabled="yes", recallTimeoutMs=0, llmPort="8301", synthesisCacheTtlMs=-5)
     assert found.settings == {}
     assert sorted(found.left_out) == ["enabled", "llmPort", "recallMaxFact", "recallTimeoutMs", "synthesisCacheTtlMs"]
+
+
+def test_seconds_of_a_synthesis_are_taken_from_milliseconds() -> None:
+    assert block(synthesisCacheTtlMs=90_500).settings == {("memory_cortex", "synthesis_ttl_s"): 90.5}
 
 
 @pytest.mark.parametrize("host", ["memory.example.org", "8.8.8.8", "localhost/x@evil", 7, ""])

@@ -229,6 +229,19 @@ async def test_synthesis_of_a_memory_that_has_gone_is_not_shown(home: Path, chan
         assert DECIDED not in block
 
 
+@pytest.mark.row("A098", "`[memory_cortex] synthesis_ttl_s` says how long a synthesis waits for the next question")
+@pytest.mark.parametrize(("later", "used"), [(30, True), (31, False)])
+async def test_synthesis_waits_for_the_seconds_of_the_settings(home: Path, later: float, used: bool) -> None:
+    settings = embedded(home)
+    soon = settings.model_copy(update={"memory_cortex": MemoryCortexSettings(synthesis_ttl_s=30)})
+    async with Gateway.open(soon) as gateway:
+        clock = gateway.syntheses.clock = Clock()
+        await remember(gateway, DECIDED)
+        await ask(gateway, ASKED)
+        clock.now += later
+        assert (SUMMARY in await ask(gateway, f"and {LIKE}")) is used
+
+
 async def test_synthesis_can_be_turned_off(home: Path) -> None:
     settings = embedded(home)
     off = settings.model_copy(update={"memory_cortex": MemoryCortexSettings(synthesis=False)})
