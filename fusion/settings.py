@@ -324,6 +324,7 @@ class DistillJobSettings(JobSettings):
     schedule: ScheduleText = "15 6,18 * * *"
     max_chars: int = Field(default=25_000, ge=1_000, le=1_000_000)
     max_loss: float = Field(default=0.25, ge=0, le=1)
+    reflections: bool = False
     use_model: bool = True
     dollars_per_million_in: float = Field(default=3.0, ge=0)
     dollars_per_million_out: float = Field(default=15.0, ge=0)

@@ -111,6 +111,7 @@ def distill_limits(settings: Settings) -> distill.Limits:
         chosen.budget_tokens,
         chosen.dollars_per_million_in,
         chosen.dollars_per_million_out,
+        chosen.reflections,
     )
 
 

@@ -61,6 +61,8 @@ class Fact:
     triples: tuple[Triple, ...] = ()
     since: datetime | None = None
     """when the oldest of its memories was said; None if that is ``at``"""
+    own_words: bool = False
+    """whether it is of the agent's reflections: then it never replaces what was said"""
 
     @property
     def line(self) -> str:
@@ -204,7 +206,12 @@ def _is_reworded(fact: Fact, other: Fact) -> bool:
 
 
 def joined(one: Fact, other: Fact) -> Fact:
-    """One fact of two that say the same: the longer statement, else the newer one, with the higher values of both."""
+    """One fact of two that say the same: the longer statement, else the newer one, with the higher values of both.
+
+    A line of a reflection is not joined: what was said is kept without it, and of two reflections the newer one.
+    """
+    if one.own_words or other.own_words:
+        return max(one, other, key=lambda fact: (not fact.own_words, fact.at))
     newer, older = (one, other) if one.at >= other.at else (other, one)
     if _is_reworded(other, one):
         newer = one
@@ -247,11 +254,16 @@ def _current(facts: Sequence[Fact]) -> tuple[list[Fact], list[tuple[str, str]]]:
         if found is None and not replaced:
             continue
         loser, winner = replaced[0] if found is None else int(found.contradicted_id), number
-        if _TRUSTED[fact.trust] < _TRUSTED[facts[loser].trust]:
+        if _weight(fact) < _weight(facts[loser]):
             loser, winner = winner, loser
         gone.add(loser)
         outdated.append((facts[loser].text, facts[winner].text))
     return [fact for number, fact in enumerate(facts) if number not in gone], outdated
+
+
+def _weight(fact: Fact) -> tuple[bool, int]:
+    """The sort key of facts that contradict each other: what was said before reflections, then the trusted ones."""
+    return not fact.own_words, _TRUSTED[fact.trust]
 
 
 def _disputed(

@@ -24,11 +24,12 @@ from fusion.lib.grading import MAX_IMPORTANCE, grade_of
 from fusion.lib.times import find_time
 from fusion.lib.words import stems
 from fusion.store.workspace import EditedMeanwhile, Snapshot, TooMuchLost, Workspace
-from fusion.upkeep import distill_prompt, entries
+from fusion.upkeep import distill_prompt, entries, reflect
 from fusion.upkeep.curate import Curated, Fact, curated, refs_of, rendered, text_of
 from fusion.upkeep.drift import Path
 from fusion.upkeep.extract import INTERACTIONS, RAW, report_diff
 from fusion.upkeep.job import JobContext
+from fusion.upkeep.reflections import lasting
 from fusion.upkeep.session_summary import ASSISTANTS, one_line
 
 NAME = "distill"
@@ -42,6 +43,10 @@ DEFAULT_TOKENS = 5_000
 """tokens of a prompt if the job's budget_tokens is 0"""
 SIMILAR = 3
 """lines of the file that the model sees with each new one"""
+MAX_REFLECTIONS = 31
+"""maximum reflections that are read, the newest ones"""
+OWN_WORDS = "reflection: "
+"""the beginning of a line that is of a reflection"""
 
 _SUMMARISED = re.compile(r"- (?:said|decided): (?P<text>.+)")
 _SAID = re.compile(r"- \d\d:\d\d (?P<text>.+)")
@@ -51,7 +56,10 @@ _REF = re.compile(r" \[(m[0-9a-z]{1,12})\]$")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The size of the file, and what a run may lose of it; the price of a million tokens of the model, in dollars."""
+    """The size of the file, and what a run may lose of it; the price of a million tokens of the model, in dollars.
+
+    ``reflections`` says whether lines of the agent's reflections are candidates.
+    """
 
     max_chars: int = 25_000
     max_loss: float = 0.25
@@ -59,6 +67,7 @@ class Limits:
     budget_tokens: int = 0
     price_in: float = 0.0
     price_out: float = 0.0
+    reflections: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +210,8 @@ class _Run:
         if not refs:
             return self._fact(text_of(line), self.context.now, ())
         found = [known[ref] for ref in refs if ref in known]
+        if text_of(line).startswith(OWN_WORDS):
+            return _own_words(text_of(line), found) if len(found) == len(refs) else None
         if not found:
             return None
         return replace(self._fact_of(text_of(line), found), refs=refs)
@@ -230,7 +241,7 @@ class _Run:
         return Fact(text, at, refs, grade.topic, grade.importance / MAX_IMPORTANCE, "trusted", 0, triples)
 
     async def _candidates(self) -> list[Fact]:
-        """The facts that were told explicitly, and those in the files of the job `extract`."""
+        """The facts that were told explicitly, those in the files of the job `extract`, and lines of reflections."""
         home = await self.sources.home()
         stated = [
             self._fact_of(dated(one_line(one.record.event.text), f"{one.record.event.began:%Y-%m-%d}"), [one])
@@ -252,7 +263,23 @@ class _Run:
             for line, day, is_ours in lines:
                 for fact in self._facts_in(line, day, known, is_ours=is_ours):
                     found.setdefault((fact.text, fact.refs[0] if fact.refs else ""), fact)
-        return [*stated, *(fact for fact in found.values() if fact is not None)]
+        reflected = await self._reflected() if self.limits.reflections else []
+        return [*stated, *(fact for fact in found.values() if fact is not None), *reflected]
+
+    async def _reflected(self) -> list[Fact]:
+        """The lines of the newest reflections, unless a turn that they quote was forgotten or somebody edited them."""
+        names = [one for one in await asyncio.to_thread(self.workspace.names, reflect.FOLDER) if one.endswith(".md")]
+        lines = []
+        for name in names[-MAX_REFLECTIONS:]:
+            read = await asyncio.to_thread(self.workspace.read, f"{reflect.FOLDER}/{name}")
+            if await reflect.is_own(self.workspace, read):
+                lines += lasting(read.text)
+        known = await self.sources.known([ref for line in lines for ref in line.refs])
+        return [
+            _own_words(f"{OWN_WORDS}{line.text}", [known[ref] for ref in line.refs])
+            for line in lines
+            if all(ref in known for ref in line.refs)
+        ]
 
     def _facts_in(self, line: str, day: str, known: Mapping[str, Known], *, is_ours: bool) -> list[Fact]:
         """The facts of one line of the files of `extract`."""
@@ -280,7 +307,7 @@ class _Run:
     async def _by_model(self, read: Snapshot, ours: Mapping[str, Fact], new: Curated) -> str | None:
         """The text after the model has tidied our lines; None if it is not asked, or its answer is not used."""
         model = self.sources.model
-        if model is None or not new.added or self.context.dry_run:
+        if model is None or all(one.own_words for one in new.added) or self.context.dry_run:
             return None
         shown = _shown(new, self.limits.budget_tokens or DEFAULT_TOKENS)
         question = distill_prompt.ask(shown, secrets.token_hex(8))
@@ -334,12 +361,22 @@ def dated(text: str, day: str) -> str:
     return f"{text} ({day})" if find_time(text) and not _YEAR.search(text) else text
 
 
+def _own_words(text: str, known: Sequence[Known]) -> Fact:
+    """A line of a reflection on some memories: it states nothing, its trust is unknown, and it is never important."""
+    at = max(one.record.event.began for one in known)
+    return Fact(text, at, tuple(one.record.ref for one in known), "reflections", own_words=True)
+
+
 def _shown(new: Curated, budget_tokens: int) -> list[Fact]:
-    """The lines that the model sees: the new ones, each with the most similar others, as many as its budget allows."""
+    """The lines that the model sees: the new ones, each with the most similar others, as many as its budget allows.
+
+    It sees no reflections, because it could make a fact of one.
+    """
+    facts = [fact for fact in new.facts if not fact.own_words]
     shown: dict[Fact, None] = {}
     left = budget_tokens - estimate_tokens(distill_prompt.SYSTEM)
-    others = [(fact, frozenset(stems(fact.text))) for fact in new.facts if fact not in new.added]
-    for fact in new.added:
+    others = [(fact, frozenset(stems(fact.text))) for fact in facts if fact not in new.added]
+    for fact in (one for one in new.added if not one.own_words):
         own = frozenset(stems(fact.text))
         near = sorted(others, key=lambda pair: -len(pair[1] & own))[:SIMILAR]
         for one in (fact, *(other for other, its in near if its & own)):

@@ -87,6 +87,12 @@ def step(workspace: Workspace | None, sources: Sources, zone: tzinfo) -> Callabl
     return run
 
 
+async def is_own(workspace: Workspace, read: Snapshot) -> bool:
+    """Whether a file is as the job wrote it."""
+    changes = await asyncio.to_thread(workspace.happened, read)
+    return any(one.by == NAME and one.after == read.hash for one in changes[-1:])
+
+
 @dataclass(slots=True)
 class _Files:
     """The reflections of a workspace; what a run changes is in its result."""
@@ -98,10 +104,7 @@ class _Files:
     async def own(self, path: str) -> Snapshot | None:
         """A file that there is not yet, or that is as the job wrote it; None for one that somebody edited."""
         read = await asyncio.to_thread(self.workspace.read, path)
-        if read.data is None:
-            return read
-        changes = await asyncio.to_thread(self.workspace.happened, read)
-        return read if any(one.by == NAME and one.after == read.hash for one in changes[-1:]) else None
+        return read if read.data is None or await is_own(self.workspace, read) else None
 
     def left(self, path: str) -> None:
         self.context.result.setdefault("left", {})[path] = f"{path} was edited, so it stays"

@@ -125,6 +125,8 @@ def written(day: date, found: Reflection, thoughts: Sequence[str] = (), by: str 
 
 
 THOUGHTS = "Thoughts, by "
+LASTING = ("What I did", "Repeated mistakes")
+"""the sections that `lasting` reads"""
 
 
 def turns_of(text: str) -> int | None:
@@ -136,6 +138,17 @@ def turns_of(text: str) -> int | None:
 def refs_in(text: str) -> list[str]:
     """The refs of a reflection, each once."""
     return list(dict.fromkeys(_REFS.findall(text)))
+
+
+def lasting(text: str) -> list[Line]:
+    """The lines of a reflection on what the agent did and which mistakes it repeated; the rest soon ends."""
+    found, heading = list[Line](), ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        elif heading in LASTING and (refs := _REFS.findall(line)):
+            found.append(Line(" ".join(_REFS.sub("", line).removeprefix("- ").split()), tuple(refs)))
+    return found
 
 
 def without_forgotten(text: str, known: Collection[str]) -> str:

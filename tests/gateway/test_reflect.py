@@ -14,9 +14,10 @@ import pytest
 from fusion.contract import Scope
 from fusion.errors import BackendUnreachable
 from fusion.gateway.gateway import Gateway
-from fusion.gateway.workspace_jobs import reflect_sources
+from fusion.gateway.workspace_jobs import distill_limits, distill_sources, reflect_sources
+from fusion.ingest.intake import NewMemory
 from fusion.store.workspace import Workspace
-from fusion.upkeep import reflect
+from fusion.upkeep import distill, reflect
 from fusion.upkeep.job import JobContext
 from tests.gateway.workspaces import Agent, run_job
 
@@ -135,6 +136,59 @@ async def test_a_reflection_is_indexed_and_states_nothing(agent: Agent) -> None:
         }
         found = [gateway.deliverer.extraction(one.event) for one in records]
         assert all(not one.facts and one.kind == "note" for one in found)
+
+
+@pytest.mark.row("A109", "`[jobs.distill] reflections` writes lines of reflections to MEMORY.md, as the agent's own")
+async def test_distill_reads_reflections_if_it_is_asked_to(agent: Agent) -> None:
+    """Each line has refs, and goes once one of its turns is forgotten. What is unfinished or open stays outside."""
+    async with agent.opened() as gateway:
+        for job in ("extract", "reflect", "distill"):
+            await run_job(gateway, job)
+        assert "reflection:" not in (agent.memory.read_text() if agent.memory.exists() else "")
+    agent.settings["distill"] = {"reflections": True}
+    async with agent.opened() as gateway:
+        await run_job(gateway, "distill")
+        text = agent.memory.read_text()
+        lines = [line for line in text.splitlines() if "reflection:" in line]
+        assert lines[0] in section(text, "Reflections\n")
+        assert {line.partition(" [")[0] for line in lines} == {
+            "- reflection: I fixed the importer of the harbour office.",
+            "- reflection: 2 times: Error: could not connect to the database on port 5433",
+            "- reflection: 2 times corrected: No, the database is on port 6000, as I said.",
+        }
+        await run_job(gateway, "distill")
+        assert agent.memory.read_text() == text
+        (fixed,) = [line for line in lines if "I fixed" in line]
+        await gateway.forget(fixed.rpartition("[")[2].rstrip("]"), Scope(audience="private"))
+        await run_job(gateway, "distill")
+        assert agent.memory.read_text().count("reflection:") == 2
+        assert "I fixed" not in agent.memory.read_text()
+
+
+async def test_distill_reads_no_reflection_that_somebody_edited(agent: Agent) -> None:
+    agent.settings["distill"] = {"reflections": True}
+    async with agent.opened() as gateway:
+        for job in ("extract", "reflect"):
+            await run_job(gateway, job)
+        reflection(agent).write_text(reflection(agent).read_text().replace("I fixed", "I sold"))
+        await run_job(gateway, "distill")
+    assert not agent.memory.exists() or "reflection:" not in agent.memory.read_text()
+
+
+async def test_the_model_of_distill_sees_no_reflection(agent: Agent) -> None:
+    agent.settings["distill"] = {"reflections": True}
+    model = Thinks('{"operations": []}')
+    async with agent.opened() as gateway:
+        await gateway.remember([NewMemory("The harbour office opens at 7.", Scope(audience="private"), "fact")])
+        for job in ("extract", "reflect"):
+            await run_job(gateway, job)
+        sources = replace(distill_sources(gateway), model=model)
+        workspace = Workspace(agent.workspace, gateway.settings.home / "workspace")
+        context = JobContext(agent.clock.now, False, 60.0)
+        await distill.step(workspace, sources, distill_limits(gateway.settings))(context, distill.FILE)
+    assert "reflection: I fixed the importer" in agent.memory.read_text()
+    assert "harbour office opens" in model.asked[0]
+    assert "reflection:" not in model.asked[0]
 
 
 class Thinks:

@@ -115,6 +115,20 @@ def test_of_two_facts_that_exclude_each_other_the_newer_stays_unless_it_is_trust
 @pytest.mark.feature(
     "… a newer number or date of the same thing replaces the older one", of="the job `distill` rewrites"
 )
+def test_a_reflection_never_replaces_what_was_said() -> None:
+    """Whether it is newer, says the same at greater length, or excludes it; of two reflections the newer one stays."""
+    said = fact("The server kedjan listens on port 5432.", "m1", days=9)
+    other = fact("The server kedjan listens on port 6000.", "m2", own_words=True)
+    same = fact("Corrected: The server kedjan listens on port 5432.", "m1", own_words=True)
+    for reflected in (other, same):
+        for order in ([said, reflected], [reflected, said]):
+            (kept,) = run("", order).facts
+            assert (kept.text, kept.refs, kept.own_words) == (said.text, ("m1",), False)
+    older = replace(other, refs=("m3",), at=other.at - timedelta(days=3))
+    (kept,) = run("", [older, other]).facts
+    assert kept.refs == ("m2",)
+
+
 def test_a_newer_number_or_date_of_the_same_thing_replaces_the_older_one() -> None:
     """Unless it is trusted less; two events that both happened stay."""
     old = fact("The server kedjan listens on port 5432.", "m1", days=30)
