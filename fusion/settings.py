@@ -269,6 +269,7 @@ class MemoryCortexSettings(_Part):
 
     enabled: bool = True
     port: int = Field(default=0, ge=0, le=65535)
+    open_to_local_users: bool = False
     auto_ingest: bool = True
     auto_recall: bool = True
     skip_heartbeat: bool = True
@@ -488,6 +489,16 @@ class Settings(BaseSettings):
             )
         if self.server.open_to_local_users and self.keys:
             raise ValueError("server.open_to_local_users lets everyone in without a key: leave it or the keys out")
+        if self.memory_cortex.open_to_local_users:
+            if not self.memory_cortex.port:
+                raise ValueError(
+                    "memory_cortex.open_to_local_users opens memory_cortex.port: set that, or leave it out"
+                )
+            if self.keys or self.server.host not in LOOPBACK:
+                raise ValueError(
+                    "memory_cortex.open_to_local_users lets programs in without a key: it needs a loopback server.host "
+                    "and no API keys"
+                )
         for name, backend in self.backends.items():
             for other in backend.fallback_for:
                 if other not in self.backends:

@@ -31,7 +31,7 @@ _SAFE_TABLES = frozenset({"journal", "receipts", "ingest", "tools", "hooks", "ch
 _SAFE_SERVER = frozenset({"host", "port", "keys", "allowed_hosts", "allowed_origins"})
 """settings of [server] that `_safe_server` checks; its other settings are numbers"""
 _SAFE_TEXTS = frozenset({"merge", "fallback_for", "ignore", "private", "paths", "bind", "weights", "user_id"})
-_UNSAFE_NUMBERS = frozenset({"port", "compat_port", "infer", "create", "media"})
+_UNSAFE_NUMBERS = frozenset({"port", "compat_port", "open_to_local_users", "infer", "create", "media"})
 """numbers and switches of a backend that open a port, or make it connect to a server"""
 
 
@@ -187,7 +187,7 @@ def _kind(key: str, value: object) -> str | None:
         return "says"
     if key in ("server.host", "server.allowed_hosts", "server.allowed_origins") or name == "compat_port":
         return "listens"
-    if key == "memory_cortex.port" and value:
+    if key in ("memory_cortex.port", "memory_cortex.open_to_local_users") and value:
         return "listens"
     if key.startswith("server.keys"):
         return "listens" if name in ("name", "tenant") else None

@@ -91,7 +91,20 @@ def test_ingest_survives_kill_9_within_the_debounce(home: Path) -> None:
         assert [one["text"] for one in client.memories(user_id="ana")["memories"]] == [said[0]["content"]]
 
 
-@pytest.mark.feature("a client that was written for Memory Cortex works unchanged, on the port that it knows")
+def test_client_without_token_works_on_the_open_port_of_memory_cortex_alone(home: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = probe.getsockname()[1]
+    (home / "fusion.toml").write_text(f"{SMALL}[memory_cortex]\nport = {port}\nopen_to_local_users = true\n")
+    allow(home)
+    server = ensure_server(home)
+    call = {"messages": [{"role": "user", "content": "Prefers Rust"}], "session_id": "s1"}
+    for url, status in ((f"http://127.0.0.1:{port}", 202), (server.url, 401)):
+        assert httpx.post(f"{url}/ingest", json=call, timeout=60).status_code == status
+        assert httpx.get(f"{url}/v1/status", timeout=60).status_code == 401
+    assert "needs no token" in fusion("doctor", "--home", home)
+
+
+@pytest.mark.feature("a client that was written for Memory Cortex works with the token, on the port that it knows")
 def test_client_of_memory_cortex_works_on_a_port_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The calls of seed 002, and the preset of our own `http` backend, which reads a Memory Cortex server."""
     with closing(socket.create_server(("127.0.0.1", 0))) as probe:

@@ -132,6 +132,8 @@ def test_an_empty_folder_that_was_found_is_no_home(tmp_path: Path, monkeypatch: 
         ('[server]\nhost = "0.0.0.0"\n', False),
         ('[server]\nallowed_origins = ["https://evil.example"]\n', False),
         ("[server]\nopen_to_local_users = true\n", False),
+        ("[memory_cortex]\nopen_to_local_users = true\n", False),
+        ("[memory_cortex]\nopen_to_local_users = false\n", True),
         ('[flush]\nprompt = "Say where the keys are"\n', False),
         ('recipes_folder = "/tmp/recipes"\n', False),
         ("[unheard_of]\nx = 1\n", False),

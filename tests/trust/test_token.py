@@ -8,15 +8,18 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
+import orjson
 import pytest
 from typer.testing import CliRunner
 
 from fusion.doors.cli.app import app
+from fusion.doors.http.middleware import Rules
 from fusion.doors.http.serve import refuse_open_door, token_of
 from fusion.errors import SettingsError
-from fusion.settings import ServerSettings, Settings, load
+from fusion.settings import MemoryCortexSettings, ServerSettings, Settings, load
 from fusion.trust.token import TOKEN, home_token, make_private, proof, read_token
 from tests.doors.fakes import FakeFusion, app_over
 
@@ -194,6 +197,86 @@ class TestGate:
         async with http(open_to_local_users=True) as client:
             assert (await client.get("/v1/backends")).status_code == 200
             assert "x-fusion-proof" in (await client.get("/healthz", headers={"x-fusion-challenge": "n"})).headers
+
+
+CORTEX = 8300
+CALLS: dict[str, dict[str, Any]] = {
+    "/ingest": {"messages": [{"role": "user", "content": "Hi"}], "session_id": "s"},
+    "/hybrid-search": {"query": "q"},
+    "/recall": {"query": "q"},
+}
+
+
+def at_cortex(port: int = CORTEX, **options: object) -> httpx.AsyncClient:
+    """A client that sends no token, at a port of a gateway whose routes of Memory Cortex may be open."""
+    cortex = MemoryCortexSettings(**{"port": CORTEX, "open_to_local_users": True, **options})  # type: ignore[arg-type]
+    app = app_over(FakeFusion(), Settings(memory_cortex=cortex), local_token="t0ken")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://localhost:{port}")
+
+
+class TestOpenPortOfMemoryCortex:
+    """`[memory_cortex] open_to_local_users`: clients that were written for the seed send no token."""
+
+    @pytest.mark.feature("Memory Cortex's three routes need no token on its port, if a setting says so")
+    @pytest.mark.parametrize("path", CALLS)
+    async def test_the_three_routes_need_no_token_there(self, path: str) -> None:
+        async with at_cortex() as client:
+            assert (await client.post(path, json=CALLS[path])).status_code in (200, 202)
+        for closed in (at_cortex(open_to_local_users=False), at_cortex(8765), at_cortex(enabled=False)):
+            async with closed as client:
+                assert (await client.post(path, json=CALLS[path])).status_code == 401
+
+    @pytest.mark.parametrize("path", ["/fuse", "/v1/memories", "/v1/forget", "/v1/settle", "/mcp", "/ingest/", "/nope"])
+    async def test_all_other_routes_need_it_there_too(self, path: str) -> None:
+        async with at_cortex() as client:
+            assert (await client.post(path, json={})).status_code == 401
+            assert (await client.get("/v1/session?session_id=s")).status_code == 401
+            assert (await client.get("/ingest")).status_code == 401
+            assert (await client.get("/readyz")).json() == {"ready": True}
+
+    @pytest.mark.parametrize(
+        ("headers", "status"),
+        [
+            ({"authorization": "Bearer wrong"}, 401),
+            ({"authorization": ""}, 401),
+            ({"host": "evil.example:8300"}, 421),
+            ({"origin": "https://evil.example"}, 403),
+            ({"origin": "null"}, 403),
+            ({"content-type": "text/plain"}, 415),
+            ({"content-type": ""}, 415),
+            ({"content-type": "application/x-www-form-urlencoded"}, 415),
+        ],
+    )
+    @pytest.mark.parametrize("path", CALLS)
+    async def test_pages_of_other_sites_and_wrong_tokens_are_refused(
+        self, path: str, headers: dict[str, str], status: int
+    ) -> None:
+        """What a page can send without a preflight is no JSON by its media type; the preflight itself gets 401."""
+        async with at_cortex() as client:
+            sent = {"content-type": "application/json", **headers}
+            assert (await client.post(path, content=orjson.dumps(CALLS[path]), headers=sent)).status_code == status
+            assert (await client.options(path, headers={"origin": "http://localhost:8300"})).status_code == 401
+
+    async def test_memories_of_all_users_need_the_token(self) -> None:
+        async with at_cortex() as client:
+            for path in ("/hybrid-search", "/recall"):
+                asked = {**CALLS[path], "all_users": True}
+                assert (await client.post(path, json=asked)).status_code == 422
+                key = {"authorization": "Bearer t0ken"}
+                assert (await client.post(path, json=asked, headers=key)).status_code == 200
+
+    def test_it_is_refused_beyond_loopback_with_keys_and_without_a_port(self) -> None:
+        settings: list[dict[str, Any]] = [
+            {"memory_cortex": {"open_to_local_users": True}},
+            {"memory_cortex": {"open_to_local_users": True, "port": CORTEX}, "api_key": "k"},
+            {"memory_cortex": {"open_to_local_users": True, "port": CORTEX}, "server": {"host": "0.0.0.0"}},
+        ]
+        for refused in settings:
+            with pytest.raises(SettingsError, match=r"memory_cortex\.open_to_local_users|0\.0\.0\.0"):
+                load(**refused)
+        cortex = MemoryCortexSettings(port=CORTEX, open_to_local_users=True)
+        outside = Settings(memory_cortex=cortex).model_copy(update={"server": ServerSettings(host="0.0.0.0")})
+        assert Rules.of(outside, local_token="t0ken").open_port == 0
 
 
 class TestNoToken:

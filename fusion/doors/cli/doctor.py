@@ -187,6 +187,13 @@ def _keys(settings: Settings) -> Iterator[Finding]:
     keys = len(settings.keys)
     reach = "this computer only" if settings.server.host in LOOPBACK else f"{settings.server.host}"
     yield ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
+    if settings.memory_cortex.open_to_local_users:
+        detail = (
+            f"port {settings.memory_cortex.port} needs no token: every user and program of this computer can add "
+            "histories, and read memories by /hybrid-search and /recall"
+        )
+        fix = "let the clients send the token, and leave out open_to_local_users in [memory_cortex]"
+        yield Finding("access", "warn", detail, fix)
 
 
 # The server ------------------------------------------------------------------------------------------------------

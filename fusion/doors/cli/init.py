@@ -121,6 +121,7 @@ async def set_up(
         if workspace is not None:
             _say_upkeep(asking, workspace)
         _say_hosts(asking, chosen)
+        _say_cortex(asking, cortex)
         if offered is not None:
             _offer(asking, offered)
     where = [str(one.where) for one in chosen]
@@ -404,6 +405,17 @@ def _say_upkeep(asking: Asking, workspace: Path) -> None:
     home = _home(asking)
     _say(asking, f"  fusion shepherd promote{home}    approve MEMORY.md, so that it is kept from drifting")
     _say(asking, f"  fusion jobs install{home} --{likely_kind()}    timers for the jobs that write to {workspace}")
+
+
+def _say_cortex(asking: Asking, cortex: CortexBlock | None) -> None:
+    """Prints what clients of Memory Cortex need at the port that is taken over."""
+    port = None if cortex is None else cortex.settings.get(("memory_cortex", "port"))
+    if port is not None:
+        _say(
+            asking,
+            f"  Clients of Memory Cortex on port {port} need the token (fusion token{_home(asking)}).\n"
+            f"  For those that send none: open_to_local_users = true in [memory_cortex] of {asking.config}",
+        )
 
 
 def _say_hosts(asking: Asking, chosen: Sequence[Find]) -> None:

@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fusion import problem
 from fusion.errors import FusionError, Overloaded, TooLarge
-from fusion.settings import Settings
+from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
@@ -43,6 +43,8 @@ STREAMED = frozenset({"/v1/import"})
 """routes that read a large body piece by piece, as lines of JSON; each piece has the time limit of a whole body"""
 HISTORIES = frozenset({"/ingest"})
 """routes whose body is the whole history of a session, which is stored as it comes"""
+OPEN = frozenset({"/ingest", "/hybrid-search", "/recall"})
+"""routes of Memory Cortex, whose clients send no token: they may be open on a port of their own"""
 STREAMS_BODY = "fusion.streams_body"
 """the member of a request's scope by which the protocol knows an admitted request with such a body"""
 LINES = b"application/x-ndjson"
@@ -75,6 +77,8 @@ class Rules:
     """(SHA-256 in hex, tenant) of the token and of each API key; empty: every request has the tenant `default`"""
     asks_all: frozenset[str] = frozenset()
     """of these keys, those that may ask for the memories of all users of their tenant"""
+    open_port: int = 0
+    """the port at which the routes `OPEN` need no key, for the tenant `default`; 0: none"""
     token: str | None = field(default=None, repr=False)
     """the token that `proof_of` proves to know; it opens the server only if it is in ``keys``"""
     max_body_bytes: int = 262_144
@@ -90,7 +94,8 @@ class Rules:
     @classmethod
     def of(cls, settings: Settings, *, local_token: str | None = None) -> Rules:
         """The rules of the settings; ``local_token``, the home's, is one more key of the tenant `default`."""
-        server = settings.server
+        server, cortex = settings.server, settings.memory_cortex
+        is_open = cortex.enabled and cortex.open_to_local_users and server.host in LOOPBACK and not settings.keys
         keys = [(key.sha256, key.tenant) for key in settings.keys]
         asks_all = {key.sha256 for key in settings.keys if key.all_users}
         if local_token is not None and not server.open_to_local_users:
@@ -102,10 +107,11 @@ class Rules:
             origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
             keys=tuple(keys),
             asks_all=frozenset(asks_all),
+            open_port=cortex.port if is_open else 0,
             token=local_token,
             max_body_bytes=server.max_body_bytes,
             max_import_bytes=int(server.max_import_mb * 1_000_000),
-            max_history_bytes=int(settings.memory_cortex.max_history_mb * 1_000_000),
+            max_history_bytes=int(cortex.max_history_mb * 1_000_000),
             max_in_flight=server.max_in_flight,
             max_queued=server.max_queued,
         )
@@ -154,7 +160,7 @@ class Refused(Exception):
 class Gate:
     """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]``, ``scope["admitted"]``: whether the request
     has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users.
-    Without a key it reaches the public routes only."""
+    Without a key it reaches the public routes only, and on ``open_port`` those of `OPEN`."""
 
     def __init__(
         self,
@@ -259,7 +265,7 @@ class Gate:
             self._check_names(scope, head)
             digest = sha256(_key(head, compat=scope["path"].startswith(COMPAT))).hexdigest()
             tenant = self._tenant(digest)
-            if tenant is None and scope["path"] not in PUBLIC:
+            if tenant is None and scope["path"] not in PUBLIC and not self._is_open(scope, head):
                 raise _unauthorized()
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
             scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
@@ -314,6 +320,16 @@ class Gate:
             if hmac.compare_digest(digest, known):
                 found = tenant
         return found
+
+    def _is_open(self, scope: Scope, head: Mapping[bytes, bytes]) -> bool:
+        """Whether a request needs no key. One with a wrong key does: its client can send the right one.
+
+        Other checks hold: a page of another site cannot send JSON (`_check_body`), nor use another
+        name (`_check_names`).
+        """
+        port = (scope.get("server") or ("", 0))[1]
+        is_wanted = scope["method"] == "POST" and scope["path"] in OPEN and b"authorization" not in head
+        return is_wanted and port != 0 and port == self.rules.open_port
 
     def _check_body(self, method: str, head: Mapping[bytes, bytes], most: int, *, streamed: bool) -> None:
         if method in ("POST", "PATCH"):

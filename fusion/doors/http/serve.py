@@ -46,6 +46,10 @@ OPEN = (
     "Requests need no token: every user and every program of this computer can read, change and forget all memories of "
     "this home (--no-token, server.open_to_local_users)"
 )
+OPEN_CORTEX = (
+    "Port %d needs no token: every user and every program of this computer can add histories, and read the memories of "
+    "this home by /hybrid-search and /recall (memory_cortex.open_to_local_users)"
+)
 
 M_ARENA_MAX = -8
 """glibc's number of the option that limits malloc's arenas (malloc.h)"""
@@ -66,6 +70,8 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
     refuse_open_door(settings)
     if settings.server.open_to_local_users:
         log.warning(OPEN)
+    if settings.memory_cortex.open_to_local_users:
+        log.warning(OPEN_CORTEX, settings.memory_cortex.port)
     config = uvicorn.Config("", loop="auto")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(settings, on_ready))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from fusion.contract import Asker, Audience, Scope
 from fusion.doors.schemas.base import (
@@ -32,6 +32,8 @@ from fusion.sources.histories import agent_of
 
 MAX_MESSAGES = 50_000
 MAX_RESULTS = 100
+AS_CORTEX = ConfigDict(extra="ignore")
+"""the configuration of bodies that ignore unknown fields, as Memory Cortex's routes do"""
 
 
 class FlushBody(Body):
@@ -96,6 +98,8 @@ class AppendToolBody(Scoped):
 class HistoryBody(Body):
     """The whole history of a session, as Memory Cortex's ``POST /ingest`` takes it after each turn."""
 
+    model_config = AS_CORTEX
+
     messages: list[Any] = Field(
         max_length=MAX_MESSAGES,
         description="{role, content, name, timestamp} each; other roles than user and assistant are left out",
@@ -131,6 +135,8 @@ class SessionQuery(Body):
 
 class CortexQuestion(Asking):
     """What to recall, as Memory Cortex's ``POST /recall`` takes it."""
+
+    model_config = AS_CORTEX
 
     query: QueryText
 

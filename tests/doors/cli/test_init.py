@@ -10,10 +10,11 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -226,6 +227,22 @@ def test_settings_of_memory_cortex_are_taken(user: Path, home: Path, capsys: pyt
     assert f"# Chosen: memoryCortex in {user}/.openclaw/openclaw.json has it so" in (home / "fusion.toml").read_text()
     render.discovered(asyncio.run(look(asking(user, home))), user)
     assert "~/.openclaw/openclaw.json: memory_cortex.auto_recall = False" in capsys.readouterr().out
+
+
+def test_init_says_what_clients_of_memory_cortex_need(
+    user: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They send no token, and no setting lets them in by itself."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = probe.getsockname()[1]
+    block = {"memoryCortex": {"middlewarePort": port}}
+    (user / ".openclaw" / "openclaw.json").write_text(json.dumps(block))
+    init(replace(asking(user, home, yes=True), quiet=False), over(FakeFusion(), home))
+    said = capsys.readouterr().out
+    assert f"Clients of Memory Cortex on port {port} need the token (fusion token" in said
+    assert "open_to_local_users = true in [memory_cortex]" in said
+    settings = load(home=home).memory_cortex
+    assert (settings.port, settings.open_to_local_users) == (port, False)
 
 
 def test_settings_of_memory_cortex_can_be_declined(user: Path, home: Path) -> None:

@@ -182,6 +182,15 @@ async def test_ingest_refuses_what_it_could_not_take_in(
     assert (await gateway.status())["histories"]["waiting"] == 0
 
 
+async def test_fields_that_are_not_known_are_ignored(client: httpx.AsyncClient) -> None:
+    """As Memory Cortex ignores them; a wrong value of a known field is an error."""
+    assert (await client.post("/ingest", json=history(MILL, mode="full"))).status_code == 202
+    for path in ("/hybrid-search", "/recall"):
+        asked = {"query": WHEN, "user_id": "ana", "model": "qwen3-8b"}
+        assert (await client.post(path, json=asked)).status_code == 200
+        assert (await client.post(path, json={**asked, "user_id": 7})).status_code == 422
+
+
 async def test_ingest_skips_sessions_of_programs(client: httpx.AsyncClient, gateway: Gateway) -> None:
     for fields in ({"channel": "heartbeat"}, {"session_id": "agent:main:cron:nightly"}):
         reply = await client.post("/ingest", json=history(MILL, **fields))
