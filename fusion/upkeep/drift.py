@@ -315,16 +315,21 @@ def _with_additions(
         if all(one.path != section.path for one in result):  # text before the first heading
             result.insert(0, Section((), "", ()))
         at = max(i for i, one in enumerate(result) if one.path == section.path)
-        result[at] = Section(section.path, result[at].heading, _below(result[at].lines, new))
+        heading = result[at].heading
+        result[at] = Section(section.path, heading, _below(heading, result[at].lines, new))
     return result
 
 
-def _below(lines: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    """The lines of a section with new ones at its end, before the empty lines there."""
+def _below(heading: str, lines: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """The lines of a section with new ones at its end, before the empty lines there.
+
+    Of empty lines that follow each other one is kept, and none at the beginning of a section without a heading.
+    """
     end = len(lines)
     while end and not lines[end - 1].strip():
         end -= 1
-    said = [line for line, before in zip(new, ("", *new), strict=False) if line.strip() or before.strip()]
+    first = "" if end else heading
+    said = [line for line, before in zip(new, (first, *new), strict=False) if line.strip() or before.strip()]
     while said and not said[-1].strip():
         said.pop()
     return (*lines[:end], *said, *lines[end:])

@@ -118,6 +118,16 @@ def test_restored_keeps_text_before_the_first_heading_and_never_adds_to_a_protec
     assert not drift.compare(last, text, PROTECTED).protected
 
 
+def test_restored_keeps_the_blank_line_below_a_new_heading() -> None:
+    """Also below an approved heading that had no lines yet; text without a heading begins with no blank line."""
+    news = "## Health\n\n- Mia is allergic to peanuts. [m1]\n"
+    twisted = APPROVED.replace("- Never deploy", "- Deploy")
+    assert drift.restored(APPROVED, f"{twisted}\n{news}", PROTECTED) == f"{APPROVED}\n{news}"
+    empty = f"{APPROVED}\n## Health\n"
+    assert drift.restored(empty, f"{twisted}\n{news}", PROTECTED) == f"{APPROVED}\n{news}"
+    assert drift.restored(APPROVED, f"\nWritten by Max.\n\n{twisted}", PROTECTED).startswith("Written by Max.")
+
+
 def test_an_edit_takes_lines_out_of_what_is_approved() -> None:
     before = APPROVED + "- Jonas joined.\n"
     after = before.replace("- Nadia reviews every change to the schema.\n", "").replace("Never deploy", "Deploy")
