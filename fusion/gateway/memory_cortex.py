@@ -16,9 +16,10 @@ from fusion.journal.sessions import Session
 from fusion.lib.budget import clip
 from fusion.lib.grading import grade_of
 from fusion.lib.ids import parse_short_ref
-from fusion.lib.junk import is_all_junk
+from fusion.lib.junk import stated
 from fusion.lib.words import spoken
 from fusion.recall.engine import Fused, Outcome
+from fusion.recall.pack import Member
 from fusion.recall.signals import ROLES
 from fusion.recipe import GateSettings, Recipe
 
@@ -58,9 +59,10 @@ def results(outcome: Outcome, records: Mapping[str, Record], limit: int) -> list
         vectors = min(1.0, max(0.0, row["signals"].get("dense", 0.0)))
         hit = _hit(outcome, row)
         named = [name for name, is_found in (("fts5", words > 0), ("vector", vectors >= MIN_COSINE)) if is_found]
-        if hit is None or not named or (hit.kind == "turn" and is_all_junk(hit.text, hit.speaker)):
-            continue  # a greeting or a question is no fact
-        one = _result(row["ref"], hit, records.get(hit.event_id or ""))
+        fact = "" if hit is None or not named else fact_of(hit)
+        if hit is None or not fact:
+            continue
+        one = _result(row["ref"], hit, fact, records.get(hit.event_id or ""))
         found[row["ref"]] = {**one, "score": round(WORDS * words + VECTORS * vectors, 4), "source": "+".join(named)}
     return sorted(found.values(), key=lambda one: -one["score"])[:limit]
 
@@ -98,21 +100,26 @@ def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
     return hits[0] if hits else None
 
 
-def _result(ref: str, hit: Hit, record: Record | None) -> wire.CortexResult:
+def _result(ref: str, hit: Hit, fact: str, record: Record | None) -> wire.CortexResult:
     importance, tags = (record.state.importance, record.state.tags) if record is not None else (None, ())
-    grade = grade_of(hit.text, hit.kind, importance, tags)
+    grade = grade_of(fact, hit.kind, importance, tags)
     at = hit.at.utc if hit.at is not None else hit.recorded_at
     return {
         "id": id_of(ref),
         "ref": ref,
         "user_id": hit.scope.user_id or "",
         "topic": grade.topic,
-        "fact": clip(said_by(hit.text, hit.speaker), MAX_FACT_CHARS),
+        "fact": clip(said_by(fact, hit.speaker), MAX_FACT_CHARS),
         "importance": grade.importance,
         "created_at": "" if at is None else at.isoformat(),
         "score": 0.0,
         "source": "",
     }
+
+
+def fact_of(memory: Hit | Member) -> str:
+    """What a memory states; "" for a turn of a conversation that only greets, asks or offers something."""
+    return stated(memory.text, memory.speaker) if memory.kind == "turn" else memory.text
 
 
 def said_by(text: str, speaker: str | None) -> str:
@@ -123,7 +130,11 @@ def said_by(text: str, speaker: str | None) -> str:
 def remembered(fused: Fused) -> list[Remembered]:
     """The memories of a block for a synthesis, best first."""
     members = sorted((one for each in fused.memories for one in each.members), key=lambda one: -one.score)
-    return [Remembered(one.ref, said_by(one.text, one.speaker), (one.at or "")[:10]) for one in members if one.text]
+    return [
+        Remembered(one.ref, said_by(fact, one.speaker), (one.at or "")[:10])
+        for one in members
+        if (fact := fact_of(one))
+    ]
 
 
 def id_of(ref: str) -> int:

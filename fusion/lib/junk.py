@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from fusion.lib.clean import clean
 from fusion.lib.envelope import is_silent, said, without_own_block
 from fusion.lib.jaccard import guard_words, jaccard
-from fusion.lib.prompt_words import COURTESY, FUNCTION, ORDER, QUESTION
+from fusion.lib.prompt_words import COURTESY, FUNCTION, ORDER, OWN, QUESTION
 from fusion.lib.statements import sentences
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, stem
 
@@ -170,6 +171,7 @@ _TAKEOVER = re.compile(
     re.IGNORECASE,
 )
 """attempts to take over a model; a sentence with one is always left out"""
+_FIRST_PERSON = re.compile(rf"\b(?:me|mich|mir|moi|{'|'.join(sorted(OWN))})\b", re.IGNORECASE)
 _POLITE = re.compile(
     r"\s*(?:(?:ok(?:ay)?|so|now|then|and|please|pls|just|also|bitte|dann|jetzt|por favor|per favore|s'il te pla[iî]t)"
     r"[,:\s]+)+",
@@ -303,6 +305,34 @@ def is_all_junk(text: str, speaker: str | None = None) -> bool:
     """Whether every sentence of a text is junk: "Hi Max! Where do the bookings live?" """
     text = text[: 2 * MAX_CHECKED_CHARS]
     return all(junk_of(text[start:end], speaker) is not None for start, end in sentences(text))
+
+
+@lru_cache(maxsize=512)
+def stated(text: str, speaker: str | None = None) -> str:
+    """A turn from its first statement to its last; "" if it states nothing: "Hi Max! Where do the bookings live?"
+
+    A question right before the first statement stays, since it may name what that is about.
+    """
+    if len(text) > 2 * MAX_CHECKED_CHARS:
+        return text
+    parts = [*sentences(text)]
+    junk = [junk_of(text[start:end], speaker) for start, end in parts]
+    kept = [n for n, (start, end) in enumerate(parts) if _may_state(junk[n], text[start:end], speaker)]
+    if not kept:
+        return ""
+    first, last = kept[0], kept[-1]
+    if first and junk[first - 1] == "question":
+        first -= 1
+    return text[parts[first][0] : parts[last][1]].strip()
+
+
+def _may_state(junk: Junk | None, sentence: str, speaker: str | None) -> bool:
+    """Whether a sentence states something. A short one or a request of a user may: "I'm vegan.", "Call me Bob." """
+    if junk is None or (speaker or "").casefold() in _SPEAKER_AS_AGENT:
+        return junk is None
+    if junk == "fragment":
+        return bool(content_words(sentence))
+    return junk == "instruction" and _FIRST_PERSON.search(sentence) is not None and not _TAKEOVER.search(sentence)
 
 
 class Duplicates:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, BlockFormat, Hit
 from fusion.lib.budget import clip
 from fusion.lib.escape import escape
+from fusion.lib.junk import stated
 from fusion.lib.listing import (
     CONTEXT_PACK,
     CORTEX,
@@ -43,6 +44,10 @@ class Fence:
 
     def closing(self, nonce: str) -> str:
         return closing(nonce)
+
+    def shown(self, hit: Hit) -> Hit | None:
+        """The part of a memory that this format shows; None if it does not show it."""
+        return hit
 
     def heading(self, hit: Hit) -> str:
         """The heading of an excerpt, which begins with this memory; "" for none."""
@@ -111,6 +116,16 @@ class Listing(Fence):
         return f"- {without_frames(dispute.line)}"
 
 
+class Facts(Listing):
+    """One memory a line, and of turns of conversations what they state, without questions and small talk."""
+
+    def shown(self, hit: Hit) -> Hit | None:
+        if hit.kind != "turn":
+            return hit
+        said = stated(hit.text, hit.speaker)
+        return hit.cut(said) if said else None
+
+
 class CortexContext(Listing):
     """One memory a line, with its kind; every dispute is an annotation of both memories."""
 
@@ -129,7 +144,7 @@ class CortexContext(Listing):
 
 FORMATS: Mapping[BlockFormat, Fence] = {
     "fence": Fence(),
-    "long-term": Listing(f"{LONG_TERM}\n\n"),
+    "long-term": Facts(f"{LONG_TERM}\n\n"),
     "context-pack": Listing(f"{CONTEXT_PACK}\n"),
     "cortex": CortexContext(f"{CORTEX}\n"),
 }

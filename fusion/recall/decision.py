@@ -21,6 +21,7 @@ class Decision(StrEnum):
     SHARE_TAKEN = "share_taken"
     SHOWN_BEFORE = "shown_before"
     ADDS_TOO_LITTLE = "adds_too_little"
+    STATES_NOTHING = "states_nothing"
     NOT_WANTED = "not_wanted"
     PRIVATE = "private"
     NOT_ASKED = "not_asked"
@@ -53,6 +54,7 @@ _SENTENCES = {
     Decision.SHARE_TAKEN: "its document has its share",
     Decision.SHOWN_BEFORE: "shown before in this session",
     Decision.ADDS_TOO_LITTLE: "cut: adds too little",
+    Decision.STATES_NOTHING: "a question or small talk",
     Decision.NOT_WANTED: "the prompt does not seem to want memory",
     Decision.PRIVATE: "private, and no clear match",
     Decision.NOT_ASKED: "its backends were not asked",

@@ -694,6 +694,8 @@ def _abstained(block: Block, pool: Sequence[Pooled], query: Query, asked: bool) 
         return "all of it was shown before in this session"
     if not OUT_OF_ROOM.isdisjoint(block.decisions.values()):
         return "nothing fits the budget"
+    if Decision.STATES_NOTHING in block.decisions.values():
+        return "only questions and small talk were found"
     if pool:
         return "nothing cleared the floor"
     return "nothing fits the filter" if query.where else "nothing was found"

@@ -203,6 +203,11 @@ def pack(
         if out is not None:
             decisions.setdefault(scored.ref, out)
             continue
+        visible = layout.shown(hit)
+        if visible is None:
+            decisions.setdefault(scored.ref, Decision.STATES_NOTHING)
+            continue
+        hit = visible
         document = _document_key(scored, numbers)
         excerpt = excerpts.get(document)
         if excerpt is None and len(excerpts) >= numbers.max_results:
@@ -323,7 +328,8 @@ def _line(parts: Sequence[Scored], layout: Fence, limit: int) -> _Line:
     hit = best.pooled.candidate.hit
     if len(parts) > 1:
         hit = hit.cut(_joined(parts))
-    hit = without_secrets(hit)
+    hit = without_secrets(hit)  # before a part of it is left out: half a key is not recognised
+    hit = layout.shown(hit) or hit
     start, end = (hit.place.start, hit.place.end) if hit.place else (0, 0)
     return _Line(start, best.ref, end, layout.item(best.ref, hit, limit), best, hit, tuple(parts))
 

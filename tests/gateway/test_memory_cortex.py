@@ -116,6 +116,47 @@ async def test_hybrid_search_without_an_embedder_is_by_words(home: Path, setting
         assert [(one["fact"], one["source"], one["score"]) for one in found] == [(TEA, "fts5", 0.4)]
 
 
+WIFI = "Hi Max! The wifi password of the cabin is on the fridge. Can you note it?"
+SAID_OF_WIFI = "The wifi password of the cabin is on the fridge."
+SMALL_TALK = (
+    "Where is the wifi password?",
+    "Great question! Let me check the wifi password of the cabin.",
+    "Hi! Does the cabin have wifi?",
+    "Thanks, bye! Shall I ask for the wifi tomorrow?",
+)
+
+
+@pytest.mark.row("A093", "`/hybrid-search`, `/recall` and auto-recall show what turns state, without small talk")
+async def test_turns_are_shown_by_what_they_state(home: Path) -> None:
+    """So are the synthesis for the next question, and nothing is left out that a user stated. `/fuse` shows turns."""
+    scope = Scope(user_id="ana", agent_id="main", session_id="agent:main:telegram:1")
+    said = (SMALL_TALK[0], SMALL_TALK[1], SMALL_TALK[2], "The router is new.", WIFI, "Noted!", SMALL_TALK[3], "Bye!")
+    roles = ("user", "assistant") * 4
+    history = [{"role": role, "content": text} for role, text in zip(roles, said, strict=True)]
+    asked = "where is the wifi password of the cabin?"
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.ingest_history(scope, json.dumps({"messages": history}).encode(), debounce=False)
+        await gateway.settle()
+        found = (await gateway.hybrid_search(asked, ANA))["results"]
+        assert [one["fact"] for one in found] == [SAID_OF_WIFI]
+        asker = Asker("main", "agent:main:telegram:7")
+        recalled = FuseRequest(asked, ANA, recipe="seed002", asker=asker, timeout_ms=60_000)
+        fused = await gateway.fuse(recalled)
+        assert [one.members[0].text for one in fused.memories] == [SAID_OF_WIFI]
+        assert f" {SAID_OF_WIFI}\n" in fused.block
+        assert not any(text in fused.block for text in (*SMALL_TALK, "Max"))
+        await gateway.syntheses.settle()
+        synthesis = (await gateway.session_state(ANA, asker))["memoryCortexSynthesis"]
+        assert synthesis is not None
+        assert synthesis["response"] == SAID_OF_WIFI
+        answer = await gateway.synthesis(asked, ANA)
+        assert answer["response"].startswith(f"{SAID_OF_WIFI} [")
+        assert answer["memories_used"] == 1
+        whole = (await gateway.fuse(FuseRequest(asked, ANA, timeout_ms=60_000, fill=True))).block
+        assert WIFI in whole
+        assert SMALL_TALK[0] in whole
+
+
 @pytest.mark.row("A095", "`POST /recall` answers in sentences with refs, by the model of the settings or by rules")
 async def test_synthesis_is_by_the_model_of_the_settings(home: Path) -> None:
     """What the model made up is left out; without a model the sentences are quoted, and the reply says so."""

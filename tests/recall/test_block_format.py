@@ -165,6 +165,22 @@ def test_long_term_lists_memories_below_the_seeds_heading() -> None:
     )
 
 
+@pytest.mark.row("A097", "turns that state nothing are left out of the format `long-term`, and the receipt says so")
+def test_long_term_shows_what_turns_state() -> None:
+    """The other formats show turns as they were said."""
+    order = [
+        scored("m1", turn(1, "Where is the key?", "user", kind="turn"), 0.9),
+        scored("m2", turn(2, "Hi! The key is in the shed. Can you note it?", "user", kind="turn"), 0.8),
+        scored("m3", standalone("n3", "Where is the ladder?", kind="note"), 0.7),
+    ]
+    block = packed(order, format="long-term")
+    assert "The key is in the shed.\n" in block.text
+    assert "Where is the ladder?" in block.text
+    assert not any(text in block.text for text in ("Where is the key?", "Hi!", "note it?"))
+    assert block.decisions == {"m1": "states_nothing", "m2": "packed", "m3": "packed"}
+    assert all(f"{one.pooled.candidate.hit.text}\n" in packed(order, format="context-pack").text for one in order)
+
+
 @pytest.mark.row("A132", "a block in the format `context-pack`: the text of openclaw-mem.context-pack.v1")
 def test_context_pack_lists_memories_by_ref() -> None:
     assert packed(three(), format="context-pack").text == (
