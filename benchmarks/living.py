@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
@@ -27,11 +28,12 @@ from benchmarks.living_junk import KINDS, count
 from benchmarks.metrics import percentile, texts_in_block
 from benchmarks.progress import steps
 from fusion.client import AsyncClient, stop_server
-from fusion.contract import Event, Scope
+from fusion.contract import Asker, Event, Scope
 from fusion.doors.http.app import create_app
 from fusion.gateway.gateway import Gateway
-from fusion.gateway.next_synthesis import about_the_same
+from fusion.ingest.intake import NewMemory
 from fusion.ingest.turn_facts import turn_facts
+from fusion.lib.listing import SUMMARY
 from fusion.lib.words import spoken
 from fusion.recall.engine import FuseRequest
 
@@ -299,9 +301,9 @@ HELD_OUT = Path(__file__).parent / "data" / "next_questions_held_out.tsv"
 
 
 async def synthesis() -> dict[str, Any]:
-    """The shares of follow-up questions and of changes of topic that would get the synthesis of the turn before."""
+    """The shares of follow-up questions and of changes of topic whose block has the synthesis of the turn before."""
     with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
-        async with open_home(Path(folder) / "home", ()) as gateway:
+        async with open_home(Path(folder) / "home", ("cortex",)) as gateway:
             chosen = await _used(QUESTIONS, gateway)
             held_out = await _used(HELD_OUT, gateway)
     languages = dict.fromkeys(language for _, language, _ in held_out)
@@ -319,11 +321,21 @@ async def synthesis() -> dict[str, Any]:
 
 
 async def _used(file: Path, gateway: Gateway) -> list[tuple[str, str, bool]]:
-    """By pair its kind, its language, and whether the synthesis of the first question would be shown to the second."""
+    """By pair its kind, its language, and whether the second question's block has the synthesis of the first one.
+
+    Each pair has a user, with one memory: the words of the first question.
+    """
     used = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
         kind, one, other, *language = line.split("\t")
-        used.append((kind, "".join(language), await about_the_same(one, other, gateway.live.embedder)))
+        owner = Scope(user_id=f"{file.stem}-{number}", audience="private")
+        await gateway.remember([NewMemory(one.strip("¿? "), scope=owner)])
+        await gateway.settle()
+        asked = FuseRequest(one, owner, recipe="seed002", timeout_ms=TIMEOUT_MS, asker=Asker(None, f"session-{number}"))
+        await gateway.fuse(asked)
+        await gateway.syntheses.settle()
+        block = (await gateway.fuse(replace(asked, query=other))).block
+        used.append((kind, "".join(language), SUMMARY in block))
     return used
 
 
