@@ -19,6 +19,7 @@ from fusion.lib.ids import parse_short_ref
 from fusion.lib.junk import stated
 from fusion.lib.words import spoken
 from fusion.recall.engine import Fused, Outcome
+from fusion.recall.mask import shown as without_secrets
 from fusion.recall.pack import Member
 from fusion.recall.signals import ROLES
 from fusion.recipe import GateSettings, Recipe
@@ -94,10 +95,10 @@ def _milliseconds(at: datetime | None) -> int | None:
 
 
 def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
-    """The hit of a candidate in the answer of the first backend that found it."""
+    """The hit of a candidate, without secrets, in the answer of the first backend that found it."""
     wanted = {backend: (native_id,) for backend, _, native_id, *_ in reversed(row["source_hits"])}
     hits: Sequence[Hit] = [*outcome.found(wanted).values()]
-    return hits[0] if hits else None
+    return without_secrets(hits[0]) if hits else None
 
 
 def _result(ref: str, hit: Hit, fact: str, record: Record | None) -> wire.CortexResult:

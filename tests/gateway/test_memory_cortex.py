@@ -157,6 +157,21 @@ async def test_turns_are_shown_by_what_they_state(home: Path) -> None:
         assert SMALL_TALK[0] in whole
 
 
+@pytest.mark.feature("`/hybrid-search` masks the secrets of notes, as blocks do")
+async def test_hybrid_search_masks_secrets_of_notes(home: Path) -> None:
+    """Those of memories are masked before they are stored."""
+    key = f"sk-ant-api03-{'a1B2' * 24}"
+    notes = home.parent / "notes"
+    notes.mkdir()
+    (notes / "keys.md").write_text(f"The deploy key of the harbour is {key} for now.\n", encoding="utf-8")
+    backend = {"adapter": "adapters.markdown:Markdown", "paths": [str(notes)], "watch": False, "deadline_ms": 60_000}
+    settings = load(home=home, backends_only=True, embedder={"provider": "none"}, backends={"markdown": backend})
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        (found,) = (await gateway.hybrid_search("the deploy key of the harbour", Scope(audience="private")))["results"]
+        assert found["fact"] == "The deploy key of the harbour is sk-ant…a1B2 for now."
+
+
 @pytest.mark.row("A095", "`POST /recall` answers in sentences with refs, by the model of the settings or by rules")
 async def test_synthesis_is_by_the_model_of_the_settings(home: Path) -> None:
     """What the model made up is left out; without a model the sentences are quoted, and the reply says so."""
