@@ -206,7 +206,8 @@ async def test_a_search_type_that_this_version_does_not_have(servers: SimpleName
     "Cognee: a real Cognee is sent sections of files, lists them, and deletes them with their triplets"
 )
 async def test_sections_of_files(servers: SimpleNamespace, password: str) -> None:
-    options = {"user": USER, "password_file": password, "dataset": "files", "workspace": True}
+    # Without a list of datasets Cognee searches those of the other tests, too.
+    options = {"user": USER, "password_file": password, "dataset": "files", "datasets": ["files"], "workspace": True}
     backend = await cognee(servers.closed, **options)
     anna, bjorn = "MEMORY.md › People\n\nanna -> mentors -> bjorn", "MEMORY.md › Boats\n\nselma -> sails -> cutter"
     for _ in range(2):
