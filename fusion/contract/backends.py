@@ -132,7 +132,7 @@ class LooksUp(Protocol):
     """A backend that can return what fits a filter without comparing texts, as a catalogue of notes can."""
 
     async def fitting(self, query: Query) -> Sequence[Hit]:
-        """At most ``query.limit`` memories that the query admits, whatever its text; ``[]`` without such a look-up."""
+        """At most ``query.limit`` memories that the query admits, apart from its text; ``[]`` if it has no look-up."""
         ...
 
 

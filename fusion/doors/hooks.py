@@ -4,7 +4,7 @@
 
 A memory must never hold up an agent. When anything fails, a hook prints one JSON object of the documented shape, says
 in one line on stderr what failed, and exits with 0 in time. With a running server it imports nothing heavy. A prompt
-waits 200 ms for its memories (`[hooks] recall_timeout_ms`), whatever hangs, and then goes on without them.
+waits at most 200 ms for its memories (`[hooks] recall_timeout_ms`), and then goes on without them.
 
 Scope: a question names no session, agent or run as whose memories it reads. Those filter, and the memories of *other*
 sessions help; its own session is in the prompt already. The session is named as the asker: what was shown in it is not

@@ -94,7 +94,7 @@ def standings_of(
 
 
 def with_conflicts(pool: Sequence[Pooled], standings: Mapping[str, Standing]) -> Sequence[Pooled]:
-    """The pool, in which the sides of an open conflict are rivals of that kind, whatever their texts differ in."""
+    """The pool, in which the sides of an open conflict are rivals of that kind, however their texts differ."""
     groups: dict[str, list[str]] = {}
     for entry in pool:
         state = standings.get(entry.ref, UNKNOWN).state

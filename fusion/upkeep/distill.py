@@ -241,7 +241,7 @@ class _Run:
         return Fact(text, at, refs, grade.topic, grade.importance / MAX_IMPORTANCE, "trusted", 0, triples)
 
     async def _candidates(self) -> list[Fact]:
-        """The facts that were told explicitly, those in the files of the job `extract`, and lines of reflections."""
+        """The facts that somebody stored, those in the files of the job `extract`, and lines of reflections."""
         home = await self.sources.home()
         stated = [
             self._fact_of(dated(one_line(one.record.event.text), f"{one.record.event.began:%Y-%m-%d}"), [one])

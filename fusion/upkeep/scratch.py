@@ -15,7 +15,7 @@ from fusion.store.workspace import Workspace
 ARCHIVE = ".archive"
 """the workspace's folder for archived notes; it is hidden, so readers of notes skip it"""
 NEVER = frozenset({"MEMORY.md", "memory.md", "SOUL.md", "AGENTS.md", "TOOLS.md", "USER.md", "IDENTITY.md"})
-"""files that an agent's host loads into every session; they are never scratch notes, whatever the patterns"""
+"""files that an agent's host loads into every session; they are never scratch notes, even if a pattern matches"""
 BY = "shepherd"
 
 

@@ -98,7 +98,7 @@ class StateChanged(TypedDict):
 
 
 class Decision(TypedDict):
-    """One change of the states of memories: when, by whom and why.
+    """One change of the state of one or more memories: when, by whom and why.
 
     ``run`` is the job run that it belongs to; ``undoes`` is the decision that it took back, and ``undone_by`` the one
     that took this one back.

@@ -450,7 +450,7 @@ async def test_disk_that_is_full_while_a_history_is_taken_in_loses_nothing(ours:
     assert await ours.histories.backlog() == Backlog()
 
 
-@pytest.mark.feature("an acknowledged history is read, at whatever point the process ends")
+@pytest.mark.feature("an acknowledged history is read, even if the process ends between two writes")
 async def test_history_is_taken_in_after_a_crash_at_any_write(tmp_path: Path) -> None:
     """The process ends before the k-th write of taking in a fork, for every k: the next start has the same turns."""
     first, fork = talk(MILL, NOTED, BOAT, FINE), talk(MILL, NOTED, CAT)

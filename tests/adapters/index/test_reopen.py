@@ -120,7 +120,7 @@ async def test_a_kept_stamp_opens_without_looking_at_the_truth(tmp_path: Path) -
 
 
 async def test_a_change_that_was_cut_short_leaves_no_stamp(tmp_path: Path) -> None:
-    """Dead between words and record: whatever stamp was kept, the truth is looked at."""
+    """After a crash between the words and their record, the index is compared with the truth, with any stamp."""
 
     class Dies(Vectors):
         def change(self, put: Mapping[str, Record], drop: Sequence[str]) -> None:
