@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from heapq import nsmallest
 from itertools import chain
 
 from fusion.contract import Fact as Triple
@@ -166,7 +167,9 @@ class _Near:
     def to(self, own: frozenset[str]) -> list[tuple[int, frozenset[str]]]:
         """The numbers and stems of those with most of these stems in common."""
         common = Counter(chain.from_iterable(self._of_word.get(word, ()) for word in own))
-        return [(number, self._stems[number]) for number, _ in common.most_common(MOST_COMPARED)]
+        # Of equals the earliest: the order of a set differs from process to process, and the result must not.
+        best = nsmallest(MOST_COMPARED, common.items(), key=lambda one: (-one[1], one[0]))
+        return [(number, self._stems[number]) for number, _ in best]
 
 
 def _distinct(facts: Iterable[Fact]) -> tuple[list[Fact], int, dict[str, str]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Fact as Triple
 from fusion.lib.loss import loss
-from fusion.upkeep.curate import Curated, Fact, curated, refs_of, rendered, text_of, value
+from fusion.upkeep.curate import MOST_COMPARED, Curated, Fact, _Near, curated, refs_of, rendered, text_of, value
 from fusion.upkeep.drift import protects, sections
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -249,3 +249,12 @@ def run_sections(text: str) -> list[tuple[bool, tuple[str, ...]]]:
     protected = protects(["identity", "rules"])
     said = [(one.path, [line for line in (one.heading, *one.lines) if line.strip()]) for one in sections(text)]
     return [(protected(path), tuple(lines)) for path, lines in said]
+
+
+def test_of_texts_that_share_equally_many_words_the_earliest_are_compared() -> None:
+    """Python orders a set of words differently in each process; what is merged must not depend on that."""
+    near = _Near()
+    words = [f"word{number}" for number in range(3 * MOST_COMPARED)]
+    for word in words:
+        near.add(frozenset({word}))
+    assert [number for number, _ in near.to(frozenset(words))] == list(range(MOST_COMPARED))
