@@ -34,6 +34,7 @@ PAGES = (
     "docs/forgetting.md",
     "docs/evaluation.md",
     "docs/jobs.md",
+    "docs/ledger.md",
     "docs/living.md",
     "docs/middleware.md",
     "docs/models.md",

@@ -33,6 +33,7 @@ PAGES = [
     "docs/getting-started.md",
     "docs/glossary.md",
     "docs/jobs.md",
+    "docs/ledger.md",
     "docs/limits.md",
     "docs/living.md",
     "docs/middleware.md",
