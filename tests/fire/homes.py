@@ -422,6 +422,7 @@ DOORS: tuple[Door, ...] = (
     Door("undo", ["undo", "--last"]),
     Door("state", ["state", "m1", "--archive"]),
     Door("decisions", ["decisions"]),
+    Door("mem", ["mem", "status"]),
     Door("lifecycle", ["lifecycle", "--dry-run"]),
     Door("jobs", ["jobs", "run", "checks"]),
     Door("shepherd", ["shepherd", "promote", "--yes"]),

@@ -19,6 +19,7 @@ from fusion.doors.cli.backup import backup, restore
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
+from fusion.doors.cli.mem import app as mem
 from fusion.doors.cli.models import app as models
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
@@ -72,5 +73,6 @@ for group, commands in GROUPS.items():
         options = {"ignore_unknown_options": True, "allow_extra_args": True} if command is hook else None
         app.command(command.__name__.rstrip("_"), rich_help_panel=group, context_settings=options)(command)
 app.add_typer(jobs, name="jobs", rich_help_panel="Tend")
+app.add_typer(mem, name="mem", rich_help_panel="Look")
 app.add_typer(models, name="models", rich_help_panel="Tend")
 app.add_typer(shepherd, name="shepherd", rich_help_panel="Tend")

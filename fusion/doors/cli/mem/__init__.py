@@ -1,0 +1,26 @@
+"""`fusion mem`: the commands of openclaw-mem over the fused memory, under the names that its users know.
+
+Each module here has the commands of one part; `COMMANDS` names them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import typer
+
+from fusion.doors.cli.mem.look import status
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "status": status,
+}
+"""the commands by name, the most used first"""
+
+app = typer.Typer(
+    help="The commands of openclaw-mem over the fused memory: Store, Pack, Observe.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, command in COMMANDS.items():
+    app.command(name)(command)
