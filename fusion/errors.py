@@ -32,6 +32,10 @@ class HomeNotAllowed(FusionError):
     """The user has not allowed this home; gives the reason and the command that allows it."""
 
 
+class RoleTooLow(FusionError):
+    """The key of a request has a lower role than the route needs; nothing was changed."""
+
+
 class HomeLocked(FusionError):
     """Another process uses this home; names it."""
 

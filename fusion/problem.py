@@ -23,6 +23,7 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.SettingsError: 500,
     errors.PackageMissing: 500,
     errors.HomeNotAllowed: 403,
+    errors.RoleTooLow: 403,
     errors.HomeLocked: 503,
     errors.HomeGone: 503,
     errors.BadInput: 422,

@@ -30,7 +30,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
-from fusion.contract import BlockFormat, NoteFolders, Scope
+from fusion.contract import BlockFormat, NoteFolders, Role, Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.home import find_home
 from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
@@ -74,6 +74,7 @@ class KeySettings(_Part):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     tenant: str = "default"
     all_users: bool = False
+    role: Role = "operator"
 
 
 class ServerSettings(_Part):

@@ -12,6 +12,9 @@ Origin = Literal["owner", "agent", "tool", "import", "system"]
 REFLECTION = "reflection"
 """the raw kind of what an agent wrote about itself: it is searched, and no fact is made of it"""
 Audience = Literal["private", "group"]
+Role = Literal["reader", "proposer", "writer", "operator"]
+"""what a key may do; each has all that the ones before it have"""
+ROLES: tuple[Role, ...] = ("reader", "proposer", "writer", "operator")
 Precision = Literal["second", "minute", "hour", "day", "month", "year"]
 Unit = Literal["turn", "line"]
 BlockFormat = Literal["fence", "long-term", "context-pack", "cortex"]

@@ -25,6 +25,7 @@ from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, context_of, reply, while_connected
 from fusion.doors.http.streaming import no_lines
+from fusion.doors.roles import require_role, role_of_drop_in
 from fusion.errors import BadInput, FusionError
 from fusion.extension import Route as DropIn
 from fusion.upkeep.job import no_progress
@@ -86,6 +87,8 @@ def drop_in_endpoint(gateway: Gateway, backend: str, route: DropIn) -> Callable[
     """
 
     async def endpoint(request: Request) -> Response:
+        needed = role_of_drop_in(route.method, asks=route.asks)
+        require_role(request.scope["role"], needed, f"{route.method} {compat_path(backend, route)}")
         sent = validation.content_of(body) if (body := await request.body()) else {}
         if not isinstance(sent, dict):
             raise BadInput("The body is not a JSON object.")

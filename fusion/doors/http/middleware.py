@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fusion import problem
+from fusion.contract import Role
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
@@ -77,6 +78,8 @@ class Rules:
     """(SHA-256 in hex, tenant) of the token and of each API key; empty: every request has the tenant `default`"""
     asks_all: frozenset[str] = frozenset()
     """of these keys, those that may ask for the memories of all users of their tenant"""
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """the role of each of these keys; one without is an operator"""
     open_port: int = 0
     """the port at which the routes `OPEN` need no key, for the tenant `default`; 0: none"""
     token: str | None = field(default=None, repr=False)
@@ -107,6 +110,7 @@ class Rules:
             origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
             keys=tuple(keys),
             asks_all=frozenset(asks_all),
+            roles={key.sha256: key.role for key in settings.keys},
             open_port=cortex.port if is_open else 0,
             token=local_token,
             max_body_bytes=server.max_body_bytes,
@@ -159,7 +163,8 @@ class Refused(Exception):
 
 class Gate:
     """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]``, ``scope["admitted"]``: whether the request
-    has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users.
+    has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users, and
+    ``scope["role"]`` (`fusion.doors.roles`).
     Without a key it reaches the public routes only, and on ``open_port`` those of `OPEN`."""
 
     def __init__(
@@ -269,6 +274,7 @@ class Gate:
                 raise _unauthorized()
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
             scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
+            scope["role"] = self._role(digest, admitted=scope["admitted"])
             if scope["path"] not in self._probes:
                 self._require_home()
             streamed = scope["path"] in STREAMED
@@ -320,6 +326,10 @@ class Gate:
             if hmac.compare_digest(digest, known):
                 found = tenant
         return found
+
+    def _role(self, digest: str, *, admitted: bool) -> Role:
+        """The role of a request; without a key, where none is needed, it may store and decide nothing."""
+        return self.rules.roles.get(digest, "operator") if admitted else "writer"
 
     def _is_open(self, scope: Scope, head: Mapping[bytes, bytes]) -> bool:
         """Whether a request needs no key. One with a wrong key does: its client can send the right one.

@@ -18,8 +18,10 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope
 
 from fusion import problem
+from fusion.contract import Role
 from fusion.doors import schemas, validation
 from fusion.doors.http.encode import encode
+from fusion.doors.roles import require_role, role_of
 from fusion.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def read_strictly(request: Request) -> Response:
+            require_role(
+                request.scope["role"], role_of(request.method, self.path_format), f"{request.method} {self.path_format}"
+            )
             if request.scope["query_string"]:
                 validation.refuse_duplicates(request.query_params.multi_items())
             if self.body_field is not None:
@@ -79,6 +84,8 @@ class RequestContext:
     tenant: str = "default"
     may_ask_all: bool = False
     """whether the request's key may ask for the memories of all users"""
+    role: Role = "operator"
+    """the role of the request's key"""
 
     def permit(self, body: schemas.Asking) -> None:
         """Raise BadInput for a request for all users whose key may not do that."""
@@ -105,7 +112,12 @@ class RequestContext:
 async def context_of(request: Request) -> RequestContext:
     shared: RequestContext = request.app.state.context
     return RequestContext(
-        shared.gateway, shared.settings, shared.gate, request.scope["tenant"], request.scope["may_ask_all"]
+        shared.gateway,
+        shared.settings,
+        shared.gate,
+        request.scope["tenant"],
+        request.scope["may_ask_all"],
+        request.scope["role"],
     )
 
 

@@ -147,7 +147,7 @@ def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         given = schemas.in_query(schemas.Asking, Request(scope).query_params.multi_items())
-        passed = {name: scope[name] for name in ("tenant", "request_id", "may_ask_all")}
+        passed = {name: scope[name] for name in ("tenant", "request_id", "may_ask_all", "role")}
 
         async def inside(inner: Scope, inner_receive: Receive, inner_send: Send) -> None:
             """Call a route without the gate: this request holds its place there and must not wait for a second one."""

@@ -1,0 +1,94 @@
+"""What each role may do: the role that every route needs, in one table.
+
+A role has all that the roles before it have. A route that is not in the table needs the last one, so that a forgotten
+entry refuses and does not admit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fusion.contract import ROLES, Role
+from fusion.errors import RoleTooLow
+
+READER, PROPOSER, WRITER, OPERATOR = ROLES
+
+NEEDS: Mapping[tuple[str, str], Role] = {
+    # ask and look
+    ("POST", "/v1/fuse"): READER,
+    ("POST", "/fuse"): READER,
+    ("POST", "/v1/compare"): READER,
+    ("POST", "/v1/search"): READER,
+    ("GET", "/v1/documents"): READER,
+    ("GET", "/v1/feedback"): READER,
+    ("GET", "/v1/receipts/{receipt_id}"): READER,
+    ("GET", "/v1/jobs"): READER,
+    ("GET", "/v1/jobs/log"): READER,
+    ("GET", "/v1/memories"): READER,
+    ("GET", "/v1/memories/{ref}"): READER,
+    ("GET", "/v1/decisions"): READER,
+    ("GET", "/v1/batches"): READER,
+    ("GET", "/v1/forgotten"): READER,
+    ("GET", "/v1/sources"): READER,
+    ("GET", "/v1/session"): READER,
+    ("POST", "/hybrid-search"): READER,
+    ("POST", "/recall"): READER,
+    ("GET", "/v1/backends"): READER,
+    ("GET", "/v1/status"): READER,
+    ("POST", "/v1/settle"): READER,
+    ("GET", "/healthz"): READER,
+    ("GET", "/readyz"): READER,
+    ("POST", "/v1/tools/memory_search"): READER,
+    ("POST", "/v1/tools/memory_get"): READER,
+    ("POST", "/v1/tools/daily_logs"): READER,
+    ("POST", "/v1/flush/plan"): READER,
+    # each tool calls a route, which needs its own role
+    ("POST", "/mcp"): READER,
+    ("POST", "/mcp/cortex"): READER,
+    ("GET", "/openapi.json"): READER,
+    ("GET", "/docs"): READER,
+    # store and forget
+    ("POST", "/v1/feedback"): WRITER,
+    ("POST", "/v1/memories"): WRITER,
+    ("PATCH", "/v1/memories/{ref}"): WRITER,
+    ("DELETE", "/v1/memories/{ref}"): WRITER,
+    ("POST", "/v1/forget"): WRITER,
+    ("POST", "/v1/undo"): WRITER,
+    ("POST", "/v1/retire"): WRITER,
+    ("POST", "/ingest"): WRITER,
+    ("POST", "/v1/tools/memory_append"): WRITER,
+    # decide and operate
+    ("POST", "/v1/state"): OPERATOR,
+    ("POST", "/v1/decisions/undo"): OPERATOR,
+    ("POST", "/v1/lifecycle"): OPERATOR,
+    ("POST", "/v1/jobs/{name}/run"): OPERATOR,
+    ("POST", "/v1/jobs/{name}/pause"): OPERATOR,
+    ("POST", "/v1/jobs/{name}/resume"): OPERATOR,
+    ("POST", "/v1/backends/{backend}/{verb}"): OPERATOR,
+    ("GET", "/v1/export"): OPERATOR,
+    ("POST", "/v1/import"): OPERATOR,
+}
+
+
+def role_of(method: str, path: str) -> Role:
+    """The role that a route needs; ``path`` is its template."""
+    return NEEDS.get((method, path), OPERATOR)
+
+
+def role_of_drop_in(method: str, *, asks: bool) -> Role:
+    """The role that a drop-in route of a backend needs: what only asks or reads needs the first."""
+    return READER if asks or method == "GET" else WRITER
+
+
+def require_role(has: Role, needs: Role, what: str) -> None:
+    """Raise RoleTooLow if a role is lower than the one that ``what`` needs."""
+    if not allows(has, needs):
+        raise RoleTooLow(
+            f"{what} needs the role {needs}, and this key is a {has}. Use the home's token, or a key with "
+            f'role = "{needs}" in [[server.keys]]; nothing was changed'
+        )
+
+
+def allows(has: Role, needs: Role) -> bool:
+    """Whether a role has all that another has."""
+    return ROLES.index(has) >= ROLES.index(needs)
