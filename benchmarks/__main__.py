@@ -187,6 +187,14 @@ def _parser() -> argparse.ArgumentParser:
     living.add_argument("--week", action="store_true", help="instead, play a week of an agent on a clock of its own")
     living.set_defaults(measure=_living, show=_show_living)
 
+    pack = commands.add_parser("pack", help="context packs: evidence in them, dissent, time, and what they rest on")
+    pack.add_argument("--data", type=Path, help="a copy of LoCoMo of yours")
+    pack.add_argument("--only", type=_names, default=(), help="only these parts, with commas between; all by default")
+    pack.add_argument("--conversations", type=_names, default=(), help="only these of LoCoMo, by id")
+    pack.add_argument("--limit", type=_positive, help="questions of each conversation")
+    pack.add_argument("--home", type=Path, help="keep the stores here between runs")
+    pack.set_defaults(measure=_pack, show=_show_pack)
+
     fire = commands.add_parser("fire", help="attacks and accidents: what escapes, leaks, stalls, misleads or is lost")
     fire.add_argument("parts", nargs="*", metavar="PART", help="only these; all by default")
     fire.add_argument("--short", action="store_true", help="some 20 s a part, as the tests run it")
@@ -251,6 +259,18 @@ def _show_living(figures: Mapping[str, Any]) -> None:
     from benchmarks import living, living_week
 
     (living_week if "days" in figures else living).show(figures)
+
+
+def _pack(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import pack
+
+    return pack.measure(options.data, options.only, options.limit, options.conversations, options.home)
+
+
+def _show_pack(figures: Mapping[str, Any]) -> None:
+    from benchmarks import pack
+
+    pack.show(figures)
 
 
 def _silence(options: argparse.Namespace) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusion import wire
 from fusion.compare.arms import ArmReader
@@ -33,7 +33,7 @@ from fusion.lib.ids import external_ref
 from fusion.lib.listing import summary_alone, summary_item, with_summary
 from fusion.lib.moment import local_zone
 from fusion.lib.words import content_hash
-from fusion.recall.engine import Fused, FuseRequest, Outcome, dated_event, fuse, list_all, whole_query
+from fusion.recall.engine import Fused, FuseRequest, Outcome, Packer, dated_event, fuse, list_all, whole_query
 from fusion.recall.event_dates import EventTime
 from fusion.recall.filter import admit
 from fusion.recall.gather import Answer, GuardedBackend
@@ -61,6 +61,13 @@ DELIVERY_WAIT_S = 10.0
 """maximum seconds that a prepared answer waits for the delivery of what was captured"""
 
 
+class Packing(NamedTuple):
+    """Another way to make the block of an answer: what packs it, and what adds to its receipt."""
+
+    packer: Packer
+    noted: Callable[[Outcome], Outcome]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answering(TenantParts):
     """The calls of an open home that answer questions, for one tenant."""
@@ -81,16 +88,20 @@ class Answering(TenantParts):
         where several have memories (`fusion.gateway.owners`).
         """
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
+        return (await self._answered(asked))[0]
+
+    async def _answered(self, asked: FuseRequest, packing: Packing | None = None) -> tuple[Fused, Outcome]:
+        """Do `fuse`, and return the outcome, too. ``packing`` makes another block, which is never a prepared one."""
         self.require_home()
         await require_owner(self.journal, asked.scope, asked.all_users)
         session = await self.asking_sessions.of(asked.scope, asked.asker)
         if session and asked.asker and (asked.asker.new_context or session[1].turn == 0):
             self._sync_with_session()
         summary, limited = await self._summary(asked, session) if session else ((), asked)
-        outcome = await self._prepared_outcome(limited, session) if session else None
+        outcome = await self._prepared_outcome(limited, session) if session and packing is None else None
         if outcome is None:
             try:
-                outcome = await self._outcome(limited, session)
+                outcome = await self._outcome(limited, session, packing.packer if packing is not None else None)
             except NobodyAnswered as error:
                 error.retry_after_s = self.retry_after_s(asked.backends)
                 raise
@@ -99,10 +110,13 @@ class Answering(TenantParts):
             self.health.silent[outcome.fused.abstained] += 1
         if session:
             self.asking_sessions.take_turn(*session, outcome.shown, len(outcome.included), self.live.now())
-            self.prepared.asked(session[0], asked)
+            if packing is None:
+                self.prepared.asked(session[0], asked)
             if self._takes_summary(asked):
                 fused = outcome.fused
                 self.syntheses.start(session[0], asked.query, lambda: self._next_summary(asked, fused))
+        if packing is not None:
+            outcome = packing.noted(outcome)
         self._keep_receipt(outcome, asked.scope, asked.asker)
         await self._refresh_health()
         for row in outcome.fused.backends:
@@ -112,13 +126,14 @@ class Answering(TenantParts):
         if used:
             self._in_background(self._report_use(used))
         fused = self._under_summary(outcome.fused, summary)
-        return replace(
+        fused = replace(
             fused,
             abstained=await self._abstained(fused, asked.scope.tenant),
             notes=(*self._notes, *self.health.failing),
             coverage=self.health.coverage(outcome.fused.coverage),
             degraded=outcome.fused.degraded or self.health.degraded,
         )
+        return fused, outcome
 
     def _sync_with_session(self) -> None:
         """Let the backends look for changes of their sources, because a session starts."""
@@ -126,15 +141,17 @@ class Answering(TenantParts):
             if guarded.disabled is None and isinstance(guarded.backend, SyncsWithSessions):
                 guarded.backend.session_started()
 
-    async def _outcome(self, asked: FuseRequest, session: tuple[SessionKey, Session] | None) -> Outcome:
+    async def _outcome(
+        self, asked: FuseRequest, session: tuple[SessionKey, Session] | None, packer: Packer | None = None
+    ) -> Outcome:
         """The answer to a question, without what its session was shown lately."""
         io, recipe = self._live_for(asked), self._recipe(asked)
         shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
         async with self.admission.slot(_max_wait_s(asked, recipe)):
             asked, listed = await self._as_said(self._in_zone(asked), recipe)
-            if listed is not None:
+            if listed is not None and packer is None:
                 return await list_all(asked, recipe, listed, io)
-            return await fuse(asked, recipe, io, shown, await self._event(asked, recipe, io))
+            return await fuse(asked, recipe, io, shown, await self._event(asked, recipe, io), packer)
 
     async def _event(self, asked: FuseRequest, recipe: Recipe, io: Live) -> EventTime | None:
         """The time that a question gives by an event, as "before we moved" does."""

@@ -20,7 +20,6 @@ from fusion.contract import Backend, Embedder, EncodesLater, MayBeDisabled, Scop
 from fusion.errors import BackendUnreachable, BadInput, HomeGone, NobodyAnswered, NotFound
 from fusion.extension import Asks, Call, Operates, Route, Verb
 from fusion.gateway import decisions, transfer
-from fusion.gateway.answering import Answering
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log, recent_logs
 from fusion.gateway.decisions import StateRequest
@@ -31,6 +30,7 @@ from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.next_synthesis import NextSyntheses
 from fusion.gateway.owners import require_owner
+from fusion.gateway.packing import ContextPacking
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
@@ -90,7 +90,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(Answering):
+class Gateway(ContextPacking):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

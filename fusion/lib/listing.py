@@ -25,7 +25,9 @@ SEPARATOR = "---"
 """the line between two items of the format ``cortex``"""
 
 KINDS = "rule|procedure|fact|episode|preference|decision|plan|note|turn"
-_CITES = r"- \[[mx][0-9a-z]{1,12}(?:, [mx][0-9a-z]{1,12})?\]"
+RECORD = "obs:"
+"""what openclaw-mem has before the ref of a record"""
+_CITES = r"- \[(?:[a-z]{2,12}:)?[0-9a-z][0-9a-z._-]{0,63}(?:, [mx][0-9a-z]{1,12})?\]"
 ITEM = re.compile(rf"(?:{_CITES}|\[(?:{KINDS})\])(?: |$)")
 """the mark at the beginning of an item"""
 END_BEGINS = "--- End of memories "
@@ -35,6 +37,11 @@ _MARK = re.compile(r"[\[\uff3b\ufe47](?=([^\]\uff3d\ufe48]{1,40})[\]\uff3d\ufe48
 _ANNOTATION = re.compile(r"[\[\uff3b\ufe47](?=\s*conflicts with)", re.IGNORECASE)
 _FRAME = re.compile("|".join(re.escape(part) for part in (*HEADERS, END_BEGINS)))
 _KIND = re.compile(rf"\s*(?:{KINDS})\s*", re.IGNORECASE)
+
+
+def record_ref(ref: str) -> str:
+    """A ref as context packs cite it: ``obs:m1z``; one that has a prefix stays as it is."""
+    return ref if ":" in ref else f"{RECORD}{ref}"
 
 
 def end(nonce: str) -> str:

@@ -1,12 +1,13 @@
 """The formats of a block: how it begins and ends, and how it shows headings, memories and disputes.
 
 ``fence`` shows excerpts of documents between two tags. The others show one memory a line, as systems do that
-memory-fusion takes the place of: ``long-term`` (Memory Cortex), ``context-pack`` (openclaw-mem) and ``cortex``
-(OpenClaw Cortex). No text of a memory can imitate what a format prints, and capture recognises each format.
+memory-fusion takes the place of: ``long-term`` (Memory Cortex), ``context-pack`` (openclaw-mem; one excerpt a line) and
+``cortex`` (OpenClaw Cortex). No text of a memory can imitate what a format prints, and capture recognises each format.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, BlockFormat, Hit
@@ -22,22 +23,35 @@ from fusion.lib.listing import (
     context_item,
     end,
     one_line,
+    record_ref,
     without_annotations,
     without_frames,
 )
 from fusion.lib.paraphrase import Kind
+from fusion.lib.private_paths import without_private_paths
 from fusion.lib.words import spoken
 from fusion.recall.dispute import Dispute
-from fusion.recall.fence import cited, closing, opening
+from fusion.recall.fence import cited, closing, opening, quoted
 
 GAP = "[…]"
+MEMORY_MARK = "·"
+"""between two memories on one line"""
+_MARK = re.compile(r"(?<!\w)[\u00b7\u0387]|[\u00b7\u0387](?!\w)")
+"""the mark in a text, also as a character that a reader normalises to it; within a word it stays"""
+_ESCAPED_MARK = f"&#{ord(MEMORY_MARK)};"
 
 
 class Fence:
     """Excerpts with headings between two tags with a nonce."""
 
+    between = ""
+    """the text between two adjacent memories of an excerpt"""
     gap = f"{GAP}\n"
-    """the line between two memories of an excerpt that are not adjacent"""
+    """the text between two memories of an excerpt that are not adjacent"""
+    ends_excerpt = ""
+    """the text after the last memory of an excerpt"""
+    rivals_apart = False
+    """whether a memory that others contradict is an excerpt by itself, since a citation stands for a whole excerpt"""
 
     def opening(self, nonce: str) -> str:
         return opening(nonce)
@@ -49,7 +63,7 @@ class Fence:
         """The part of a memory that this format shows; None if it does not show it."""
         return hit
 
-    def heading(self, hit: Hit) -> str:
+    def heading(self, ref: str, hit: Hit) -> str:
         """The heading of an excerpt, which begins with this memory; "" for none."""
         document = _document(hit) if hit.place else ""
         parts = [hit.at.utc.date().isoformat() if hit.at else "", document]
@@ -104,7 +118,7 @@ class Listing(Fence):
     def closing(self, nonce: str) -> str:
         return end(nonce)
 
-    def heading(self, hit: Hit) -> str:
+    def heading(self, ref: str, hit: Hit) -> str:
         return ""
 
     def item(self, ref: str, hit: Hit, limit: int) -> str:
@@ -126,6 +140,38 @@ class Facts(Listing):
         return hit.cut(said) if said else None
 
 
+class ContextBundle(Listing):
+    """One excerpt a line, cited by the ref of its best memory, with a mark between two memories.
+
+    A memory that others contradict has a line by itself, and says which do.
+    """
+
+    between = f" {MEMORY_MARK} "
+    gap = f" {GAP} "
+    ends_excerpt = "\n"
+    rivals_apart = True
+
+    def heading(self, ref: str, hit: Hit) -> str:
+        day = f"({hit.at.utc.date().isoformat()}) " if hit.at else ""
+        return f"- [{record_ref(ref)}] {day}"
+
+    def item(self, ref: str, hit: Hit, limit: int) -> str:
+        said = one_line(without_annotations(quoted(clip(_said(hit), limit))))
+        return without_frames(without_private_paths(_MARK.sub(_ESCAPED_MARK, said)))
+
+    def dispute(self, dispute: Dispute) -> str:
+        return ""
+
+    def annotates(self, dispute: Dispute) -> bool:
+        return True
+
+    def annotated(self, item: str, rivals: Sequence[str]) -> str:
+        return f"{item}{conflicts_with([*map(record_ref, rivals)])}"
+
+    def added_by(self, dispute: Dispute) -> str:
+        return "".join(conflicts_with([record_ref(ref)]) for ref in dispute.refs)
+
+
 class CortexContext(Listing):
     """One memory a line, with its kind; every dispute is an annotation of both memories."""
 
@@ -145,7 +191,7 @@ class CortexContext(Listing):
 FORMATS: Mapping[BlockFormat, Fence] = {
     "fence": Fence(),
     "long-term": Facts(f"{LONG_TERM}\n\n"),
-    "context-pack": Listing(f"{CONTEXT_PACK}\n"),
+    "context-pack": ContextBundle(f"{CONTEXT_PACK}\n"),
     "cortex": CortexContext(f"{CORTEX}\n"),
 }
 

@@ -26,6 +26,7 @@ class Decision(StrEnum):
     PRIVATE = "private"
     NOT_ASKED = "not_asked"
     NO_CANDIDATE = "no_candidate"
+    DETAIL_CAP = "detail_cap"
 
 
 TOO_WEAK = frozenset({Decision.BEST_BELOW_FLOOR, Decision.BELOW_FLOOR, Decision.BELOW_JUDGE_FLOOR})
@@ -59,6 +60,7 @@ _SENTENCES = {
     Decision.PRIVATE: "private, and no clear match",
     Decision.NOT_ASKED: "its backends were not asked",
     Decision.NO_CANDIDATE: "not among its candidates",
+    Decision.DETAIL_CAP: "enough memories are shown in detail",
 }
 _BY_SENTENCE = {sentence: decision for decision, sentence in _SENTENCES.items()}
 _ALL_IN = (" excerpt is in", " excerpts are in")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
@@ -34,7 +34,7 @@ from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one
 from fusion.recall.gather import Answer
 from fusion.recall.list_all import MAX_LINES, one_each, pack_lines
 from fusion.recall.long_memories import best_of_each_first, best_parts, in_parts, parts_of
-from fusion.recall.pack import Block, Excerpt, pack
+from fusion.recall.pack import Block, Excerpt, Ranking
 from fusion.recall.query_dates import Dates, dates
 from fusion.recall.receipt import Receipt
 from fusion.recall.rerank import (
@@ -204,6 +204,10 @@ BackendHits = tuple[str, Sequence[Hit]]
 """a backend's name and its hits"""
 
 
+Packer = Callable[[Ranking], Awaitable[Block]]
+"""makes the block of what was ranked"""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The answer, its receipt, the native ids in the block by backend, and all hits.
@@ -219,6 +223,8 @@ class Outcome:
     """the backends' answers, then the neighbours of these hits, admitted or not"""
     shown: tuple[str, ...] = ()
     """the keys of the memories in the block, by which a session recognises them later"""
+    block: Block | None = None
+    """the block as it was packed"""
 
     def found(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
         """The hits with these native ids of these backends, by backend and native id."""
@@ -237,11 +243,12 @@ async def fuse(
     io: RecallIO,
     shown: Set[str] = frozenset(),
     event: EventTime | None = None,
+    packer: Packer | None = None,
 ) -> Outcome:
     """Searches the backends, merges, expands, ranks and packs the hits.
 
     ``shown`` has the keys of memories that the asker has already; the block leaves them out. ``event`` is the time
-    that the question gives by an event.
+    that the question gives by an event. ``packer`` makes another block of what was ranked.
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
     started = time.perf_counter()
@@ -335,7 +342,8 @@ async def fuse(
         visible = [scored for scored in first if scored.pooled.key not in left_out]
         left_out |= dict.fromkeys(cut(visible, query.text, named, packing, numbers), Decision.ADDS_TOO_LITTLE)
     by_date = named.nothing_else or first is not spread
-    block = pack(first, packing, numbers, io.nonce(), shown, left_out=left_out, chronological=by_date)
+    ranking = Ranking(query.text, first, packing, numbers, io.nonce(), shown, left_out, by_date, known)
+    block = await packer(ranking) if packer is not None else ranking.block()
 
     gate_report: Mapping[str, Any] | None = None
     if gates.wants_memory:
@@ -460,7 +468,7 @@ def _outcome(
         for part in block.packed
         for key in shown_keys(part.pooled.candidate, passage=part.pooled.passage is not None)
     )
-    return Outcome(fused, receipt, _used(shown), included, hits, keys)
+    return Outcome(fused, receipt, _used(shown), included, hits, keys, block)
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})

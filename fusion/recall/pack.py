@@ -11,10 +11,11 @@ over, and the receipt says so. The order does not depend on the budget: a larger
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from fusion.contract import Hit, Place, document_of
 from fusion.lib.budget import EMPTY, Budget, Size
@@ -22,6 +23,7 @@ from fusion.lib.passages import Span
 from fusion.recall.block_format import FORMATS, GAP, Fence
 from fusion.recall.decision import BY_LIMIT, Decision
 from fusion.recall.dispute import Dispute, dispute, rivals_of
+from fusion.recall.filter import Record
 from fusion.recall.mask import shown as without_secrets
 from fusion.recall.reading_order import current_first
 from fusion.recall.rerank import Scored, nothing_fits
@@ -67,6 +69,13 @@ class Excerpt:
     members: tuple[Member, ...]
 
 
+class ExcerptLine(NamedTuple):
+    """An excerpt as the block shows it, and the ref of the memory that began it."""
+
+    ref: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """The packed block: ``text`` for the prompt, which may be empty, and the decision on every ref."""
@@ -78,6 +87,8 @@ class Block:
     """the packed memories that contradict each other; ``text`` has a line on each pair"""
     packed: tuple[Scored, ...] = ()
     """the memories, and passages of long ones, that the block shows"""
+    lines: tuple[ExcerptLine, ...] = ()
+    """each excerpt in ``memories`` as ``text`` shows it"""
 
 
 @dataclass
@@ -98,10 +109,11 @@ class _Line:
 
 @dataclass
 class _OpenExcerpt:
-    """An excerpt in the making: its heading, its lines so far and their size."""
+    """An excerpt in the making: the memory that began it, its heading, its lines so far and their size."""
 
+    ref: str
     heading: str
-    gap: str
+    layout: Fence
     lines: list[_Line] = field(default_factory=list)
     size: Size = EMPTY
 
@@ -129,11 +141,11 @@ class _OpenExcerpt:
         parts = [self.heading]
         last: int | None = None
         for line in lines:
-            if last is not None and line.start > last + 1:
-                parts.append(self.gap)
+            if last is not None:
+                parts.append(self.layout.gap if line.start > last + 1 else self.layout.between)
             parts.append(line.text)
             last = max(line.end, last or 0)
-        return "".join(parts)
+        return "".join([*parts, self.layout.ends_excerpt])
 
 
 @dataclass
@@ -157,6 +169,34 @@ class _Space:
         """The decision on a memory that takes ``more``; None if it fits."""
         limit = self.budget.exceeded_by(self.taken.plus(more))
         return None if limit is None else BY_LIMIT[f"budget_{limit}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What was ranked for a question, and what limits the block that is made of it, as `pack` takes it."""
+
+    question: str
+    order: Sequence[Scored]
+    numbers: PackSettings
+    floors: RerankSettings
+    nonce: str
+    shown: Set[str] = frozenset()
+    left_out: Mapping[str, Decision] = field(default_factory=dict)
+    chronological: bool = False
+    records: Mapping[str, Record] = field(default_factory=dict)
+    """the journal's records of what was found, by event id"""
+
+    def block(self) -> Block:
+        """The block of it."""
+        return pack(
+            self.order,
+            self.numbers,
+            self.floors,
+            self.nonce,
+            self.shown,
+            left_out=self.left_out,
+            chronological=self.chronological,
+        )
 
 
 def pack(
@@ -188,7 +228,8 @@ def pack(
     rivals = rivals_of(order)
     packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
-    sources = (_document_key(scored, numbers) for scored in order if not scored.is_below(floors))
+    apart = rivals if layout.rivals_apart else {}
+    sources = (_document_key(scored, numbers, apart) for scored in order if not scored.is_below(floors))
     first = next(sources, None)
     share = space.budget.share(numbers.source_share) if any(s != first for s in sources) else space.budget
     for scored in order:
@@ -208,7 +249,7 @@ def pack(
             decisions.setdefault(scored.ref, Decision.STATES_NOTHING)
             continue
         hit = visible
-        document = _document_key(scored, numbers)
+        document = _document_key(scored, numbers, apart)
         excerpt = excerpts.get(document)
         if excerpt is None and len(excerpts) >= numbers.max_results:
             decisions.setdefault(scored.ref, Decision.EXCERPTS_FULL)
@@ -219,7 +260,7 @@ def pack(
         if excerpts and min(len(hit.text), numbers.snippet_chars or len(hit.text)) > space.chars:
             decisions.setdefault(scored.ref, Decision.NO_ROOM)
             continue
-        excerpt = excerpt or _OpenExcerpt(layout.heading(hit), layout.gap)
+        excerpt = excerpt or _OpenExcerpt(scored.ref, layout.heading(scored.ref, hit), layout)
         # In an empty block a part of the best memory is better than none.
         fit = _sized if excerpts else _cut_to_fit
         line, size = fit(scored, excerpt, space, limit)
@@ -252,7 +293,9 @@ def pack(
     text = begins + layout.body(read, disputes) + ends
     there = {part.pooled.key for excerpt in excerpts.values() for line in excerpt.lines for part in line.parts}
     shown_parts = tuple(scored for scored in order if scored.pooled.key in there)
-    return Block(text, tuple(_memory(e) for e in excerpts.values()), decisions, tuple(disputes), shown_parts)
+    memories = tuple(_memory(e) for e in excerpts.values())
+    as_shown = tuple(ExcerptLine(e.ref, e.text(e.lines)) for e in excerpts.values())
+    return Block(text, memories, decisions, tuple(disputes), shown_parts, as_shown)
 
 
 def _annotate(excerpts: Iterable[_OpenExcerpt], layout: Fence, disputes: Sequence[Dispute]) -> None:
@@ -317,8 +360,9 @@ def _too_weak(scored: Scored, floors: RerankSettings) -> Decision | None:
     return Decision.BELOW_FLOOR if scored.is_below(floors) else None
 
 
-def _document_key(scored: Scored, numbers: PackSettings) -> object:
-    document = document_of(scored.pooled.candidate.hit) if numbers.excerpts else None
+def _document_key(scored: Scored, numbers: PackSettings, apart: Container[str]) -> object:
+    merged = numbers.excerpts and scored.ref not in apart
+    document = document_of(scored.pooled.candidate.hit) if merged else None
     return document if document is not None else scored.ref
 
 

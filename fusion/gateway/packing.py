@@ -1,0 +1,206 @@
+"""The calls on an open home that make context packs (openclaw-mem.context-pack.v1)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from fusion.contract import EVERYTHING, Asker, Scope, Where
+from fusion.errors import BadInput
+from fusion.gateway.answering import Answering, Packing
+from fusion.gateway.in_tenant import in_tenant
+from fusion.lib.budget import estimate_tokens
+from fusion.lib.layers import Layers, layers_of
+from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS, SCHEMA, Bundle, PackItem, PackMeta, PackNotes, bundle
+from fusion.recall.dispute import Dispute
+from fusion.recall.engine import Fused, FuseRequest, Outcome
+from fusion.recall.fresh_tail import BUDGET_TOKENS as TAIL_TOKENS
+from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
+from fusion.recall.fresh_tail import Tail, protected, turns_of
+from fusion.recall.pack import Block, Ranking
+from fusion.recall.pack_layers import MAX_L2_ITEMS, Layer, in_layers, long_events
+from fusion.recall.pack_trace import Lane, Retriever, noted, trace_of, with_note
+
+LAYERED = 100
+"""best entries of a ranking of whose long memories the layers are read"""
+
+
+@dataclass(frozen=True, slots=True)
+class PackRequest:
+    """A request for a context pack. What is None comes from the recipe; ``budget_tokens`` includes the frame.
+
+    ``layer`` asks for one layer of all long memories, ``max_l2`` bounds those that are shown in detail. ``tail_text``
+    has the last turns of the conversation, one a line.
+    """
+
+    query: str
+    scope: Scope = field(default_factory=lambda: Scope(audience="private"))
+    budget_tokens: int = BUDGET_TOKENS
+    max_items: int = MAX_ITEMS
+    max_l2: int = MAX_L2_ITEMS
+    layer: Layer | None = None
+    tail_text: str = ""
+    tail_max_items: int = TAIL_ITEMS
+    tail_budget_tokens: int = TAIL_TOKENS
+    trace: bool = False
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    where: Where = EVERYTHING
+    backends: tuple[str, ...] | None = None
+    recipe: str | None = None
+    timeout_ms: int | None = None
+    asker: Asker | None = None
+    all_users: bool = False
+    timezone: str | None = None
+    now: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PackReceipt:
+    """How a pack came about: its receipt, its size, which backends answered, and what its memories dispute."""
+
+    receipt_id: str
+    tokens: int
+    took_ms: float
+    abstained: str | None
+    degraded: bool
+    backends: tuple[Mapping[str, Any], ...]
+    coverage: Mapping[str, Any]
+    disputed: tuple[Dispute, ...]
+    tail_left_out: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPack:
+    """A context pack; ``bundle_text`` goes into the prompt as it is. ``trace`` is there if it was asked for."""
+
+    schema: str
+    meta: PackMeta
+    bundle_text: str
+    items: tuple[PackItem, ...]
+    notes: PackNotes
+    receipt: PackReceipt
+    trace: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContextPacking(Answering):
+    """The calls of an open home that make context packs, for one tenant."""
+
+    _nonce_key: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    """makes the last line of a bundle, which nobody else can guess and which is the same for the same bundle"""
+
+    @in_tenant
+    async def pack(self, request: PackRequest) -> ContextPack:
+        """Ask every backend and make one context pack. Raises as `fuse`, and BadInput for a tail that takes all room.
+
+        The memories in it count as included, and the receipt has what a trace needs.
+        """
+        asked = _question(request)
+        turns = turns_of(request.tail_text)
+        tail = protected(
+            turns,
+            request.budget_tokens,
+            max_items=min(request.tail_max_items, request.max_items),
+            budget_tokens=request.tail_budget_tokens,
+        )
+        fused, outcome = await self._answered(asked, self._packing(request, tail))
+        made = outcome.block
+        assert isinstance(made, Bundle)  # noqa: S101 - `_packing` makes it
+        return ContextPack(
+            SCHEMA,
+            PackMeta(
+                outcome.receipt.summary["at"],
+                request.query,
+                request.scope.project,
+                request.budget_tokens,
+                request.max_items,
+            ),
+            made.text,
+            made.items,
+            PackNotes(),
+            _receipt(fused, made, tail),
+            trace_of(outcome.receipt.body, request.query) if request.trace else None,
+        )
+
+    def _packing(self, request: PackRequest, tail: Tail) -> Packing:
+        async def packer(ranking: Ranking) -> Block:
+            layers = await self._layers(long_events(ranking, LAYERED), ranking)
+            layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
+            return bundle(ranking, layered, tail, self._nonce_key)
+
+        def note(outcome: Outcome) -> Outcome:
+            made = outcome.block
+            assert isinstance(made, Bundle)  # noqa: S101 - made above
+            budgets = {
+                "budgetTokens": request.budget_tokens,
+                "maxItems": request.max_items,
+                "maxL2Items": request.max_l2,
+                "niceCap": request.max_items,
+            }
+            lanes = self._lanes(request, outcome, tail)
+            found = noted(made, budgets, lanes, request.scope.project, tail.left_out)
+            return replace(outcome, receipt=with_note(outcome.receipt, made, found))
+
+        return Packing(packer, note)
+
+    async def _layers(self, event_ids: Sequence[str], ranking: Ranking) -> Mapping[str, Layers]:
+        """The layers of these long memories."""
+        return {i: layers_of(ranking.records[i].event.text) for i in event_ids if i in ranking.records}
+
+    def _lanes(self, request: PackRequest, outcome: Outcome, tail: Tail) -> list[Lane]:
+        """The lanes of a pack and how each was searched."""
+        recipe = self._recipe(_question(request))
+        retrievers = [
+            Retriever(str(row["name"]), recipe.gather.depth, recipe.fuse.k)
+            for row in outcome.fused.backends
+            if row["status"] in ("ok", "empty")
+        ]
+        return [
+            Lane("hot", "fresh tail", bool(tail.entries)),
+            Lane("warm", "memories of all backends", bool(retrievers), tuple(retrievers)),
+            Lane("cold", "documents and archive", False),
+        ]
+
+
+def _question(request: PackRequest) -> FuseRequest:
+    """The question of a request for a pack."""
+    if request.tail_max_items >= request.max_items and request.tail_text.strip() and request.max_items < 2:
+        raise BadInput("max_items: a pack with a tail needs at least 2 items, one of them for a memory")
+    return FuseRequest(
+        request.query,
+        request.scope,
+        as_of=request.as_of,
+        known_at=request.known_at,
+        budget_tokens=request.budget_tokens,
+        max_results=request.max_items,
+        format="context-pack",
+        backends=request.backends,
+        recipe=request.recipe,
+        timeout_ms=request.timeout_ms,
+        gate=False,
+        asker=request.asker,
+        all_users=request.all_users,
+        timezone=request.timezone,
+        now=request.now,
+        where=request.where,
+    )
+
+
+def _receipt(fused: Fused, made: Bundle, tail: Tail) -> PackReceipt:
+    return PackReceipt(
+        fused.receipt_id,
+        estimate_tokens(made.text),
+        fused.took_ms,
+        fused.abstained,
+        fused.degraded,
+        fused.backends,
+        fused.coverage,
+        fused.disputed,
+        tail.left_out,
+        fused.notes,
+    )

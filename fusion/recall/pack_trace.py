@@ -1,0 +1,150 @@
+"""The trace of a context pack (openclaw-mem.pack.trace.v1), a view of its receipt: which lanes were searched, and why
+each candidate is in the pack or not. It has no text of a memory.
+
+A receipt has what a trace needs beside the candidates under ``pack``: the limits, the lanes, and the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from fusion.lib.listing import record_ref
+from fusion.recall.context_pack import Bundle
+from fusion.recall.decision import Decision, decision_of, sentence
+from fusion.recall.receipt import Receipt
+from fusion.version import VERSION
+
+KIND = "openclaw-mem.pack.trace.v1"
+SCHEMA_VERSION = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    """How a lane was searched: a backend, its hits at most, and the constant of reciprocal rank fusion."""
+
+    kind: str
+    topK: int | None = None  # noqa: N815 - the name in the schema
+    k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane: hot is what the session has at hand, warm the facts and episodes, cold documents and the archive."""
+
+    name: str
+    source: str
+    searched: bool
+    retrievers: tuple[Retriever, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PackNote:
+    """What a receipt keeps of a pack beside its candidates."""
+
+    budgets: Mapping[str, int]
+    lanes: tuple[Lane, ...]
+    scope: str | None
+    items: tuple[str, ...]
+    """the refs of the items in their order"""
+    citations: Mapping[str, str]
+    """the sources of the items that have one, by ref"""
+    layers: Mapping[str, str]
+    capped: tuple[str, ...]
+    tail_left_out: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+
+def noted(bundle: Bundle, budgets: Mapping[str, int], lanes: Sequence[Lane], scope: str | None, left: int) -> PackNote:
+    """What the receipt of a pack keeps."""
+    return PackNote(
+        budgets,
+        tuple(lanes),
+        scope,
+        tuple(item.recordRef for item in bundle.items),
+        {item.recordRef: item.citations.url for item in bundle.items if item.citations.url is not None},
+        dict(bundle.layers),
+        tuple(sorted(bundle.capped)),
+        left,
+    )
+
+
+def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
+    """The trace of a pack from its receipt, which has neither the question nor any text."""
+    note = receipt["pack"]
+    rows = [_candidate(row, note) for row in receipt["candidates"]]
+    included = [row for row in rows if row["decision"]["included"]]
+    tail = [ref for ref in note["items"] if ref.startswith("tail:")]
+    return {
+        "kind": KIND,
+        "ts": receipt["at"],
+        "version": {"openclaw_mem": f"memory-fusion {VERSION}", "schema": SCHEMA_VERSION},
+        "query": {"text": query, "scope": note["scope"], "intent": None},
+        "budgets": dict(note["budgets"]),
+        "lanes": [dict(lane) for lane in note["lanes"]],
+        "candidates": rows,
+        "output": {
+            "includedCount": len(included),
+            "excludedCount": len(rows) - len(included),
+            "l2IncludedCount": sum(row["layer"] == "L2" for row in included),
+            "citationsCount": len(note["items"]),
+            "refreshedRecordRefs": [row["id"] for row in included],
+            "coverage": {
+                "rationaleMissingCount": sum(not row["decision"]["rationale"] for row in included),
+                "citationMissingCount": sum(not row["citations"]["recordRef"] for row in included),
+                "allIncludedHaveRationale": all(row["decision"]["rationale"] for row in included),
+                "allIncludedHaveCitations": all(row["citations"]["recordRef"] for row in included),
+            },
+        },
+        "timing": {"durationMs": receipt["took_ms"], "stages": dict(note["stages"])},
+        "extensions": {
+            "receipt_id": receipt["receipt_id"],
+            "recipe": receipt["recipe"],
+            "tail": tail,
+            "tail_left_out": note["tail_left_out"],
+        },
+    }
+
+
+def _candidate(row: Mapping[str, Any], note: Mapping[str, Any]) -> dict[str, Any]:
+    ref, decision = row["ref"], decision_of(row["decision"])
+    signals = row["signals"]
+    cited = record_ref(ref)
+    trust, importance = row.get("trust", "unknown"), row.get("importance", "unknown")
+    return {
+        "id": cited,
+        "layer": note["layers"].get(ref, "L1"),
+        "importance": importance,
+        "trust": trust,
+        "scores": {
+            "rrf": round(row["rrf"], 5),
+            "fts": round(signals.get("bm25", 0.0), 4),
+            "semantic": round(signals.get("similarity", 0.0), 4),
+        },
+        "decision": {
+            "included": decision == Decision.PACKED,
+            "reason": [decision, f"trust_{trust}", f"importance_{importance}"],
+            "rationale": _rationale(row, decision),
+            "caps": {"niceCapHit": False, "l2CapHit": ref in note["capped"]},
+        },
+        "citations": {"url": note["citations"].get(cited), "recordRef": cited},
+    }
+
+
+def _rationale(row: Mapping[str, Any], decision: str) -> list[str]:
+    """Why a candidate is in the pack or not, and what brought it in."""
+    score = f"score {row['local']:.3f}"
+    if row.get("probability") is not None:
+        score += f", helps with probability {row['probability']:.3f}"
+    found = sorted({hit[0] if not isinstance(hit, Mapping) else hit["backend"] for hit in row["source_hits"]})
+    source = f"found by {', '.join(found)}" if found else "a neighbour of what was found"
+    return [sentence(decision), score, source]
+
+
+def with_note(receipt: Receipt, bundle: Bundle, note: PackNote) -> Receipt:
+    """The receipt of a pack with what its trace needs."""
+    graded = [bundle.graded.get(ref, ("unknown", "unknown")) for ref in receipt.reasons["ref"]]
+    columns = {"trust": [trust for trust, _ in graded], "importance": [label for _, label in graded]}
+    summary = {**receipt.summary, "pack": asdict(note), "characters": len(bundle.text)}
+    return replace(receipt, summary=summary, reasons={**receipt.reasons, **columns})

@@ -1,0 +1,154 @@
+"""Context packs of a whole gateway: schema, limits, tail, trace, layers and dissent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from fusion.errors import BadInput
+from fusion.gateway.gateway import Gateway
+from fusion.gateway.packing import PackRequest
+from fusion.ingest.intake import NewMemory
+from fusion.lib.budget import estimate_tokens
+from fusion.lib.envelope import without_whole_blocks
+from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, remember, small
+
+REQUEST = PackRequest(ASKED, NADIA)
+
+
+@pytest.mark.row("A132", "a pack has the fields of openclaw-mem.context-pack.v1, and its text is its items")
+async def test_a_pack_has_the_fields_of_its_schema(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        (ref,) = await remember(gateway, DECIDED)
+        pack = await gateway.pack(REQUEST)
+    made = asdict(pack)
+    assert made["schema"] == "openclaw-mem.context-pack.v1"
+    assert made["meta"].keys() == {"ts", "query", "scope", "budgetTokens", "maxItems"}
+    assert (made["meta"]["budgetTokens"], made["meta"]["maxItems"]) == (1200, 12)
+    (item,) = made["items"]
+    assert item == {
+        "recordRef": f"obs:{ref}",
+        "layer": "L1",
+        "type": "note",
+        "importance": "unknown",
+        "trust": item["trust"],
+        "text": item["text"],
+        "citations": {"url": None, "recordRef": f"obs:{ref}"},
+    }
+    assert f"- [obs:{ref}] {item['text']}" in pack.bundle_text.splitlines()
+    assert DECIDED in item["text"]
+    assert made["notes"]["how_to_use"]
+
+
+@pytest.mark.row(
+    "A131", "a pack stays within its tokens and items, one citation a line, and equal input gives it again"
+)
+async def test_a_pack_is_bounded_and_stable(home: Path) -> None:
+    asked = replace(REQUEST, query="what is known of the bookings database?", max_items=3, budget_tokens=150)
+    async with Gateway.open(small(home)) as gateway:
+        await remember(gateway, *(f"The bookings database has table number {n} for berth {n}." for n in range(20)))
+        pack = await gateway.pack(asked)
+        again = await gateway.pack(asked)
+    assert estimate_tokens(pack.bundle_text) <= 150
+    assert 0 < len(pack.items) <= 3
+    assert pack.bundle_text == again.bundle_text
+    assert pack.items == again.items
+
+
+@pytest.mark.row("A157", "a context pack is not captured again")
+async def test_a_pack_is_not_captured_again(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await remember(gateway, DECIDED)
+        pack = await gateway.pack(replace(REQUEST, tail_text="user: Which database?"))
+    assert without_whole_blocks(f"Before\n{pack.bundle_text}\nAfter")[0] == "Before\n\nAfter"
+
+
+@pytest.mark.row(
+    "A134", "the tail is in the pack as L0 recent_turn even where nothing is found, and takes its room first"
+)
+async def test_a_tail_is_protected(home: Path) -> None:
+    tailed = replace(REQUEST, tail_text="user: Which database?\nassistant: One moment.", max_items=3)
+    async with Gateway.open(small(home)) as gateway:
+        alone = await gateway.pack(tailed)
+        await remember(gateway, DECIDED, "The bookings database has a replica in Bergen.")
+        pack = await gateway.pack(tailed)
+    assert [(item.layer, item.type) for item in alone.items] == [("L0", "recent_turn")] * 2
+    assert [item.recordRef for item in pack.items[:2]] == ["tail:1", "tail:2"]
+    assert len(pack.items) == 3
+
+
+async def test_a_tail_without_room_is_refused(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        with pytest.raises(BadInput, match="tail_budget_tokens"):
+            await gateway.pack(replace(REQUEST, tail_text="user: Hi", budget_tokens=100, tail_budget_tokens=100))
+
+
+@pytest.mark.row("A136", "a trace says why each candidate is in the pack or not, without any memory's text")
+async def test_a_trace_has_a_reason_for_each_candidate(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        refs = await remember(gateway, DECIDED, "The bookings database has a replica in Bergen.", "Tea is at four.")
+        pack = await gateway.pack(replace(REQUEST, trace=True, max_items=1))
+        kept = await gateway.receipt(pack.receipt.receipt_id)
+    trace = pack.trace
+    assert trace is not None
+    assert trace["kind"] == "openclaw-mem.pack.trace.v1"
+    assert [lane["name"] for lane in trace["lanes"]] == ["hot", "warm", "cold"]
+    assert {row["id"] for row in trace["candidates"]} <= {f"obs:{ref}" for ref in refs}
+    assert all(row["decision"]["reason"] and row["decision"]["rationale"] for row in trace["candidates"])
+    assert trace["output"]["includedCount"] == len(trace["output"]["refreshedRecordRefs"]) == 1
+    assert trace["output"]["coverage"]["allIncludedHaveCitations"]
+    assert "Postgres" not in str({**trace, "query": None})
+    assert kept["pack"]["items"] == (f"obs:{refs[0]}",) or kept["pack"]["items"] == [f"obs:{refs[0]}"]
+
+
+async def test_a_pack_keeps_to_its_scope(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await remember(gateway, DECIDED, scope=OMAR)
+        pack = await gateway.pack(replace(REQUEST, trace=True))
+    assert (pack.bundle_text, pack.items) == ("", ())
+    assert pack.trace is not None
+    assert pack.trace["candidates"] == []
+
+
+@pytest.mark.row(
+    "A135", "a pack holds both sides of a contradiction, each marked, also where there is one item too few"
+)
+async def test_a_pack_holds_both_sides(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        one, other = await remember(
+            gateway, "The bookings database runs on port 5432 now.", "The bookings database runs on port 6543 now."
+        )
+        await remember(gateway, *(f"The bookings database port list has line {n} about berth {n}." for n in range(6)))
+        pack = await gateway.pack(replace(REQUEST, query="which port has the bookings database?", max_items=2))
+    assert {item.recordRef for item in pack.items} == {f"obs:{one}", f"obs:{other}"}
+    assert f"[conflicts with: obs:{other}]" in pack.bundle_text
+    assert f"[conflicts with: obs:{one}]" in pack.bundle_text
+
+
+@pytest.mark.row("A133", "a long memory is shown at L1, in detail only within max_l2, and at L0 if that is asked for")
+async def test_long_memories_have_layers(home: Path) -> None:
+    daily = [
+        f"The harbour crew checks the quay and the boats of the harbour {when}, and the crew notes {what} in the log."
+        for when, what in (
+            ("before dawn", "wind and swell"),
+            ("at low tide", "silt and stones"),
+            ("for the customs office", "crates and barrels"),
+            ("during regattas", "sails and masts"),
+            ("after a storm", "damaged planks and lanterns"),
+        )
+    ]
+    long = "\n\n".join([" ".join(daily), "Pilot Osei has a spare key.", " ".join(daily), "A spare key is red."])
+    asked = replace(REQUEST, query="who has a spare key?")
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.remember([NewMemory(long, scope=NADIA)])
+        await gateway.settle()
+        detailed = await gateway.pack(asked)
+        capped = await gateway.pack(replace(asked, max_l2=0))
+        abstract = await gateway.pack(replace(asked, layer="L0"))
+    assert "Pilot Osei" in detailed.bundle_text
+    assert [item.layer for item in detailed.items] == ["L2"]
+    assert [item.layer for item in capped.items] == ["L1"]
+    assert [item.layer for item in abstract.items] == ["L0"]
+    assert len(abstract.bundle_text) < len(capped.bundle_text) < len(detailed.bundle_text)
