@@ -44,7 +44,7 @@ def said(text: str, speaker: Speaker) -> Said:
         return Said("", UNATTENDED, unattended=True)
     if is_silent(text):
         return Said("", UNATTENDED)
-    if _MARK.search(text):
+    if is_marked(text):
         return Said("", MARKED)
     kept = without_private(text).strip()
     return Said(kept, MARKED if text.strip() and not kept else "")
@@ -346,6 +346,11 @@ def is_silent(text: str) -> bool:
 _MARK = re.compile(r"\[(?:NOEXPORT|PRIVATE|NOMEM)\]", re.IGNORECASE)
 _PRIVATE = re.compile(r"<private>", re.IGNORECASE)
 _PRIVATE_END = re.compile(r"</private>", re.IGNORECASE)
+
+
+def is_marked(text: str) -> bool:
+    """Whether its author wants nothing of a text kept: [NOEXPORT], [PRIVATE] or [NOMEM] is in it."""
+    return _MARK.search(text) is not None
 
 
 def without_private(text: str) -> str:

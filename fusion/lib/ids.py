@@ -92,3 +92,14 @@ def external_ref(backend: str, native_id: str) -> str:
     """
     digest = blake2b(f"{backend}\0{native_id}".encode("utf-8", "replace"), digest_size=7).digest()
     return "x" + b32encode(digest).decode().lower()[:10]
+
+
+EPISODE = "ep:"
+"""the prefix of the ref of an observation"""
+
+
+def parse_episode_ref(ref: str) -> int | None:
+    """The number of an observation in the ledger, or None if the ref names none: ``ep:17``."""
+    digits = ref[len(EPISODE) :]
+    valid = ref.startswith(EPISODE) and digits.isascii() and digits.isdigit() and len(digits) <= 18
+    return int(digits) if valid else None

@@ -19,6 +19,8 @@ MAX_BYTES = 1 << 20
 """maximum size of a file in the state folder; real ones have a few kilobytes"""
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """refuses a link, and does not block on a FIFO or a device"""
+APPEND_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+"""appends to a file, which is made if there is none, and refuses a link"""
 
 
 def state_folder(environ: Mapping[str, str] | None = None) -> Path:
