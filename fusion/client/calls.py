@@ -512,6 +512,49 @@ def settle(wait_s: float = 30.0) -> Call[wire.Settled]:
     return Call("POST", "/v1/settle", {"timeout_s": wait_s}, timeout_s=wait_s + SETTLE_EXTRA_S)
 
 
+def append_episodes(
+    episodes: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
+) -> Call[wire.EpisodesKept]:
+    """Keep one observation or up to 100 as evidence, which no answer of `fuse` has. Acknowledged is kept."""
+    headers = {"idempotency-key": idempotency_key}
+    return Call("POST", "/v1/episodes/append", episodes, headers=_not_none(headers))
+
+
+def query_episodes(
+    *,
+    types: Sequence[str] = (),
+    lanes: Sequence[str] = (),
+    after: datetime | str | None = None,
+    before: datetime | str | None = None,
+    include_payload: bool = False,
+    limit: int = 50,
+    newest_first: bool = False,
+    cursor: str | None = None,
+    all_users: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.EpisodePage]:
+    """A page of episodes in the order of their times. ``scope`` names a user, an agent, a session or a project."""
+    return Call.post("/v1/episodes/query", locals())
+
+
+def search_episodes(
+    query: str,
+    *,
+    mode: str = "lexical",
+    lanes: Sequence[str] = ("episodes",),
+    types: Sequence[str] = (),
+    after: datetime | str | None = None,
+    before: datetime | str | None = None,
+    include_payload: bool = False,
+    limit: int = 20,
+    trace: bool = False,
+    all_users: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.EpisodeSearchReply]:
+    """The episodes that fit a query, best first: by words (lexical), by meaning (vector), or both (hybrid)."""
+    return Call.post("/v1/episodes/search", locals())
+
+
 def _flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that are not None; those in ``scope`` are among them."""
     return _not_none({**arguments, **arguments.get("scope", {}), "scope": None})

@@ -94,3 +94,6 @@ class Methods:
     hybrid_search = Method(calls.hybrid_search)
     recall = Method(calls.recall)
     session_state = Method(calls.session_state)
+    append_episodes = Method(calls.append_episodes)
+    query_episodes = Method(calls.query_episodes)
+    search_episodes = Method(calls.search_episodes)

@@ -31,6 +31,8 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("GET", "/v1/forgotten"): READER,
     ("GET", "/v1/sources"): READER,
     ("GET", "/v1/session"): READER,
+    ("POST", "/v1/episodes/query"): READER,
+    ("POST", "/v1/episodes/search"): READER,
     ("POST", "/hybrid-search"): READER,
     ("POST", "/recall"): READER,
     ("GET", "/v1/backends"): READER,
@@ -55,6 +57,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/forget"): WRITER,
     ("POST", "/v1/undo"): WRITER,
     ("POST", "/v1/retire"): WRITER,
+    ("POST", "/v1/episodes/append"): WRITER,
     ("POST", "/ingest"): WRITER,
     ("POST", "/v1/tools/memory_append"): WRITER,
     # decide and operate

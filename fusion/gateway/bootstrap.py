@@ -28,6 +28,7 @@ from fusion.ingest.distil import Distiller
 from fusion.ingest.extract import classify
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
+from fusion.ingest.observe import ObservationIntake
 from fusion.ingest.read_in_context import read_in_context
 from fusion.journal import sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
@@ -205,6 +206,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             forgetter=forgetter,
             use=use_log,
             histories=histories,
+            observations=ObservationIntake(
+                journal, tenant, settings.home, shared.clock, ids, refusal="; ".join(damaged.values())
+            ),
             lifecycle=Lifecycle(
                 journal,
                 embedder,

@@ -23,6 +23,7 @@ from fusion.gateway import decisions, transfer
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log, recent_logs
 from fusion.gateway.decisions import StateRequest
+from fusion.gateway.episodes import EpisodeCalls
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import memories_to_forget
 from fusion.gateway.health import breaker_of, status_of
@@ -90,7 +91,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(ContextPacking):
+class Gateway(ContextPacking, EpisodeCalls):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

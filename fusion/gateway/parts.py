@@ -13,6 +13,7 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
+from fusion.ingest.observe import ObservationIntake
 from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
 from fusion.journal.sessions import AskingSessions
@@ -76,6 +77,7 @@ class TenantParts:
     use: UseLog
     lifecycle: Lifecycle
     histories: Histories
+    observations: ObservationIntake
     use_trackers: Mapping[str, TracksUse]
     """the backends that record use, by name; found once, since the check of a protocol is slow"""
     embedders: Embedders

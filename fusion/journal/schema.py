@@ -12,6 +12,7 @@ from fusion.journal import (
     feedback,
     histories,
     jobs,
+    observations,
     outbox,
     owners,
     retire,
@@ -95,5 +96,6 @@ STEPS = (
     statements.COMPARED,
     histories.SCHEMA,
     sessions.INJECTED,
+    observations.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -25,15 +25,18 @@ from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
+from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.ingest.intake import Acknowledged
+from fusion.ingest.observe import KeptObservation
 from fusion.ingest.update import Change
 from fusion.journal import Journal
 from fusion.journal.export_format import ExportFile
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
+from fusion.lib.observation import NewObservation
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Excerpt, Member
@@ -293,6 +296,15 @@ class FakeFusion:
 
     async def batches(self, scope: Scope, limit: int) -> list[dict[str, Any]]:
         return [examples()["batches"]["reply"]["batches"][0]]
+
+    async def append_episodes(self, items: Sequence[NewObservation], **options: Any) -> Sequence[Any]:
+        return [KeptObservation("ep:7", "call_81", "stored", "000001#7")] * len(items)
+
+    async def query_episodes(self, request: EpisodeQuery) -> dict[str, Any]:
+        return examples()["query_episodes"]["reply"]
+
+    async def search_episodes(self, request: EpisodeSearch) -> dict[str, Any]:
+        return examples()["search_episodes"]["reply"]
 
     async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if request.ref != "m1z":

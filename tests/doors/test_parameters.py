@@ -53,8 +53,10 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "lifecycle": schemas.LifecycleBody,
     "run_job": schemas.RunJobBody,
     "job_log": schemas.JobLogQuery,
+    "query_episodes": schemas.EpisodeQueryBody,
+    "search_episodes": schemas.EpisodeSearchBody,
 }
-WITHOUT = {"remember", "do", "backends", "ready", "health", "jobs", "pause_job", "resume_job"}
+WITHOUT = {"append_episodes", "remember", "do", "backends", "ready", "health", "jobs", "pause_job", "resume_job"}
 """calls that take a body of the caller's, or none"""
 TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_fuse": schemas.FuseBody,

@@ -8,6 +8,7 @@ the field. Replies are declared in `fusion.wire`.
 from fusion.doors.schemas.agent_tools import *  # noqa: F403
 from fusion.doors.schemas.arguments import *  # noqa: F403
 from fusion.doors.schemas.base import *  # noqa: F403
+from fusion.doors.schemas.episodes import *  # noqa: F403
 from fusion.doors.schemas.home import *  # noqa: F403
 from fusion.doors.schemas.memories import *  # noqa: F403
 from fusion.doors.schemas.questions import *  # noqa: F403

@@ -31,7 +31,7 @@ async def memories(context: Context, query: Annotated[schemas.MemoriesQuery, InQ
     return reply(await page)
 
 
-_REPLAYED = {
+REPLAYED = {
     "Idempotent-Replayed": {
         "description": "true: this is the reply of an earlier request with the same key",
         "schema": {"const": "true"},
@@ -54,8 +54,8 @@ IdempotencyKey = Annotated[
     response_model=wire.RememberReply,
     response_description="All were stored before",
     responses={
-        200: {"headers": _REPLAYED},
-        201: {"description": "Stored", "model": wire.RememberReply, "headers": _REPLAYED},
+        200: {"headers": REPLAYED},
+        201: {"description": "Stored", "model": wire.RememberReply, "headers": REPLAYED},
         # 404: what a memory supersedes is not there; 409: the key's first request still runs
         **problems(404, 409, 507),
     },
@@ -105,7 +105,7 @@ async def memory(context: Context, ref: Reference, query: Annotated[schemas.Scop
     "/v1/memories/{ref:path}",
     response_model=wire.UpdateReply,
     # 409: the memory was replaced since, or the key's first request still runs
-    responses={200: {"headers": _REPLAYED}, **problems(404, 409, 507)},
+    responses={200: {"headers": REPLAYED}, **problems(404, 409, 507)},
 )
 async def update(
     context: Context, ref: Reference, body: schemas.UpdateBody, idempotency_key: IdempotencyKey = None

@@ -1,0 +1,54 @@
+"""Routes of the episodes: append, list and search the observations of an agent's sessions."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import Body, Request
+from fastapi.responses import Response
+
+from fusion import wire
+from fusion.doors import schemas
+from fusion.doors.http.routes.memories import REPLAYED, IdempotencyKey
+from fusion.doors.http.routing import Context, problems, reply, router, while_connected
+from fusion.ingest.observe import ReplayedObservations
+
+
+@router.post(
+    "/v1/episodes/append",
+    response_model=wire.EpisodesKept,
+    response_description="All were stored before",
+    responses={
+        200: {"headers": REPLAYED},
+        201: {"description": "Stored", "model": wire.EpisodesKept, "headers": REPLAYED},
+        **problems(507),
+    },
+)
+async def append_episodes(
+    context: Context, body: Annotated[schemas.EpisodesBody, Body()], idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Keep one observation or up to a hundred; acknowledged is kept
+
+    An observation is evidence: no backend gets it, and no answer of /v1/fuse has it. What a tool returned is untrusted,
+    and nobody can say otherwise. Secrets are masked, and text marked as private is left out.
+    """
+    items = [one.observation() for one in (body if isinstance(body, list) else [body])]
+    kept = await context.gateway.append_episodes(items, idempotency_key=idempotency_key, tenant=context.tenant)
+    fresh = any(one.status == "stored" for one in kept)
+    headers = {"idempotent_replayed": "true"} if isinstance(kept, ReplayedObservations) else {}
+    return reply({"episodes": kept}, HTTPStatus.CREATED if fresh else HTTPStatus.OK, **headers)
+
+
+@router.post("/v1/episodes/query", response_model=wire.EpisodePage)
+async def query_episodes(context: Context, body: schemas.EpisodeQueryBody) -> Response:
+    """List episodes in the order of their times, page by page"""
+    context.permit(body)
+    return reply(await context.gateway.query_episodes(body.request(context.tenant)))
+
+
+@router.post("/v1/episodes/search", response_model=wire.EpisodeSearchReply)
+async def search_episodes(request: Request, context: Context, body: schemas.EpisodeSearchBody) -> Response:
+    """Search episodes by words, by meaning, or both, best first"""
+    context.permit(body)
+    return reply(await while_connected(request, context.gateway.search_episodes(body.request(context.tenant))))

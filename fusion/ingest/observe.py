@@ -1,0 +1,283 @@
+"""The entry of the ledger of observations: each is a line of a log first, and then harvested into the journal.
+
+Acknowledged means that the line is on the disk. The ledger is filled right after that; if it cannot be, the line waits
+for the next harvest. So neither a broken record nor a broken scorer nor a busy journal loses an observation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import blake2b, sha256
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from fusion.contract import Scope
+from fusion.errors import BadInput, FusionError, StoreDamaged
+from fusion.ingest.harvest import BATCH, Batch, Harvested, Scorer
+from fusion.journal import Journal, idempotency, observations
+from fusion.journal.observations import Entered, Graded
+from fusion.lib.clock import Clock
+from fusion.lib.ids import EPISODE, UuidSource
+from fusion.lib.observation import NewObservation, Observation, Observed, line_of, observed
+from fusion.lib.observation_lines import BLANK, own_observation
+from fusion.lib.redact import redact
+from fusion.store.dead_letters import DeadLetters
+from fusion.store.segments import CutSegment, Place, SegmentLog
+
+log = logging.getLogger(__name__)
+
+FOLDER = "observations"
+"""the folder of a tenant's home with the log of its observations"""
+DEAD_LETTERS = "dead-letters.jsonl"
+INLINE = 4 * BATCH
+"""lines that are harvested before an append returns; what is behind them waits for the job"""
+OWN = "log"
+"""the source of the log's own lines among those that were harvested"""
+SCOPE_REQUIRED = "say whose it is: user_id, agent_id, session_id or project"
+
+Status = Literal["stored", "duplicate", "blocked", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptObservation:
+    """The reply for one observation. ``ref`` is empty until it is in the ledger, or if it is not kept.
+
+    ``skipped``: nothing was left to store. ``blocked``: it was forgotten before. ``redacted`` counts masked secrets.
+    """
+
+    ref: str
+    event_id: str
+    status: Status
+    pointer: str = ""
+    redacted: int = 0
+    truncated: bool = False
+    reason: str = ""
+
+
+class ReplayedObservations(list[KeptObservation]):
+    """The reply to the first request of an Idempotency-Key, repeated: this request stored nothing."""
+
+
+class ObservationIntake:
+    """Stores and harvests the observations of one tenant.
+
+    ``home`` is the tenant's folder. ``score`` grades what has no importance. ``refusal`` says why nothing may be
+    stored; it is empty if it may.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        tenant: str,
+        home: Path,
+        clock: Clock,
+        ids: UuidSource,
+        score: Scorer | None = None,
+        refusal: str = "",
+    ) -> None:
+        self.folder = home / FOLDER
+        self.dead_letters = DeadLetters(self.folder / DEAD_LETTERS)
+        self._journal, self._tenant, self._clock, self._ids = journal, tenant, clock, ids
+        self._score, self._refusal = score, refusal
+        self._opened: SegmentLog | None = None
+        self._next: Place | None = None
+        self._appending = asyncio.Lock()
+        self._harvesting = asyncio.Lock()
+
+    async def log(self) -> SegmentLog:
+        """The log of the observations, opened with its first use."""
+        if self._opened is None:
+            self._opened = await asyncio.to_thread(SegmentLog.open, self.folder)
+        return self._opened
+
+    async def append(
+        self, items: Sequence[NewObservation], *, idempotency_key: str | None = None
+    ) -> Sequence[KeptObservation]:
+        """Store all ``items``, or raise and store none; what is acknowledged is on the disk.
+
+        A repeated request of an ``idempotency_key`` gets the first one's reply, as `ReplayedObservations`. Raises
+        BadInput that names the item, KeyReused, StoreFull, and StoreDamaged if the home cannot be written to.
+        """
+        self.require_writable()
+        for number, item in enumerate(items):
+            _check(item, f"episodes[{number}]")
+        self._journal.require_reachable()
+        guard = None if idempotency_key is None else (self._tenant, idempotency_key, _digest(items))
+        async with self._appending:
+            if guard is not None and (before := await self._journal.read(idempotency.replayed, guard)) is not None:
+                return ReplayedObservations(KeptObservation(**one) for one in orjson.loads(before))
+            prepared = await asyncio.to_thread(self._prepared, items, idempotency_key)
+            replies = await self._append(prepared)
+            if guard is not None:
+                now = int(self._clock().timestamp())
+                await self._journal.write(idempotency.keep, guard, [asdict(one) for one in replies], now)
+        return replies
+
+    def require_writable(self) -> None:
+        """Raise StoreDamaged if nothing may be stored."""
+        if self._refusal:
+            raise StoreDamaged(self._refusal)
+
+    def _prepared(self, items: Sequence[NewObservation], key: str | None) -> list[Observed]:
+        now = self._clock()
+
+        def new_id(number: int) -> str:
+            if key is None:
+                return self._ids(int(now.timestamp() * 1000))
+            # The ids of a request that is sent again after a crash are the same, so its observations are, too.
+            return blake2b(f"{key}\0{number}".encode(), digest_size=16).hexdigest()
+
+        owned = (
+            replace(item, scope=replace(item.scope, tenant=self._tenant, user_id=item.scope.user_id or None))
+            for item in items
+        )
+        return [observed(item, now, partial(new_id, number)) for number, item in enumerate(owned)]
+
+    async def _append(self, prepared: Sequence[Observed]) -> list[KeptObservation]:
+        found: dict[bytes, Observation] = {}
+        for one in prepared:
+            if one.observation is not None:
+                found.setdefault(one.observation.key, one.observation)
+        known = await self._journal.read(observations.known, list(found))
+        new = {key: one for key, one in found.items() if key not in known}
+        opened = await self.log()
+        places = await asyncio.to_thread(opened.append, [line_of(one) for one in new.values()])
+        if new:
+            known |= await self._entered(list(new))
+        return _replies(prepared, known, dict(zip(new, places, strict=True)))
+
+    async def _entered(self, keys: Sequence[bytes]) -> dict[bytes, Entered]:
+        """Harvest what was appended; by key, its entry in the ledger. A fault of the journal only delays that."""
+        try:
+            await self.harvest(INLINE)
+            return await self._journal.read(observations.known, keys)
+        except FusionError as error:
+            log.warning("observations wait for the next harvest: %s", error)
+            return {}
+
+    async def harvest(self, most: int | None = None) -> Harvested:
+        """Store the lines of the log that are not in the ledger yet, up to ``most`` of them, in batches.
+
+        A batch and the place where the next one begins are one transaction. Raises StoreFull and StoreBusy.
+        """
+        done = Harvested()
+        async with self._harvesting:
+            while most is None or done.read < most:
+                batch = await self._harvest_batch()
+                if not batch.read:
+                    break
+                done += batch
+        return done
+
+    async def catch_up(self) -> None:
+        """Harvest what an earlier append could not, before a reading; a fault of the journal only delays that."""
+        opened = await self.log()
+        if self._refusal or (self._next is not None and self._next >= opened.end):
+            return
+        try:
+            await self.harvest(INLINE)
+        except FusionError as error:
+            log.warning("observations wait for the next harvest: %s", error)
+
+    async def _harvest_batch(self) -> Harvested:
+        opened = await self.log()
+        if self._next is None:
+            stored = await self._journal.read(observations.bookmark_of, OWN)
+            self._next = Place(1, 1) if stored is None else Place.of(stored)
+        if self._next >= opened.end:
+            return Harvested()
+        batch, following = await asyncio.to_thread(self._read, opened, self._next)
+        done, entered = await self.enter(batch, OWN, following.pointer)
+        self._next = following
+        await self._blank_copies(opened, batch.found, entered)
+        return done
+
+    async def enter(self, batch: Batch, source: str, place: str) -> tuple[Harvested, Sequence[Entered]]:
+        """Store a batch of a source, of which the next one begins at ``place``, in one transaction."""
+        now = self._clock()
+        await asyncio.to_thread(self.dead_letters.add, batch.letters, now)
+        entered = await self._journal.write(observations.enter, batch.found, source, place, now)
+        return batch.counted(entered), entered
+
+    def batch(self) -> Batch:
+        """A new batch, which this intake's scorer grades."""
+        return Batch(self._score)
+
+    def _read(self, opened: SegmentLog, start: Place) -> tuple[Batch, Place]:
+        """The next lines of the log, and the place after them."""
+        batch, following = self.batch(), start
+        try:
+            for place, line in islice(opened.lines_from(start), BATCH):
+                batch.take(place.pointer, line, partial(own_observation, tenant=self._tenant))
+                following = Place(place.segment, place.line + 1)
+        except CutSegment as error:
+            batch.refuse(f"segment-{error.number:06}", str(error))
+            following = Place(error.number + 1, 1)
+        return batch, following
+
+    async def _blank_copies(self, opened: SegmentLog, found: Sequence[Graded], entered: Sequence[Entered]) -> None:
+        """Blank the lines of observations that were forgotten, or that another line has already."""
+        again = [(one, entry) for one, entry in zip(found, entered, strict=True) if entry.status != "stored"]
+        if not again:
+            return
+        kept = await self._journal.read(observations.pointers_of, [entry.seq for _, entry in again])
+        copies = [Place.of(one.pointer) for one, entry in again if kept.get(entry.seq) != one.pointer]
+        await asyncio.to_thread(opened.blank, copies, BLANK)
+
+
+def is_scoped(scope: Scope) -> bool:
+    """Whether a scope says whose an observation is."""
+    return bool(scope.named() or scope.project)
+
+
+def _check(item: NewObservation, name: str) -> None:
+    """Raise BadInput, which names the item, if it says nothing of whose it is, or has a secret in an id."""
+    if not is_scoped(item.scope):
+        raise BadInput(f"{name}: {SCOPE_REQUIRED}")
+    others = {"project": item.scope.project, "event_id": item.event_id, "tool": item.tool, "source": item.source}
+    for field, value in (*item.scope.named().items(), *others.items(), ("kind", item.raw_kind)):
+        if value and redact(value)[1]:
+            raise BadInput(f"{name}.{field} has a secret in it; take it out")
+
+
+def _digest(items: Sequence[NewObservation]) -> str:
+    """The hash of a request, before ids and times are added."""
+    return sha256(orjson.dumps(list(items), default=str, option=orjson.OPT_NON_STR_KEYS)).hexdigest()
+
+
+def _replies(
+    prepared: Sequence[Observed], known: Mapping[bytes, Entered], places: Mapping[bytes, Place]
+) -> list[KeptObservation]:
+    """The replies to a request; what it has twice is a duplicate the second time."""
+    seen: set[bytes] = set()
+    replies = []
+    for one in prepared:
+        key = one.observation.key if one.observation is not None else b""
+        replies.append(_reply(one, known.get(key), None if key in seen else places.get(key)))
+        seen.add(key)
+    return replies
+
+
+def _reply(prepared: Observed, entry: Entered | None, place: Place | None) -> KeptObservation:
+    """The reply for one observation; ``place`` is that of its new line."""
+    found = prepared.observation
+    if found is None:
+        return KeptObservation("", "", "skipped", reason=prepared.reason)
+    blocked = entry is not None and entry.status == "blocked"
+    status: Status = "stored" if place is not None else "blocked" if blocked else "duplicate"
+    return KeptObservation(
+        f"{EPISODE}{entry.seq}" if entry is not None and entry.seq else "",
+        found.event_id,
+        status,
+        place.pointer if place is not None else "",
+        found.redacted,
+        found.truncated,
+        "it was forgotten before" if blocked else "",
+    )

@@ -1,0 +1,288 @@
+"""The ledger of observations: their rows, the index of their words, their vectors, and how far sources were harvested.
+
+It is filled from lines that are on the disk already, and can be made again from them. Its rows are evidence: no other
+table refers to them, and no backend is sent one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from fusion.contract import Scope
+from fusion.errors import NotFound
+from fusion.journal.rows import visible_to
+from fusion.lib.ids import EPISODE, parse_episode_ref
+from fusion.lib.observation import EpisodeType, Lane, Observation, searched_text, trust_of
+from fusion.lib.words import stems
+from fusion.store.rows import microseconds, storable, time_of
+from fusion.store.sqlite import VALUES, Connection, Row, listed
+
+SCHEMA = """
+create table observation(
+    seq integer primary key autoincrement, key blob not null unique, event_id text not null, type text not null,
+    lane text not null, ts integer not null, recorded_at integer not null,
+    tenant text not null, user_id text, agent_id text, run_id text, session_id text, project text,
+    audience text not null, tool text, summary text not null, payload text, refs text, source text, raw_kind text,
+    origin text not null, truncated integer not null, redacted integer not null, importance text, by_hand text,
+    pointer text
+);
+create index observation_time on observation(tenant, ts);
+create index observation_session on observation(tenant, session_id, ts) where session_id is not null;
+create index observation_age on observation(type, ts);
+create virtual table observation_text using fts5(
+    terms, tokenize = "unicode61 remove_diacritics 0 categories 'L* N* Co So Mn Mc'"
+);
+create table observation_vector(
+    seq integer primary key references observation(seq), model text not null, text_hash text not null,
+    vector blob not null
+);
+create table observation_forgotten(key blob primary key) without rowid;
+create table harvested(source text primary key, place text not null) without rowid;
+"""
+"""``by_hand`` is JSON: the fields that a person set, which no harvest changes. ``place`` is where to read on"""
+
+Status = Literal["stored", "duplicate", "blocked"]
+
+
+class Graded(NamedTuple):
+    """An observation to store: the pointer of its line, and its importance as JSON, if it has one."""
+
+    observation: Observation
+    pointer: str
+    importance: str | None = None
+
+
+class Entered(NamedTuple):
+    """What became of an observation: its number in the ledger, 0 for one that was forgotten before."""
+
+    seq: int
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which observations of a scope are wanted. Here ``scope.project`` filters, as the scope of openclaw-mem does."""
+
+    scope: Scope
+    types: tuple[EpisodeType, ...] = ()
+    lanes: tuple[Lane, ...] = ()
+    after: datetime | None = None
+    before: datetime | None = None
+    source: str | None = None
+
+    def terms(self) -> tuple[str, list[object]]:
+        """The condition on a row ``o`` of ``observation``, and its parameters."""
+        condition, values = visible_to(self.scope)
+        terms = [condition]
+        for name, value in (("project = ?", self.scope.project), ("source = ?", self.source)):
+            if value is not None:
+                terms.append(name)
+                values.append(storable(value))
+        for name, chosen in (("type", self.types), ("lane", self.lanes)):
+            if chosen:
+                terms.append(f"{name} in {VALUES}")
+                values += listed(chosen)
+        for sign, at in ((">=", self.after), ("<=", self.before)):
+            if at is not None:
+                terms.append(f"ts {sign} ?")
+                values.append(microseconds(at))
+        return " and ".join(terms), values
+
+
+class Match(NamedTuple):
+    """A row that a search found. ``score`` is the share of the query's words that it has, or its cosine, 0 to 1."""
+
+    row: Row
+    score: float
+
+
+# Harvest --------------------------------------------------------------------------------------------------------------
+
+
+def enter(db: Connection, found: Sequence[Graded], source: str, place: str, now: datetime) -> list[Entered]:
+    """Store what was harvested from a source up to ``place``, in the caller's transaction; one entry for each.
+
+    What is there already stays as it is, except that it gets a grade if it has none and no person set one.
+    """
+    gone = forgotten_among(db, [one.observation.key for one in found])
+    entered = [_entered(db, one, gone, now) for one in found]
+    bookmark(db, source, place)
+    return entered
+
+
+def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime) -> Entered:
+    seen = one.observation
+    if seen.key in gone:
+        return Entered(0, "blocked")
+    inserted = db.execute(
+        f"insert into observation({', '.join(_COLUMNS)}) values({', '.join('?' * len(_COLUMNS))}) "
+        "on conflict(key) do nothing returning seq",
+        _values(one, now),
+    ).fetchone()
+    if inserted is None:
+        known = db.execute("select seq, importance, by_hand from observation where key = ?", (seen.key,)).fetchone()
+        if known["importance"] is None and one.importance is not None and "importance" not in _by_hand(known):
+            db.execute("update observation set importance = ? where seq = ?", (one.importance, known["seq"]))
+        return Entered(known["seq"], "duplicate")
+    _index(db, inserted[0], seen.searched)
+    return Entered(inserted[0], "stored")
+
+
+_COLUMNS = (
+    *("key", "event_id", "type", "lane", "ts", "recorded_at", "tenant", "user_id", "agent_id", "run_id", "session_id"),
+    *("project", "audience", "tool", "summary", "payload", "refs", "source", "raw_kind", "origin", "truncated"),
+    *("redacted", "importance", "pointer"),
+)
+
+
+def _values(one: Graded, now: datetime) -> tuple[object, ...]:
+    seen, scope = one.observation, one.observation.scope
+    ids = (scope.user_id or None, scope.agent_id, scope.run_id, scope.session_id, scope.project)
+    named = tuple(None if name is None else storable(name) for name in ids)
+    times = (microseconds(seen.ts), microseconds(now))
+    texts = (seen.summary, seen.payload, seen.refs, seen.source, seen.raw_kind)
+    return (
+        *(seen.key, storable(seen.event_id), seen.type, seen.lane, *times, storable(scope.tenant), *named),
+        *(scope.audience, None if seen.tool is None else storable(seen.tool)),
+        *(None if text is None else storable(text) for text in texts),
+        *(seen.origin, seen.truncated, seen.redacted, one.importance, one.pointer),
+    )
+
+
+def _index(db: Connection, seq: int, text: str) -> None:
+    db.execute("insert into observation_text(rowid, terms) values(?, ?)", (seq, " ".join(_terms(text))))
+
+
+def _by_hand(row: Row) -> Mapping[str, Any]:
+    return orjson.loads(row["by_hand"]) if row["by_hand"] is not None else {}
+
+
+def bookmark(db: Connection, source: str, place: str) -> None:
+    """Record where the next harvest of a source goes on."""
+    db.execute("insert or replace into harvested values(?, ?)", (source, place))
+
+
+def bookmark_of(db: Connection, source: str) -> str | None:
+    """Where the next harvest of a source goes on; None at its beginning."""
+    row = db.execute("select place from harvested where source = ?", (source,)).fetchone()
+    return None if row is None else str(row["place"])
+
+
+def known(db: Connection, keys: Sequence[bytes]) -> dict[bytes, Entered]:
+    """Those of these keys that are stored, or were forgotten."""
+    found = {key: Entered(0, "blocked") for key in forgotten_among(db, keys)}
+    for key in keys:
+        for row in db.execute("select seq from observation where key = ?", (key,)):
+            found[key] = Entered(row["seq"], "duplicate")
+    return found
+
+
+def forgotten_among(db: Connection, keys: Iterable[bytes]) -> frozenset[bytes]:
+    """Those of these keys that were forgotten, and do not come back."""
+    gone = "select 1 from observation_forgotten where key = ?"
+    return frozenset(key for key in keys if db.execute(gone, (key,)).fetchone() is not None)
+
+
+def pointers_of(db: Connection, seqs: Iterable[int]) -> dict[int, str | None]:
+    """The pointers of observations by number."""
+    rows = db.execute(f"select seq, pointer from observation where seq in {VALUES}", listed(seqs))
+    return {row["seq"]: row["pointer"] for row in rows}
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def page(
+    db: Connection, wanted: Wanted, limit: int, *, beyond: int | None = None, newest_first: bool = False
+) -> list[Row]:
+    """Up to ``limit`` observations in the order of their times; ``beyond`` is the number of the last one before."""
+    condition, values = wanted.terms()
+    sign, order = ("<", "desc") if newest_first else (">", "asc")
+    if beyond is not None:
+        condition += f" and (ts, seq) {sign} (select ts, seq from observation where seq = ?)"
+        values.append(beyond)
+    return db.execute(
+        f"select * from observation where {condition} order by ts {order}, seq {order} limit ?", (*values, limit)
+    ).fetchall()
+
+
+def find(db: Connection, ref: str, scope: Scope) -> Row:
+    """The row of a ref. Raises NotFound, also for one out of scope."""
+    seq = parse_episode_ref(ref)
+    condition, values = Wanted(scope).terms()
+    row = None
+    if seq is not None:
+        row = db.execute(f"select * from observation where seq = ? and {condition}", (seq, *values)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no episode {ref!r} here")
+    return row  # type: ignore[no-any-return]
+
+
+def by_words(db: Connection, query: str, wanted: Wanted, limit: int) -> list[Match]:
+    """The observations that share words with a query, best first (BM25)."""
+    asked = set(_terms(query))
+    if not asked:
+        return []
+    condition, values = wanted.terms()
+    anyone = " OR ".join('"' + term.replace('"', '""') + '"' for term in sorted(asked))
+    rows = db.execute(
+        "select o.*, t.terms from observation_text t join observation o on o.seq = t.rowid "
+        f"where t.terms match ? and {condition} order by t.rank, o.seq desc limit ?",
+        (anyone, *values, limit),
+    ).fetchall()
+    return [Match(row, len(asked.intersection(row["terms"].split())) / len(asked)) for row in rows]
+
+
+def _terms(text: str) -> list[str]:
+    """The words of a text as they are indexed; each part of a name such as ``parse_importance`` is one."""
+    return [part for term in stems(storable(text)) for part in term.split("_") if part]
+
+
+def rows_of(db: Connection, seqs: Sequence[int]) -> dict[int, Row]:
+    """Rows by number."""
+    rows = db.execute(f"select * from observation where seq in {VALUES}", listed(seqs))
+    return {row["seq"]: row for row in rows}
+
+
+def counts(db: Connection, tenant: str) -> dict[str, int]:
+    """The number of observations of a tenant by type."""
+    rows = db.execute("select type, count(*) as n from observation where tenant = ? group by type", (tenant,))
+    return {row["type"]: row["n"] for row in rows}
+
+
+def text_of(row: Row) -> str:
+    """The text of a row that searches read."""
+    return searched_text(row["summary"], row["tool"], row["payload"])
+
+
+def shown(row: Row, *, include_payload: bool = False) -> dict[str, Any]:
+    """A row as doors show it; what is long is there only on request."""
+    importance = row["importance"]
+    found = {
+        "ref": f"{EPISODE}{row['seq']}",
+        "event_id": row["event_id"],
+        "type": row["type"],
+        "lane": row["lane"],
+        "ts": time_of(row["ts"]).isoformat(),
+        "user_id": row["user_id"],
+        "agent_id": row["agent_id"],
+        "session_id": row["session_id"],
+        "project": row["project"],
+        "tool": row["tool"],
+        "summary": row["summary"],
+        "trust": trust_of(row["type"]),
+        "origin": row["origin"],
+        "truncated": bool(row["truncated"]),
+        "redacted": bool(row["redacted"]),
+        "importance": None if importance is None else orjson.loads(importance),
+        "pointer": row["pointer"],
+    }
+    if include_payload:
+        found["payload"] = None if row["payload"] is None else orjson.loads(row["payload"])
+        found["refs"] = None if row["refs"] is None else orjson.loads(row["refs"])
+    return found
