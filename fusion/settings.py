@@ -204,6 +204,12 @@ class FlushSettings(_Part):
     system_prompt: str = ""
 
 
+class FactSettings(_Part):
+    """Temporal facts: the view of what was explicitly asserted."""
+
+    stale_after_days: int = Field(default=365, ge=0, le=36_500)
+
+
 class IngestSettings(_Part):
     max_file_mb: float = Field(default=16.0, gt=0)
     ask_sections: int = Field(default=10_000, ge=0)
@@ -447,6 +453,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     journal: JournalSettings = JournalSettings()
     receipts: ReceiptSettings = ReceiptSettings()
+    facts: FactSettings = FactSettings()
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
     memory_cortex: MemoryCortexSettings = MemoryCortexSettings()

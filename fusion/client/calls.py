@@ -243,6 +243,76 @@ def undo_decision(
     return Call.post("/v1/decisions/undo", locals())
 
 
+def assert_fact(
+    subject: str,
+    predicate: str,
+    object: str,
+    *,
+    sources: Sequence[str],
+    object_type: str = "literal",
+    valid_from: datetime | str | None = None,
+    valid_to: datetime | str | None = None,
+    supersedes: Sequence[str] = (),
+    confidence_tier: str | None = None,
+    asserted_by: str = "agent",
+    **scope: str | None,
+) -> Call[wire.FactWritten]:
+    """Assert a fact about a subject; ``sources`` are refs of memories that say so."""
+    return Call.post("/v1/facts", locals())
+
+
+def retract_fact(
+    fact: str,
+    *,
+    how: str = "invalidated",
+    at: datetime | str | None = None,
+    sources: Sequence[str] = (),
+    asserted_by: str = "agent",
+    **scope: str | None,
+) -> Call[wire.FactWritten]:
+    """Say that a fact does not hold any more, or with ``how`` retracted that it never held."""
+    return Call.post("/v1/facts/retract", locals())
+
+
+def current_facts(
+    subject: str,
+    *,
+    predicate: str | None = None,
+    at: datetime | str | None = None,
+    include_stale: bool = False,
+    **scope: str | None,
+) -> Call[wire.CurrentFacts]:
+    """The facts about a subject that hold now, or held ``at`` a time, and why others do not."""
+    return Call.get("/v1/facts/current", locals())
+
+
+def fact_timeline(subject: str, *, predicate: str | None = None, **scope: str | None) -> Call[wire.FactTimeline]:
+    """All facts about a subject, those that ended too, oldest first."""
+    return Call.get("/v1/facts/timeline", locals())
+
+
+def lint_facts(**scope: str | None) -> Call[wire.FactLint]:
+    """What is wrong with the facts: sources that are gone, contradictions, unknown entities, cycles."""
+    return Call.get("/v1/facts/lint", scope)
+
+
+def fact_pack(
+    subject: str,
+    *,
+    budget_tokens: int = 1200,
+    max_items: int = 12,
+    include_stale: bool = False,
+    **scope: str | None,
+) -> Call[wire.FactPackReply]:
+    """The current facts about a subject as a context pack."""
+    return Call.post("/v1/facts/pack", locals())
+
+
+def rebuild_facts() -> Call[wire.FactsRebuilt]:
+    """Delete the table of facts and derive it again from the memories."""
+    return Call.post("/v1/facts/rebuild", {})
+
+
 def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
     """The ingests that can be undone, latest first."""
     return Call.get("/v1/batches", locals())

@@ -15,7 +15,7 @@ from typing import Any
 
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
-from fusion.journal import audit, distil_queue, external_refs, feedback, outbox, state, statements, use
+from fusion.journal import audit, distil_queue, external_refs, fact_rows, feedback, outbox, state, statements, use
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import (
     BORN_FORGOTTEN,
@@ -163,6 +163,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
         store_tombstones(db, record.event.event_id, words, sorted(keys), Hit.of(record.event))
     distil_queue.drop(db, record.event.event_id, row["seq"])
     statements.drop(db, row["seq"])
+    fact_rows.drop(db, row["seq"])
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)

@@ -9,6 +9,7 @@ from fusion.journal import (
     distil_queue,
     episodes,
     external_refs,
+    fact_rows,
     feedback,
     histories,
     jobs,
@@ -97,5 +98,6 @@ STEPS = (
     histories.SCHEMA,
     sessions.INJECTED,
     observations.SCHEMA,
+    fact_rows.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

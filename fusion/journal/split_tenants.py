@@ -19,10 +19,12 @@ from fusion.store.sqlite import Connection, read_only
 _OTHERS = "seq in (select seq from event where tenant <> :tenant)"
 _OF_TENANT = ("owner", "owned", "idempotency", "shown", "label", "external_state", "asking_session")
 """tables of which a tenant's rows move"""
+_OF_EVENTS = ("lesson", "episode", "statement_queue", "statement", "fact_assertion")
+"""tables whose rows go with their event"""
 _LEFT = "(select event_id from event)"
 _COPY = (
     f"delete from delivery where {_OTHERS}",
-    *(f"delete from {name} where {_OTHERS}" for name in ("lesson", "episode", "statement_queue", "statement")),
+    *(f"delete from {name} where {_OTHERS}" for name in _OF_EVENTS),
     "delete from event where tenant <> :tenant",
     f"delete from derived where event_id not in {_LEFT}",
     f"delete from learnt where event_id not in {_LEFT}",
@@ -42,7 +44,7 @@ _COPY = (
 """the statements that reduce a copy of a shared journal to one tenant"""
 _THEIRS = "seq in (select seq from event where tenant = :tenant)"
 _MOVED = (
-    *(f"delete from {name} where {_THEIRS}" for name in ("lesson", "episode", "statement_queue", "statement")),
+    *(f"delete from {name} where {_THEIRS}" for name in _OF_EVENTS),
     *(
         f"delete from {name} where event_id in (select event_id from event where tenant = :tenant)"
         for name in ("derived", "learnt", "tombstone")

@@ -7,5 +7,6 @@ The client returns them, the command line prints them, and the OpenAPI document 
 from fusion.wire.agent_tools import *  # noqa: F403
 from fusion.wire.answers import *  # noqa: F403
 from fusion.wire.episodes import *  # noqa: F403
+from fusion.wire.facts import *  # noqa: F403
 from fusion.wire.home import *  # noqa: F403
 from fusion.wire.memories import *  # noqa: F403

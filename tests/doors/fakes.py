@@ -26,6 +26,7 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
+from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
@@ -315,6 +316,31 @@ class FakeFusion:
         self, scope: Scope, limit: int, *, ref: str | None = None, cursor: str | None = None
     ) -> dict[str, Any]:
         return {"decisions": [examples()["set_state"]["reply"]["decision"]], "next_cursor": None}
+
+    async def assert_fact(self, request: FactRequest, *, is_owner: bool = True) -> dict[str, Any]:
+        if not request.sources:
+            raise BadInput("sources: give 1 to 32 memories that say so")
+        return examples()["assert_fact"]["reply"]
+
+    async def retract_fact(self, request: EndRequest, *, is_owner: bool = True) -> dict[str, Any]:
+        if not request.fact.startswith("fact:"):
+            raise NotFound(f"there is no fact {request.fact!r} here")
+        return examples()["retract_fact"]["reply"]
+
+    async def current_facts(self, scope: Scope, subject: str, **options: Any) -> dict[str, Any]:
+        return examples()["current_facts"]["reply"]
+
+    async def fact_timeline(self, scope: Scope, subject: str, *, predicate: str | None = None) -> dict[str, Any]:
+        return examples()["fact_timeline"]["reply"]
+
+    async def lint_facts(self, scope: Scope) -> dict[str, Any]:
+        return examples()["lint_facts"]["reply"]
+
+    async def fact_pack(self, request: FactPackRequest) -> dict[str, Any]:
+        return examples()["fact_pack"]["reply"]
+
+    async def rebuild_facts(self, tenant: str) -> dict[str, Any]:
+        return examples()["rebuild_facts"]["reply"]
 
     async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if name != "d12":

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from fusion.client import calls as client
 from fusion.doors import schemas
 from fusion.doors.cli import ask, look, measure, remember, tend
+from fusion.doors.cli.mem import facts
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
@@ -34,6 +35,12 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "set_state": schemas.StateBody,
     "decisions": schemas.DecisionsQuery,
     "undo_decision": schemas.UndoDecisionBody,
+    "assert_fact": schemas.FactBody,
+    "retract_fact": schemas.FactEndBody,
+    "current_facts": schemas.FactsQuery,
+    "fact_timeline": schemas.FactTimelineQuery,
+    "lint_facts": schemas.FactLintQuery,
+    "fact_pack": schemas.FactPackBody,
     "sources": schemas.SourcesQuery,
     "retire": schemas.RetireBody,
     "memory_search": schemas.SearchToolBody,
@@ -56,7 +63,18 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "query_episodes": schemas.EpisodeQueryBody,
     "search_episodes": schemas.EpisodeSearchBody,
 }
-WITHOUT = {"append_episodes", "remember", "do", "backends", "ready", "health", "jobs", "pause_job", "resume_job"}
+WITHOUT = {
+    "append_episodes",
+    "backends",
+    "do",
+    "health",
+    "jobs",
+    "pause_job",
+    "ready",
+    "rebuild_facts",
+    "remember",
+    "resume_job",
+}
 """calls that take a body of the caller's, or none"""
 TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_fuse": schemas.FuseBody,
@@ -80,6 +98,12 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "state": (remember.state, schemas.StateBody),
     "decisions": (look.decisions, schemas.DecisionsQuery),
     "undo": (remember.undo, schemas.UndoBody),
+    "assert_fact": (facts.assert_, schemas.FactBody),
+    "retract_fact": (facts.retract, schemas.FactEndBody),
+    "current_facts": (facts.current, schemas.FactsQuery),
+    "fact_timeline": (facts.timeline, schemas.FactTimelineQuery),
+    "lint_facts": (facts.lint, schemas.FactLintQuery),
+    "fact_pack": (facts.pack, schemas.FactPackBody),
     "lifecycle": (tend.lifecycle, schemas.LifecycleBody),
 }
 CLIENT_NAMES = {
@@ -100,6 +124,8 @@ COMMAND_NAMES = {
     "backend": "backends",
     "archive": "archived",
     "tag": "tags",
+    "source": "sources",
+    "object_": "object",
 }
 IN_PATH = {
     ("memory", "ref"),
@@ -131,6 +157,8 @@ DEFAULTS: Mapping[tuple[str, str], object] = {
     ("mcp memory_fuse", "budget_chars"): 6000,
     ("mcp memory_forget", "dry_run"): None,  # true with a query, false with a ref
     ("client settle", "timeout_s"): 30.0,
+    ("cli assert_fact", "asserted_by"): "operator",  # who types a command is the owner
+    ("cli retract_fact", "asserted_by"): "operator",
     ("client compare", "a"): ...,  # two arms, said one after the other
 }
 """defaults of a door's own"""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from fusion.doors.cli.mem.graph import app as graph
 from fusion.doors.cli.mem.look import status
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -24,3 +25,4 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(command)
+app.add_typer(graph, name="graph")

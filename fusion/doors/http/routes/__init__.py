@@ -1,6 +1,29 @@
 """The routes of the gateway, one module for each group: each checks its request and calls one method of `Gateway`."""
 
-from fusion.doors.http.routes import ask, episodes, feedback, jobs, memories, memory_cortex, operate, tools, transfer
+from fusion.doors.http.routes import (
+    ask,
+    episodes,
+    facts,
+    feedback,
+    jobs,
+    memories,
+    memory_cortex,
+    operate,
+    tools,
+    transfer,
+)
 from fusion.doors.http.routing import router
 
-__all__ = ["ask", "episodes", "feedback", "jobs", "memories", "memory_cortex", "operate", "router", "tools", "transfer"]
+__all__ = [
+    "ask",
+    "episodes",
+    "facts",
+    "feedback",
+    "jobs",
+    "memories",
+    "memory_cortex",
+    "operate",
+    "router",
+    "tools",
+    "transfer",
+]
