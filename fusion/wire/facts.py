@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from fusion.lib.temporal_facts import By, FactStatus, ObjectType, Predicate, Tier
-
 
 class FactSubject(TypedDict):
     """What a fact is about: the ref of an entity, and its name as it was written."""
@@ -19,7 +17,7 @@ class FactSubject(TypedDict):
 class FactObject(TypedDict):
     """The object of a fact: a text, the ref of an entity, or a JSON value."""
 
-    type: ObjectType
+    type: str
     value: Any
 
 
@@ -44,18 +42,18 @@ class TemporalFact(TypedDict):
     schema: str
     id: str
     subject: FactSubject
-    predicate: Predicate
+    predicate: str
     object: FactObject
     valid_from: str
     valid_to: str | None
-    status: FactStatus
-    confidence_tier: Tier
+    status: str
+    confidence_tier: str
     source_refs: list[FactSource]
     assertion_ref: AssertionRef
     supersedes: list[str]
     superseded_by: list[str]
     created_at: str
-    asserted_by: By
+    asserted_by: str
     authoritative: bool
     reasons: list[str]
 
@@ -73,7 +71,7 @@ class ExcludedFact(TypedDict):
     """A fact that does not hold, and why."""
 
     id: str
-    status: FactStatus
+    status: str
     reason: str
 
 
