@@ -30,7 +30,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
-from fusion.contract import BlockFormat, NoteFolders, Role, Scope
+from fusion.contract import BlockFormat, Kind, NoteFolders, Role, Scope
 from fusion.errors import BadInput, SettingsError
 from fusion.home import find_home
 from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
@@ -353,6 +353,11 @@ class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
 
+class GradeJobSettings(JobSettings):
+    scorer: Literal["heuristic-v1", "off"] = "heuristic-v1"
+    skip_kinds: tuple[Kind, ...] = ("turn",)
+
+
 class LifecycleJobSettings(JobSettings):
     schedule: ScheduleText = "0 3 * * *"
 
@@ -386,6 +391,7 @@ class JobsSettings(_Part):
     distill: DistillJobSettings = DistillJobSettings()
     extract: ExtractJobSettings = ExtractJobSettings()
     feed: FeedJobSettings = FeedJobSettings()
+    grade: GradeJobSettings = GradeJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     reflect: ReflectJobSettings = ReflectJobSettings()

@@ -361,6 +361,7 @@ class TestANewFile:
             "distill",
             "extract",
             "feed",
+            "grade",
             "lifecycle",
             "receipts",
             "reflect",

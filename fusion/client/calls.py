@@ -490,6 +490,11 @@ def lifecycle(
     return Call("POST", "/v1/lifecycle", {"dry_run": dry_run, **_not_none(more)}, timeout_s=VERB_S)
 
 
+def grade(*, dry_run: bool = False, scorer: str | None = None, **scope: str | None) -> Call[wire.GradeReport]:
+    """Give memories without an importance one by rules. The scorer "off" only counts; None: as the settings say."""
+    return Call("POST", "/v1/grade", {"dry_run": dry_run, **_not_none({"scorer": scorer, **scope})}, timeout_s=VERB_S)
+
+
 def jobs() -> Call[wire.Jobs]:
     """The jobs of the home: their schedules, their next and last runs, and how far those under way are."""
     return Call.get("/v1/jobs")

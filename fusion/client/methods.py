@@ -70,6 +70,7 @@ class Methods:
     health = Method(calls.health)
     settle = Method(calls.settle)
     lifecycle = Method(calls.lifecycle)
+    grade = Method(calls.grade)
     jobs = Method(calls.jobs)
     run_job = Method(calls.run_job)
     pause_job = Method(calls.pause_job)

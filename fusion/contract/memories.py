@@ -222,6 +222,16 @@ class Extraction:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportanceGrade:
+    """How an importance came about: the method (`heuristic-v1`, or `manual` if it was given), when, and why."""
+
+    method: str
+    graded_at: datetime
+    rationale: str = ""
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What may change about a memory. Its event stays as it is; the journal keeps the state and logs each change.
 
@@ -229,13 +239,14 @@ class State:
     current, and ``ended`` why: its time was up (expired), its session did not use it (decayed), its validity ended
     (retired), somebody archived it, or it lost a conflict. ``merged_into`` is the id of a memory that says the same:
     this one is hidden while that one is current. Members of a conflict share ``conflict_group``; ``contradicts`` is the
-    id of the opponent. ``confidence`` and ``importance`` are from 0 to 1. ``trust`` and ``project`` replace those of
-    the event; None leaves them.
+    id of the opponent. ``confidence`` and ``importance`` are from 0 to 1; ``grade`` says how the importance came about,
+    if it was not stated with the memory. ``trust`` and ``project`` replace those of the event; None leaves them.
     """
 
     lifetime: Lifetime = "permanent"
     confidence: float = UNSTATED_CONFIDENCE
     importance: float | None = None
+    grade: ImportanceGrade | None = None
     trust: Trust | None = None
     project: str | None = None
     tags: tuple[str, ...] = ()
@@ -259,6 +270,7 @@ class StateChange(TypedDict, total=False):
     lifetime: Lifetime
     confidence: float
     importance: float | None
+    grade: ImportanceGrade | None
     trust: Trust | None
     project: str | None
     tags: tuple[str, ...]

@@ -71,6 +71,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/decisions/undo"): OPERATOR,
     ("POST", "/v1/lifecycle"): OPERATOR,
     ("POST", "/v1/facts/rebuild"): OPERATOR,
+    ("POST", "/v1/grade"): OPERATOR,
     ("POST", "/v1/jobs/{name}/run"): OPERATOR,
     ("POST", "/v1/jobs/{name}/pause"): OPERATOR,
     ("POST", "/v1/jobs/{name}/resume"): OPERATOR,

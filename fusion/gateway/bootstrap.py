@@ -50,6 +50,7 @@ from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import Delta, SessionWatcher
 from fusion.trust.token import make_private
 from fusion.upkeep.consolidator import Consolidator
+from fusion.upkeep.grade import Grader, GradeRules
 from fusion.upkeep.lifecycle import Lifecycle, Rules
 
 P = TypeVar("P", bound=TenantParts)
@@ -218,6 +219,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 classify,
                 deliverer.extraction,
                 Rules.of(settings.lifecycle.model_dump()),
+            ),
+            grader=Grader(
+                journal, deliverer.wake, GradeRules(settings.jobs.grade.scorer, settings.jobs.grade.skip_kinds)
             ),
             receipts=receipts,
             live=live,

@@ -26,6 +26,7 @@ from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeCalls
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import memories_to_forget
+from fusion.gateway.grading import GradeCalls
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.in_tenant import in_tenant
@@ -92,7 +93,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(ContextPacking, EpisodeCalls, FactCalls):
+class Gateway(ContextPacking, EpisodeCalls, FactCalls, GradeCalls):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

@@ -26,8 +26,20 @@ from fusion.gateway.workspace_jobs import (
     reflect_sources,
 )
 from fusion.settings import JobSettings
-from fusion.upkeep import checks, consolidation, distill, extract, feed, lifecycle, receipts, reflect, shepherd, vectors
-from fusion.upkeep.job import Job
+from fusion.upkeep import (
+    checks,
+    consolidation,
+    distill,
+    extract,
+    feed,
+    grade,
+    lifecycle,
+    receipts,
+    reflect,
+    shepherd,
+    vectors,
+)
+from fusion.upkeep.job import Job, JobContext
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse, zone_of
 
@@ -49,6 +61,9 @@ class JobCalls(WorkspaceCalls, Protocol):
     def run_lifecycle(
         self, request: lifecycle.LifecycleRequest, progress: lifecycle.Progress
     ) -> Awaitable[lifecycle.Report]: ...
+    def grade(
+        self, request: grade.GradeRequest, progress: lifecycle.Progress, left_s: Callable[[], float]
+    ) -> Awaitable[grade.GradeReport]: ...
 
 
 def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner:
@@ -75,6 +90,10 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
     async def run_lifecycle(tenant: str, dry_run: bool, progress: lifecycle.Progress) -> Mapping[str, Any]:
         whole = Scope(tenant, audience="private")
         return asdict(await gateway.run_lifecycle(lifecycle.LifecycleRequest(whole, dry_run), progress))
+
+    async def run_grade(tenant: str, context: JobContext) -> Mapping[str, Any]:
+        asked = grade.GradeRequest(Scope(tenant, audience="private"), context.dry_run)
+        return asdict(await gateway.grade(asked, context.report, lambda: context.left_s))
 
     async def prune(tenant: str, dry_run: bool) -> int:
         return await gateway.prune_receipts(tenant, dry_run=dry_run)
@@ -119,6 +138,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             fed.steps,
             feed.step(readable_workspace(gateway.settings), fed),
             **planned(settings.feed, on=any(one.takes_files for one in fed.backends.values())),
+        ),
+        Job(
+            grade.NAME,
+            grade.DOES,
+            tenants,
+            grade.step(run_grade),
+            **planned(settings.grade, on=settings.grade.scorer != "off"),
         ),
         Job(
             lifecycle.NAME,

@@ -28,6 +28,7 @@ from fusion.sources.histories import Histories
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.session_watcher import SessionWatcher
 from fusion.upkeep.consolidator import Consolidator
+from fusion.upkeep.grade import Grader
 from fusion.upkeep.lifecycle import Lifecycle
 
 DEFAULT = Scope().tenant
@@ -76,6 +77,7 @@ class TenantParts:
     health: Health
     use: UseLog
     lifecycle: Lifecycle
+    grader: Grader
     histories: Histories
     observations: ObservationIntake
     use_trackers: Mapping[str, TracksUse]

@@ -538,7 +538,8 @@ def _lowered_state(state: State | None, most: str) -> State | None:
         return None
     trust = None if state.trust is None else _lowered(state.trust, most)
     confidence = min(max(state.confidence, 0.0), UNSTATED_CONFIDENCE)
-    return replace(state, trust=trust, confidence=confidence, importance=None, reinforced_count=0, reinforced_at=None)
+    as_new: dict[str, Any] = {"importance": None, "grade": None, "reinforced_count": 0, "reinforced_at": None}
+    return replace(state, trust=trust, confidence=confidence, **as_new)
 
 
 def _as_sent(intake: Intake, event: Event) -> Event:

@@ -422,7 +422,7 @@ def carry_conflict_over(db: Connection, old_id: str, new_id: str, now: datetime)
     decide(db, changes, "gateway", "the new version takes the place of the earlier one in a conflict", now)
 
 
-_SET_BY_HAND = ("lifetime", "confidence", "importance", "trust", "project", "tags", "ended_at", "ended")
+_SET_BY_HAND = ("lifetime", "confidence", "importance", "grade", "trust", "project", "tags", "ended_at", "ended")
 """fields of a state that a person can set"""
 
 

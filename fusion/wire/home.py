@@ -166,6 +166,25 @@ class LifecycleReport(TypedDict):
     notes: list[str]
 
 
+class GradeReport(TypedDict):
+    """The receipt of a run of the grader over memories without an importance, in the fields of openclaw-mem.
+
+    ``skipped_existing`` had one; ``skipped_disabled`` are of kinds that are not graded, or their grade was undone.
+    ``label_counts`` are those of all memories after the run. ``run`` names the run in the log of decisions; it is empty
+    if nothing was decided.
+    """
+
+    total_seen: int
+    graded_filled: int
+    skipped_existing: int
+    skipped_disabled: int
+    scorer_errors: int
+    label_counts: dict[str, int]
+    unfinished: bool
+    dry_run: bool
+    run: str
+
+
 class Counts(TypedDict):
     """Memories of the asking tenant, or of the scope that was asked for.
 

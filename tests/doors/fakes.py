@@ -43,6 +43,7 @@ from fusion.recall.gather import Answer
 from fusion.recall.pack import Excerpt, Member
 from fusion.settings import Settings
 from fusion.trust.token import home_token
+from fusion.upkeep.grade import GradeRequest
 from fusion.upkeep.lifecycle import LifecycleRequest
 from fusion.upkeep.runner import Runner
 from tests.doors.verbed.cli import VERBS
@@ -392,6 +393,9 @@ class FakeFusion:
     async def run_lifecycle(self, request: LifecycleRequest, progress: Any) -> object:
         progress(1, 1)
         return {**examples()["lifecycle"]["reply"], "dry_run": request.dry_run}
+
+    async def grade(self, request: GradeRequest) -> object:
+        return {**examples()["grade"]["reply"], "dry_run": request.dry_run}
 
     async def settle(self, tenant: str) -> None:
         await self._work()

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from fusion.client import calls as client
 from fusion.doors import schemas
 from fusion.doors.cli import ask, look, measure, remember, tend
-from fusion.doors.cli.mem import facts
+from fusion.doors.cli.mem import facts, grades
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
@@ -58,6 +58,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "export": schemas.ExportQuery,
     "import_export": schemas.ImportQuery,
     "lifecycle": schemas.LifecycleBody,
+    "grade": schemas.GradeBody,
     "run_job": schemas.RunJobBody,
     "job_log": schemas.JobLogQuery,
     "query_episodes": schemas.EpisodeQueryBody,
@@ -105,6 +106,7 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "lint_facts": (facts.lint, schemas.FactLintQuery),
     "fact_pack": (facts.pack, schemas.FactPackBody),
     "lifecycle": (tend.lifecycle, schemas.LifecycleBody),
+    "mem grade": (grades.grade, schemas.GradeBody),
 }
 CLIENT_NAMES = {
     ("document", "start"): "from",

@@ -9,6 +9,7 @@ from pydantic.functional_validators import BeforeValidator
 
 from fusion.doors.schemas.base import Body, Id, Name, PageCursor, PageSize, Scoped, boolean
 from fusion.gateway.transfer import ImportOptions, TrustChoice
+from fusion.upkeep.grade import GradeRequest, ScorerName
 
 
 class RunJobBody(Body):
@@ -31,6 +32,16 @@ class LifecycleBody(Scoped):
     delete_expired: bool | None = Field(
         default=None, description="delete what expired in every backend; else [lifecycle] delete_expired"
     )
+
+
+class GradeBody(Scoped):
+    """Whose memories to grade, and how."""
+
+    dry_run: bool = Field(default=False, description="change nothing, and count what a run would do")
+    scorer: ScorerName | None = Field(default=None, description="off only counts; else [jobs.grade] scorer")
+
+    def request(self, tenant: str) -> GradeRequest:
+        return self._as(GradeRequest, scope=self.scope(tenant))
 
 
 class PauseJobBody(Body):

@@ -42,6 +42,7 @@ JOBS = [
     "distill",
     "extract",
     "feed",
+    "grade",
     "lifecycle",
     "receipts",
     "reflect",

@@ -347,6 +347,13 @@ async def tends(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.post("/v1/lifecycle", body)
 
 
+@case(("POST", "/v1/grade"))
+async def grades(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A run grades one's own memories alone."""
+    for body in ({"dry_run": True}, {"user_id": "ana"}, {}):
+        yield await me.post("/v1/grade", body)
+
+
 @case(("POST", "/v1/settle"))
 async def settles(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.post("/v1/settle", {"timeout_s": 60})

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph
 from fusion.doors.cli.mem.look import status
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "status": status,
+    "grade": grade,
 }
 """the commands by name, the most used first"""
 

@@ -91,9 +91,11 @@ def outcome(run: wire.JobRun) -> str:
 
 
 def _worded(name: str, value: object) -> list[str]:
-    """A number of a job's result with its name; of nested values and lists their texts."""
+    """A number of a job's result with its name, numbers of a group with theirs; of other values and lists the texts."""
     if isinstance(value, Mapping):
-        return [line for one in value.values() for line in _worded(name, one)]
+        return [
+            line for key, one in value.items() for line in _worded(key if isinstance(one, int | float) else name, one)
+        ]
     if isinstance(value, list):
         return [", ".join(map(str, value))]
     return [f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int | float) else str(value)]

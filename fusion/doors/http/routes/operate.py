@@ -73,6 +73,15 @@ async def lifecycle(request: Request, context: Context, body: schemas.LifecycleB
     return reply(await while_connected(request, run(no_lines, no_progress)))
 
 
+@router.post("/v1/grade", response_model=wire.GradeReport, responses=problems(507))
+async def grade(request: Request, context: Context, body: schemas.GradeBody) -> Response:
+    """Give memories without an importance one by rules
+
+    What has an importance is left as it is. Each run is in the log of decisions, and can be undone as a whole.
+    """
+    return reply(await while_connected(request, context.gateway.grade(body.request(context.tenant))))
+
+
 @router.get("/v1/status", response_model=wire.Status)
 async def status(context: Context, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """The state of the home: backends, breakers, backlog, sizes
