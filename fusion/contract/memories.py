@@ -21,6 +21,9 @@ BlockFormat = Literal["fence", "long-term", "context-pack", "cortex"]
 Dimension = Literal["user_id", "agent_id", "run_id", "session_id"]
 Lifetime = Literal["permanent", "project", "session", "ttl"]
 Ending = Literal["expired", "decayed", "retired", "archived", "lost"]
+Priority = Literal["P0", "P1", "P2"]
+"""how long a memory is kept that no block needs: always, some months, some weeks"""
+ProvenanceKind = Literal["none", "url", "file_line", "file_anchor", "receipt", "opaque"]
 ConflictStatus = Literal["active", "resolved"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -232,6 +235,14 @@ class ImportanceGrade:
 
 
 @dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a memory comes from: a reference of a kind, as `fusion.lib.provenance` describes them."""
+
+    kind: ProvenanceKind
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What may change about a memory. Its event stays as it is; the journal keeps the state and logs each change.
 
@@ -241,6 +252,8 @@ class State:
     this one is hidden while that one is current. Members of a conflict share ``conflict_group``; ``contradicts`` is the
     id of the opponent. ``confidence`` and ``importance`` are from 0 to 1; ``grade`` says how the importance came about,
     if it was not stated with the memory. ``trust`` and ``project`` replace those of the event; None leaves them.
+    ``provenance`` is what somebody stated, instead of what source and place say. ``priority`` says how long it is kept
+    unused; None: its importance decides. ``due`` is when what it announces is to be done.
     """
 
     lifetime: Lifetime = "permanent"
@@ -248,6 +261,9 @@ class State:
     importance: float | None = None
     grade: ImportanceGrade | None = None
     trust: Trust | None = None
+    provenance: Provenance | None = None
+    priority: Priority | None = None
+    due: Moment | None = None
     project: str | None = None
     tags: tuple[str, ...] = ()
     reinforced_count: int = 0
@@ -272,6 +288,9 @@ class StateChange(TypedDict, total=False):
     importance: float | None
     grade: ImportanceGrade | None
     trust: Trust | None
+    provenance: Provenance | None
+    priority: Priority | None
+    due: Moment | None
     project: str | None
     tags: tuple[str, ...]
     reinforced_count: int

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from fusion import wire
-from fusion.contract import Lifetime, Scope, State, StateChange, Trust
+from fusion.contract import (
+    ImportanceGrade,
+    Lifetime,
+    Moment,
+    Priority,
+    Provenance,
+    Scope,
+    State,
+    StateChange,
+    Trust,
+)
 from fusion.errors import BadInput
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal, state
 from fusion.journal.external_refs import is_external
 from fusion.journal.state import BY_HAND, Decision
+from fusion.lib.importance import BY_HAND as BY_HAND_GRADE
 
-_OF_EVENTS_ONLY = ("lifetime", "confidence", "importance", "project", "tags")
+_OF_EVENTS_ONLY = ("lifetime", "confidence", "importance", "provenance", "priority", "due", "project", "tags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,10 @@ class StateRequest:
     trust: Trust | None = None
     lifetime: Lifetime | None = None
     confidence: float | None = None
-    importance: float | None = None
+    importance: float | Literal["unknown"] | None = None
+    provenance: Provenance | None = None
+    priority: Priority | None = None
+    due: Moment | None = None
     project: str | None = None
     tags: tuple[str, ...] | None = None
     why: str = ""
@@ -40,9 +54,12 @@ class StateRequest:
         if self.archived is not None:
             given |= {"ended_at": now, "ended": "archived"} if self.archived else {"ended_at": None, "ended": None}
         if not given:
-            raise BadInput("say what to change: archived, trust, lifetime, confidence, importance, project or tags")
+            raise BadInput(f"say what to change: archived, {', '.join(names[:-1])} or {names[-1]}")
         if is_external(self.ref) and (wrong := [name for name in _OF_EVENTS_ONLY if name in given]):
             raise BadInput(f"{wrong[0]}: {self.ref} is kept by its backend alone; set archived or trust")
+        if self.importance is not None:
+            given["importance"] = None if self.importance == "unknown" else self.importance
+            given["grade"] = ImportanceGrade(BY_HAND_GRADE, now, self.why)
         return cast(StateChange, given)
 
 
@@ -60,10 +77,20 @@ async def set_state(
         record = await journal.find(request.ref, request.scope)
         if request.archived is False and record.state.ended not in (None, "archived"):
             change = {**change, "conflict_status": None} if record.state.ended == "lost" else change
-        changes = {record.event.event_id: change}
+        changes = {record.event.event_id: _without_same_grade(change, record.state)}
         decision = await journal.decide(changes, BY_HAND, why, may_raise_trust=may_raise_trust)
         deliverer.wake()
     return {"decision": None if decision is None else shown(decision)}
+
+
+def _without_same_grade(change: StateChange, known: State) -> StateChange:
+    """A change without an importance that a person gave already: its time alone is no change."""
+    by_hand = known.grade is None or known.grade.method == BY_HAND_GRADE
+    if "grade" not in change or not by_hand or change["importance"] != known.importance:
+        return change
+    if known.importance is None and known.grade is None:  # nobody had said that it is unknown
+        return change
+    return cast(StateChange, {name: value for name, value in change.items() if name not in ("importance", "grade")})
 
 
 async def undo(

@@ -41,7 +41,7 @@ from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.temporal_facts import FactCalls
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
-from fusion.gateway.views import document, position_of, public
+from fusion.gateway.views import document, position_of, public, standing
 from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
@@ -282,7 +282,7 @@ class Gateway(ContextPacking, EpisodeCalls, FactCalls, GradeCalls):
             }
             times = await self.journal.read(rows.times_remembered, ref, scope)
             said = {"said": times, "said_at": record.said_at, **await self._use_of(record.event.event_id)}
-            return {"ref": record.ref, **public(record.event), **more, **said}
+            return {"ref": record.ref, **public(record.event), **standing(record), **more, **said}
         await self.external_refs.flush()
         item = await self.journal.read(external_refs.resolve, ref, scope)
         if item.backend not in self.guarded:

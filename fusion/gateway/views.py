@@ -10,10 +10,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from fusion.contract import Event, Hit, Query, ReadsDocuments, Scope
+from fusion.contract import Event, Hit, ImportanceGrade, Query, ReadsDocuments, Scope
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.journal import Journal
+from fusion.journal.rows import Record
+from fusion.lib.due import due_end
 from fusion.lib.ids import parse_cursor
+from fusion.lib.importance import BY_HAND, label_of, priority_of
+from fusion.lib.provenance import provenance_of
 from fusion.lib.stated_fields import entities_of, metadata_of
 from fusion.lib.words import spoken
 from fusion.recall.document import MAX_LINES, lines_of_file, lines_of_memories, page
@@ -45,6 +49,28 @@ def public(item: Event | Hit) -> dict[str, Any]:
         "origin": item.origin,
         "scope": item.scope.named(),
         **{name: value for name, value in more.items() if value},
+    }
+
+
+def standing(record: Record) -> dict[str, Any]:
+    """What is known of a memory besides its text: its grade, its provenance, how long it is kept, when it is due."""
+    event, state = record.event, record.state
+    graded = state.grade or ImportanceGrade(BY_HAND, event.recorded_at)
+    grade = {
+        "score": state.importance,
+        "label": label_of(state.importance),
+        "rationale": graded.rationale,
+        "method": graded.method,
+        "version": graded.version,
+        "graded_at": graded.graded_at,
+    }
+    provenance = provenance_of(event, state)
+    due = state.due
+    return {
+        "grade": None if state.importance is None and state.grade is None else grade,
+        "provenance": {"kind": provenance.kind, "ref": provenance.ref},
+        "priority": priority_of(state),
+        "due": None if due is None else {"at": due.utc, "precision": due.precision, "until": due_end(due)},
     }
 
 

@@ -21,6 +21,7 @@ from fusion.journal import outbox
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import default_state, read_state, row_of, state_of, written_state
 from fusion.lib.conflict import ConflictMember, without_opponents
+from fusion.lib.due import due_of
 from fusion.lib.ids import short_ref
 from fusion.lib.stated_fields import from_stated
 from fusion.store.rows import event_of, microseconds, storable, time_of
@@ -117,8 +118,14 @@ def parse_name(name: str) -> int | None:
 
 
 def initial(event: Event) -> State:
-    """The state of a new memory: what its event states; else lifetime "project" if it has a project."""
-    return replace(default_state(event.scope.project), **from_stated(event))
+    """The state of a new memory: what its event states; else lifetime "project" if it has a project.
+
+    The words of a plan say when it is due.
+    """
+    change = from_stated(event)
+    if "due" not in change and (due := due_of(event)) is not None:
+        change["due"] = due
+    return replace(default_state(event.scope.project), **change)
 
 
 def set_confidence(db: Connection, event: Event, confidence: float) -> None:
@@ -422,7 +429,10 @@ def carry_conflict_over(db: Connection, old_id: str, new_id: str, now: datetime)
     decide(db, changes, "gateway", "the new version takes the place of the earlier one in a conflict", now)
 
 
-_SET_BY_HAND = ("lifetime", "confidence", "importance", "grade", "trust", "project", "tags", "ended_at", "ended")
+_SET_BY_HAND = (
+    *("lifetime", "confidence", "importance", "grade", "trust", "provenance", "priority", "due", "project", "tags"),
+    *("ended_at", "ended"),
+)
 """fields of a state that a person can set"""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final, Literal
 
+from fusion.contract import Priority, State
 from fusion.errors import BadInput
 
 Label = Literal["must_remember", "nice_to_have", "unknown", "ignore"]
@@ -49,6 +50,20 @@ def label_of(score: float | None) -> Label:
     if score >= MUST_REMEMBER:
         return "must_remember"
     return "nice_to_have" if score >= NICE_TO_HAVE else "ignore"
+
+
+_PRIORITY_OF_LABEL: Mapping[Label, Priority] = {
+    "must_remember": "P0",
+    "nice_to_have": "P1",
+    "ignore": "P2",
+    "unknown": "P0",
+}
+"""what nobody graded is kept: that its importance is unknown is no reason to lose it"""
+
+
+def priority_of(state: State) -> Priority:
+    """How long a memory is kept unused: as somebody set it, else by the label of its importance."""
+    return state.priority or _PRIORITY_OF_LABEL[label_of(state.importance)]
 
 
 def parse_importance(value: Any) -> float | None:

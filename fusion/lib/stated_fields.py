@@ -1,8 +1,8 @@
 """What a caller stated besides the text, as pairs in `Event.stated`, and back.
 
-Lifetime, confidence, importance, project and tags become fields of a `State`; entities are those that an episode
-involves. A time to live is when the memory ends after it was stored, and metadata is the caller's own: it is kept and
-shown, and nothing searches it.
+Lifetime, confidence, importance, provenance, priority, due time, project and tags become fields of a `State`; entities
+are those that an episode involves. A time to live is when the memory ends after it was stored, and metadata is the
+caller's own: it is kept and shown, and nothing searches it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, get_args
 
-from fusion.contract import LIFETIMES, Event, StateChange
+from fusion.contract import LIFETIMES, Event, Moment, Priority, Provenance, StateChange
 from fusion.errors import BadInput
 from fusion.lib.annotations import Annotations
+from fusion.lib.importance import parse_importance
+from fusion.lib.moment import moment
+from fusion.lib.provenance import parse_provenance
 
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 MAX_TAGS = 64
 MAX_TAG_CHARS = 128
 MAX_TTL_S = 3_600_000_000.0
@@ -31,7 +35,10 @@ def to_stated(
     confidence: float | None = None,
     tags: Sequence[str] = (),
     *,
-    importance: float | None = None,
+    importance: Any = None,
+    provenance: Any = None,
+    priority: str | None = None,
+    due: str | None = None,
     ttl_seconds: float | None = None,
     metadata: Mapping[str, Any] | None = None,
     lifetime_field: str = "lifetime",
@@ -48,17 +55,25 @@ def to_stated(
         lifetime = "ttl"
     if lifetime is not None and lifetime not in LIFETIMES:
         raise BadInput(f"{lifetime_field}: give one of {', '.join(LIFETIMES)}")
-    for name, share in (("confidence", confidence), ("importance", importance)):
-        if share is not None and not (isfinite(share) and 0 <= share <= 1):
-            raise BadInput(f"{name}: give a number from 0 to 1")
+    if confidence is not None and not (isfinite(confidence) and 0 <= confidence <= 1):
+        raise BadInput("confidence: give a number from 0 to 1")
+    if priority is not None and priority not in PRIORITIES:
+        raise BadInput(f"priority: give one of {', '.join(PRIORITIES)}")
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise BadInput(f"tags: at most {MAX_TAGS}, each with 1 to {MAX_TAG_CHARS} characters")
     written = json.dumps(metadata, sort_keys=True) if metadata else ""
     if len(written) > MAX_METADATA_CHARS:
         raise BadInput(f"metadata: at most {MAX_METADATA_CHARS} characters of JSON")
     pairs = [("tag", tag.strip()) for tag in dict.fromkeys(tags)]
-    if importance is not None:
-        pairs.append(("importance", repr(float(importance))))
+    if (score := parse_importance(importance)) is not None:
+        pairs.append(("importance", repr(score)))
+    if provenance is not None:
+        found = parse_provenance(provenance)
+        pairs.append(("provenance", f"{found.kind} {found.ref}".rstrip()))
+    if priority is not None:
+        pairs.append(("priority", priority))
+    if due is not None:
+        pairs.append(("due", due_as_written(due)))
     if ttl_seconds is not None:
         pairs.append(("ttl_seconds", repr(float(ttl_seconds))))
     if written:
@@ -73,6 +88,13 @@ def to_stated(
 def from_stated(event: Event) -> StateChange:
     """The `State` fields that an event states; invalid values count as not stated."""
     change: StateChange = {}
+    given = dict(event.stated)
+    if "provenance" in given and (provenance := _provenance(given["provenance"])) is not None:
+        change["provenance"] = provenance
+    if (priority := _PRIORITY.get(given.get("priority", ""))) is not None:
+        change["priority"] = priority
+    if (due := _due(given.get("due"))) is not None:
+        change["due"] = due
     tags = tuple(value for name, value in event.stated if name == "tag")
     if tags:
         change["tags"] = tags
@@ -134,8 +156,39 @@ def stated_values(stated: Iterable[tuple[str, str]]) -> dict[str, Any]:
     pairs = list(stated)
     numbers = {name: float(value) for name, value in pairs if name in ("confidence", "importance", "ttl_seconds")}
     tags = [value for name, value in pairs if name == "tag"]
-    more = {"lifetime": dict(pairs).get("lifetime"), "tags": tags, "metadata": metadata_of(pairs)}
+    given = dict(pairs)
+    more: dict[str, Any] = {name: given.get(name) for name in ("lifetime", "priority", "due")}
+    more |= {"tags": tags, "metadata": metadata_of(pairs)}
+    if provenance := _provenance(given.get("provenance", "")):
+        more["provenance"] = {"kind": provenance.kind, "ref": provenance.ref}
     return numbers | {name: value for name, value in more.items() if value}
+
+
+_PRIORITY: Mapping[str, Priority] = {one: one for one in PRIORITIES}
+
+
+def _provenance(written: str) -> Provenance | None:
+    kind, _, ref = written.partition(" ")
+    try:
+        return parse_provenance({"kind": kind, "ref": ref}) if kind else None
+    except BadInput:
+        return None
+
+
+def _due(written: str | None) -> Moment | None:
+    try:
+        return None if written is None else moment(written)
+    except ValueError:
+        return None
+
+
+def due_as_written(due: str) -> str:
+    """A time at which something is due, as it was written. Raises BadInput for what is no time."""
+    try:
+        moment(due)
+    except ValueError:
+        raise BadInput('due: write ISO 8601, "2026-03" or "2026-03-31" or "2026-03-31T09:30:00Z"') from None
+    return due.strip()
 
 
 def _number(text: str, most: float = 1.0) -> float | None:

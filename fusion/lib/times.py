@@ -117,8 +117,10 @@ def find_time(text: str) -> re.Match[str] | None:
     return _TIME.search(text)
 
 
-def windows(text: str, said: Moment) -> Iterator[Window]:
+def windows(text: str, said: Moment, ahead: bool | None = None) -> Iterator[Window]:
     """The times that a text names, in order. ``said`` is the time of the text.
+
+    ``ahead`` says whether a weekday, a month or a day without a year is in the future; None: its sentence decides.
 
     A week starts on Monday, a weekend on Saturday; "last Friday" is the last one before the day of ``said``. Relative
     times that are finer than the precision of ``said`` ("yesterday", said in a month) and impossible days are left out.
@@ -127,7 +129,7 @@ def windows(text: str, said: Moment) -> Iterator[Window]:
     while match := _TIME.search(text, position):
         position = match.end()
         try:
-            found = _Reading(text, said).window(match)
+            found = _Reading(text, said, ahead).window(match)
         except (ValueError, OverflowError):  # the 31st of June, 9999 years ago, yesterday of a month: no such time
             continue
         if found is not None:

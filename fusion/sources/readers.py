@@ -253,7 +253,10 @@ _STATED: Mapping[str, tuple[type, ...]] = {
     "lifetime": (str,),
     "ttl_seconds": (int, float),
     "confidence": (int, float),
-    "importance": (int, float),
+    "importance": (int, float, str, dict),
+    "provenance": (str, dict),
+    "priority": (str,),
+    "due": (str,),
     "tags": (list,),
     "metadata": (dict,),
 }

@@ -46,6 +46,32 @@ class UpdateReply(RememberOutcome):
     batch: str | None
 
 
+class Grade(TypedDict):
+    """The importance of a memory, 0 to 1, its label, and how it came about; ``method`` is manual if it was given."""
+
+    score: float | None
+    label: Literal["must_remember", "nice_to_have", "unknown", "ignore"]
+    rationale: str
+    method: str
+    version: int
+    graded_at: str
+
+
+class Provenance(TypedDict):
+    """Where a memory comes from: a reference, and its kind."""
+
+    kind: Literal["none", "url", "file_line", "file_anchor", "receipt", "opaque"]
+    ref: str
+
+
+class Due(TypedDict):
+    """When a plan is due: its time with the precision that is known, and when that is over."""
+
+    at: str
+    precision: str
+    until: str | None
+
+
 class StoredMemory(TypedDict):
     """One memory as it was sent; or, with ``backend``, an item of that backend's own, as it is now.
 
@@ -75,6 +101,14 @@ class StoredMemory(TypedDict):
     """when it ends, or ended"""
     metadata: NotRequired[dict[str, Any]]
     """what its caller stated besides"""
+    grade: NotRequired[Grade | None]
+    """null if its importance is unknown"""
+    provenance: NotRequired[Provenance]
+    """as stated, else as its source and place say"""
+    priority: NotRequired[Literal["P0", "P1", "P2"]]
+    """how long it is kept unused: as set, else by its importance"""
+    due: NotRequired[Due | None]
+    """when a plan is due"""
     backends: NotRequired[list[str]]
     supersedes: NotRequired[str | None]
     current: NotRequired[bool]

@@ -43,7 +43,10 @@ async def remember(
     lifetime: Annotated[str | None, typer.Option(help="permanent, project, session, ttl.")] = None,
     ttl_seconds: Annotated[float | None, typer.Option(help="It ends that long after now.")] = None,
     confidence: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
-    importance: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    importance: Annotated[str | None, typer.Option(help="0 to 1, 86%, must_remember, nice_to_have, ignore.")] = None,
+    provenance: Annotated[str | None, typer.Option(help="Where it comes from: https://…, path#L3, path#name.")] = None,
+    priority: Annotated[str | None, typer.Option(help="P0 is kept unused, P1 for months, P2 for weeks.")] = None,
+    due: Annotated[str | None, typer.Option(help="When a plan is due: 2026-03, 2026-03-31.")] = None,
     trust: Annotated[str | None, typer.Option(help="trusted, unknown, untrusted, quarantined.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
     project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
@@ -64,6 +67,9 @@ async def remember(
         "ttl_seconds": ttl_seconds,
         "confidence": confidence,
         "importance": importance,
+        "provenance": provenance,
+        "priority": priority,
+        "due": due,
         "trust": trust,
         "project": project,
     }
@@ -258,7 +264,10 @@ async def state(
     trust: Annotated[str | None, typer.Option(help="trusted, unknown, untrusted, quarantined.")] = None,
     lifetime: Annotated[str | None, typer.Option(help="permanent, project, session, ttl.")] = None,
     confidence: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
-    importance: Annotated[float | None, typer.Option(help="From 0 to 1.")] = None,
+    importance: Annotated[str | None, typer.Option(help="0 to 1, 86%, must_remember, nice_to_have, ignore.")] = None,
+    provenance: Annotated[str | None, typer.Option(help="Where it comes from: https://…, path#L3, path#name.")] = None,
+    priority: Annotated[str | None, typer.Option(help="P0 is kept unused, P1 for months, P2 for weeks.")] = None,
+    due: Annotated[str | None, typer.Option(help="When a plan is due: 2026-03, 2026-03-31.")] = None,
     project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Its tags, instead of the present ones. Repeatable.")] = None,
     why: Annotated[str, typer.Option(help="The reason, for the log.")] = "",
@@ -272,7 +281,8 @@ async def state(
     from fusion.doors.cli import render
 
     change: dict[str, Any] = {"archived": archive, "trust": trust, "lifetime": lifetime, "confidence": confidence}
-    change |= {"importance": importance, "for_project": project, "tags": tag or None, "why": why}
+    change |= {"importance": importance, "provenance": provenance, "priority": priority, "due": due}
+    change |= {"for_project": project, "tags": tag or None, "why": why}
     async with target.client() as client:
         reply = await client.set_state("".join(refs_of([ref])), **{**change, **owner.ids()})
     target.show(reply, render.decision)

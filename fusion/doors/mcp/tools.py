@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from fusion import wire
 from fusion.client import AsyncClient
-from fusion.contract import Audience, BlockFormat, Kind, Lifetime
+from fusion.contract import Audience, BlockFormat, Kind, Lifetime, Priority
 from fusion.doors import schemas
 from fusion.doors.compat import openclaw
 from fusion.doors.mcp.results import (
@@ -324,7 +324,12 @@ class MemoryStore(Arguments):
     lifetime: Lifetime | None = Field(default=None, description="how long it lasts: session 24 h unused, ttl 30 days")
     ttl_seconds: float | None = Field(default=None, gt=0, le=MAX_TTL_S, description="it ends that long after now")
     confidence: float | None = Field(default=None, ge=0, le=1, description="how sure it is")
-    importance: float | None = Field(default=None, ge=0, le=1, description="how much it matters")
+    importance: schemas.Importance | None = Field(default=None, description="how much it matters: 0 to 1, or a label")
+    provenance: schemas.StatedProvenance | None = Field(
+        default=None, description="where it comes from: a URL, path#L3, path#name"
+    )
+    priority: Priority | None = Field(default=None, description="P0 is kept unused, P1 for months, P2 for weeks")
+    due: schemas.DueTime | None = Field(default=None, description="when a plan is due: 2026-03-31; else by its words")
     trust: Literal["unknown", "untrusted", "quarantined"] = Field(
         default="unknown", description="less for what a stranger said; quarantined is never answered"
     )

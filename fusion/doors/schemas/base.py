@@ -6,18 +6,21 @@ from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
-from fusion.contract import EVERYTHING, KINDS, Asker, Audience, Kind, Moment, Precision, Scope, Where
+from fusion.contract import EVERYTHING, KINDS, Asker, Audience, Kind, Moment, Precision, Provenance, Scope, Where
 from fusion.doors.validation import explain
 from fusion.errors import TooLarge
 from fusion.ingest.intake import not_one_line
+from fusion.lib.importance import parse_importance
 from fusion.lib.moment import end_of, zone_of
-from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS
+from fusion.lib.provenance import MAX_REF_CHARS as MAX_PROVENANCE_CHARS
+from fusion.lib.provenance import parse_provenance
+from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TAGS, due_as_written
 from fusion.recall.engine import QUERY_LIMIT
 from fusion.sources.readers import moment
 
@@ -132,6 +135,52 @@ EntityName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(printable)]
 Zone = Annotated[str, Field(max_length=64, description="an IANA name: Europe/Berlin"), AfterValidator(printable)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _importance(value: object) -> object:
+    """A score in any form; "unknown" for what says that there is none."""
+    score = parse_importance(value)
+    return "unknown" if score is None else score
+
+
+def _provenance(value: object) -> object:
+    return value if isinstance(value, Provenance) else parse_provenance(value)
+
+
+Importance = Annotated[
+    float | Literal["unknown"],
+    BeforeValidator(_importance),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "maxLength": 40},
+                {"type": "object"},
+            ],
+            "description": "0 to 1, 86%, 86/100, must_remember, nice_to_have, ignore, unknown, or {score} or {label}",
+        }
+    ),
+]
+StatedProvenance = Annotated[
+    Provenance,
+    BeforeValidator(_provenance),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "maxLength": MAX_PROVENANCE_CHARS},
+                {
+                    "type": "object",
+                    "properties": {"kind": {"type": "string"}, "ref": {"type": "string"}},
+                    "required": ["kind"],
+                    "additionalProperties": False,
+                },
+            ],
+            "description": "where it comes from: a URL, path#L3-L9, path#name, receipt:ID or any other line; "
+            "or {kind, ref} with kind none, url, file_line, file_anchor, receipt or opaque",
+        }
+    ),
+]
+DueTime = Annotated[str, Field(max_length=64), AfterValidator(due_as_written)]
 Tags = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)], ...], Field(max_length=MAX_TAGS, strict=False)
 ]

@@ -10,14 +10,16 @@ from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 
-from fusion.contract import Audience, Kind, Lifetime, Origin, Place, Trust, Unit
+from fusion.contract import Audience, Kind, Lifetime, Origin, Place, Priority, Trust, Unit
 from fusion.doors.schemas.base import (
     MAX_BATCH,
     Asking,
     Body,
     Cursor,
+    DueTime,
     Entities,
     Id,
+    Importance,
     MemoryText,
     PageCursor,
     PageSize,
@@ -26,6 +28,7 @@ from fusion.doors.schemas.base import (
     Scoped,
     Share,
     Since,
+    StatedProvenance,
     Tags,
     When,
     end_of_day,
@@ -41,6 +44,7 @@ from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
 from fusion.ingest.update import Change
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
+from fusion.lib.moment import moment
 from fusion.lib.stated_fields import MAX_TTL_S, stated_entities, to_stated
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 
@@ -94,7 +98,10 @@ class MemoryBody(Scoped):
         default=None, description="it ends that long after it was stored; makes the lifetime ttl"
     )
     confidence: Share | None = None
-    importance: Share | None = None
+    importance: Importance | None = None
+    provenance: StatedProvenance | None = None
+    priority: Priority | None = Field(default=None, description="P0 is kept unused, P1 for months, P2 for weeks")
+    due: DueTime | None = Field(default=None, description="when a plan is due; else the words of its text decide")
     trust: Trust = Field(default="unknown", description="trusted is the owner's to say; quarantined is never answered")
     tags: Tags = ()
     metadata: dict[str, JsonValue] | None = Field(default=None, description="kept and shown; nothing searches it")
@@ -155,6 +162,9 @@ class MemoryBody(Scoped):
             self.confidence,
             self.tags,
             importance=self.importance,
+            provenance=self.provenance,
+            priority=self.priority,
+            due=self.due,
             ttl_seconds=self.ttl_seconds,
             metadata=self.metadata,
         )
@@ -260,7 +270,10 @@ class StateBody(Scoped):
     trust: Trust | None = Field(default=None, description="quarantined memories are never answered")
     lifetime: Lifetime | None = Field(default=None, description="ttl ends after 720 hours, session after 24 unused")
     confidence: Share | None = None
-    importance: Share | None = None
+    importance: Importance | None = None
+    provenance: StatedProvenance | None = None
+    priority: Priority | None = Field(default=None, description="P0 is kept unused, P1 for months, P2 for weeks")
+    due: DueTime | None = Field(default=None, description="when a plan is due")
     for_project: Id | None = Field(default=None, description="the project that the memory belongs to")
     tags: Tags | None = None
     why: Annotated[str, Field(max_length=500), AfterValidator(printable)] = Field(
@@ -269,7 +282,8 @@ class StateBody(Scoped):
 
     def request(self, tenant: str) -> StateRequest:
         tags = None if self.tags is None else tuple(self.tags)
-        return self._as(StateRequest, scope=self.scope(tenant), tags=tags, project=self.for_project)
+        due = None if self.due is None else moment(self.due)
+        return self._as(StateRequest, scope=self.scope(tenant), tags=tags, project=self.for_project, due=due)
 
 
 class DecisionsQuery(Scoped):
