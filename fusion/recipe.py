@@ -40,6 +40,7 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "named_boost": 0.0,
         "speaker_of_several": 0.0,
         "penalties": {},
+        "factors": (),
         "judge_timeout_ms": 0,
         "passages": 0,
         "second_encoder": False,
@@ -171,6 +172,8 @@ class RerankSettings(_Part):
     """compare the question with the pool by the second encoder of the settings, which reads turns in their context"""
     penalties: Mapping[str, float] = field(default_factory=dict)
     """by signal name, the factor on the score of a memory that has it in full"""
+    factors: tuple[str, ...] = ()
+    """signals that the score is multiplied by (seed 004)"""
     judge: Literal["never", "gate", "always"] = "gate"
     """gate: only when the best local scores are close together"""
     gate_top: int = 4
@@ -212,9 +215,9 @@ class RerankSettings(_Part):
 
     @cached_property
     def weighed(self) -> frozenset[str]:
-        """The signals that have a weight or a penalty, with a model or without."""
+        """The signals that have a weight or a penalty or are factors, with a model or without."""
         weights = (*self.signals.items(), *self.signals_without_model.items())
-        return frozenset(name for name, weight in weights if weight) | self.penalties.keys()
+        return frozenset(name for name, weight in weights if weight) | self.penalties.keys() | {*self.factors}
 
 
 @dataclass(frozen=True)

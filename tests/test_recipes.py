@@ -54,7 +54,8 @@ def variants() -> Iterator[Any]:
         value = getattr(default, part.name)
         if is_dataclass(value):
             for number in fields(value):
-                changed = replace(value, **{number.name: other(getattr(value, number.name))})  # type: ignore[type-var]
+                given = ("use_boost",) if number.name == "factors" else other(getattr(value, number.name))
+                changed = replace(value, **{number.name: given})  # type: ignore[type-var]
                 yield pytest.param(replace(default, **{part.name: changed}), id=f"{part.name}.{number.name}")
 
 
@@ -80,6 +81,12 @@ class TestShipped:
         assert (seed.rerank.judge_timeout_ms, hook.rerank.judge_timeout_ms) == (3000, 100)
         assert (seed.rerank.gate_top, seed.rerank.gate_spread, seed.gather.depth) == (4, 0.15, 50)
         assert hook.rerank.signals == seed.rerank.signals
+
+    @pytest.mark.row("A147", "`seed004` ranks by relevance times weight, decay, use and state; no other recipe does")
+    def test_seed004_has_the_seeds_factors(self) -> None:
+        factors = ("importance_weight", "recency_decay", "use_boost", "state_gate")
+        assert SHIPPED["seed004"].rerank.factors == factors
+        assert all(not recipe.rerank.factors for name, recipe in SHIPPED.items() if name != "seed004")
 
     @pytest.mark.row("A116", "A117", "A118", "`seed003` has exactly the seed's numbers")
     def test_seed003_has_the_seeds_numbers(self) -> None:

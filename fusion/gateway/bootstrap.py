@@ -264,7 +264,8 @@ RENAMED = {"alone": "it is called similarity now: write similarity = …"}
 def checked(found: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     """Recipes whose signals exist. Raises SettingsError for a misspelt one, which would have no effect."""
     for recipe in found.values():
-        for name in (*recipe.rerank.signals, *recipe.rerank.signals_without_model):
+        numbers = recipe.rerank
+        for name in (*numbers.signals, *numbers.signals_without_model, *numbers.factors):
             if name not in SIGNALS:
                 fix = RENAMED.get(name) or f"there are {', '.join(SIGNALS)}"
                 raise SettingsError(f"recipe {recipe.name}: no signal is called {name!r}; {fix}")

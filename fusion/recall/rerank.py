@@ -21,7 +21,7 @@ from fusion.recall.query_dates import Dates
 from fusion.recall.rank_features import in_context
 from fusion.recall.second_hop import named_by_best
 from fusion.recall.several import asks_for_several
-from fusion.recall.signals import Signals, SignalTable, boosted, complete, penalised, scores
+from fusion.recall.signals import Signals, SignalTable, boosted, complete, multiplied, penalised, scores
 from fusion.recipe import RerankSettings
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def by_local_score(
         means = boosted(means, table, "episode", numbers.episode_boost)
         if numbers.named_boost and pool:
             table, means = _with_second_hop(question, pool, table, means, numbers.named_boost)
-        local = penalised(means, table, numbers.penalties).tolist()
+        means = penalised(means, table, numbers.penalties)
+        local = multiplied(means, table, numbers.factors).tolist()
     else:
         table = in_context(pool, table, numbers.signals)
         trees = numbers.model.trees

@@ -275,6 +275,15 @@ def boosted(means: Column, table: SignalTable, name: str, boost: float) -> Colum
     return 1 - (1 - means) * (1 - boost * np.nan_to_num(table.column(name)))
 
 
+def multiplied(means: Column, table: SignalTable, factors: Sequence[str]) -> Column:
+    """Means times each of these signals; one that a memory lacks counts 1."""
+    import numpy as np
+
+    for name in factors:
+        means = means * np.nan_to_num(table.column(name), nan=1.0)
+    return means
+
+
 def penalised(means: Column, table: SignalTable, penalties: Mapping[str, float]) -> Column:
     """Means times each penalty to the extent of its signal: mean · (1 - (1 - penalty) · signal)."""
     import numpy as np

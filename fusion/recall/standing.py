@@ -14,6 +14,15 @@
 | conflict      | 1 for a side of an open conflict, else 0 |
 | superseded    | 1 if a memory that replaces or contradicts it later is in the pool, else 0 |
 
+The factors of seed 004 (`fusion.lib.seed004_factors`), which multiply a score (`RerankSettings.factors`):
+
+| signal            | meaning |
+|-------------------|---------|
+| importance_weight | 1 must be remembered, .83 nice to have or unknown, .67 the rest |
+| recency_decay     | .5 ^ (age / half-life of its kind) |
+| use_boost         | .77 never in a block, 1 from 20 blocks on |
+| state_gate        | 1 active, .9 made of others, .5 stale, 0 archived |
+
 A recipe that weighs none of them costs no time for them. External memories have the state of a new memory.
 """
 
@@ -35,6 +44,7 @@ from fusion.lib.seed000_factors import (
     tag_affinity,
     type_boost,
 )
+from fusion.lib.seed004_factors import importance_weight, recency_decay, state_gate, use_boost
 from fusion.lib.words import words
 from fusion.recall.dedup import Rival
 from fusion.recall.expand import Pooled
@@ -47,21 +57,26 @@ if TYPE_CHECKING:
 STANDING_SIGNALS = (
     *("recency", "use", "type", "ownership", "confidence", "reinforcement", "tags", "importance", "trust"),
     *("conflict", "superseded"),
+    *("importance_weight", "recency_decay", "use_boost", "state_gate"),
 )
 STANDING = frozenset(STANDING_SIGNALS)
-USE = frozenset({"recency", "use"})
+USE = frozenset({"recency", "use", "use_boost"})
 """the signals for which the use of each memory is read"""
 _TRUST: Mapping[Trust, float] = {"trusted": 1.0, "unknown": 0.67, "untrusted": 0.33, "quarantined": 0.0}
 
 
 class Standing(NamedTuple):
-    """What the journal knows of a memory besides its text. ``included`` is the number of blocks it was in."""
+    """What the journal knows of a memory besides its text. ``included`` is the number of blocks it was in.
+
+    ``derived``: it was made of other memories.
+    """
 
     event_id: str = ""
     state: State = NEW
     supersedes: str | None = None
     included: int = 0
     last_included_at: datetime | None = None
+    derived: bool = False
 
 
 UNKNOWN = Standing()
@@ -88,8 +103,15 @@ def standings_of(
     for event_id, record in records.items():
         if wanted or record.state.conflict_status == "active":
             use = uses.get(event_id)
-            used = (0, None) if use is None else (use.included, use.last_included_at)
-            found[record.ref] = Standing(event_id, record.state, record.event.supersedes, *used)
+            event = record.event
+            found[record.ref] = Standing(
+                event_id,
+                record.state,
+                event.supersedes,
+                included=0 if use is None else use.included,
+                last_included_at=None if use is None else use.last_included_at,
+                derived=bool(event.derived_from),
+            )
     return found
 
 
@@ -165,6 +187,14 @@ def _value(
             return _TRUST[hit.trust]
         case "conflict":
             return float(state.conflict_status == "active")
+        case "importance_weight":
+            return importance_weight(state)
+        case "recency_decay":
+            return recency_decay(hit.kind, hit.began, now)
+        case "use_boost":
+            return use_boost(one.included)
+        case "state_gate":
+            return state_gate(state, now, derived=one.derived, replaced=one.event_id in replaced)
         case _:
             return float(one.event_id in replaced)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from fusion.contract import Scope, State
+from fusion.contract import Moment, Scope, State
 from fusion.lib.bm25 import Frequencies
 from fusion.recall.dedup import Candidate
 from fusion.recall.expand import Pooled
@@ -60,6 +60,22 @@ def test_each_standing_signal_has_its_seeds_arithmetic() -> None:
 def test_importance_is_absent_until_somebody_grades_it() -> None:
     assert np.isnan(of(Standing(), "importance"))
     assert of(Standing(state=State(importance=0.8)), "importance") == 0.8
+
+
+@pytest.mark.row("A147", "a score is multiplied by the factors of a recipe, and the receipt has each of them")
+def test_score_is_multiplied_by_its_factors() -> None:
+    """1 · 1 · 1 · .77 · 1 for what must be remembered; a week-old episode of no importance .67 · .71 · .77."""
+    factors = ("importance_weight", "recency_decay", "use_boost", "state_gate")
+    standings = {"m1": Standing("e1", State(importance=0.9)), "m2": Standing("e2", State(importance=0.1))}
+    pool = [entry("m1", kind="rule", at=Moment(NOW)), entry("m2", kind="episode", at=Moment(NOW - timedelta(days=7)))]
+    columns = standing_signals(query("tea"), pool, standings, factors)
+    table = SignalTable(2, {"fusion": np.ones(2), **columns})
+    numbers = RerankSettings(signals={"fusion": 1.0}, factors=factors)
+    one, other = by_local_score(pool, table, numbers)
+    assert one.local == pytest.approx(1 / 1.3)
+    assert other.local == pytest.approx(0.8 / 1.2 * 0.5**0.5 / 1.3)
+    assert numbers.weighed == {"fusion", *factors}
+    assert by_local_score(pool, table, RerankSettings(signals={"fusion": 1.0}))[1].local == 1.0, "others are as before"
 
 
 @pytest.mark.parametrize(("trust", "value"), [("trusted", 1.0), ("unknown", 0.67), ("untrusted", 0.33)])
