@@ -289,6 +289,14 @@ class MemoryCortexSettings(_Part):
     hw_monitor_busy_percent: float = Field(default=80.0, gt=0, le=100)
 
 
+class OpenclawMemSettings(_Part):
+    """The gateway of openclaw-mem (seed 004): its routes below /openclaw-mem, and on a port of their own."""
+
+    port: int = Field(default=0, ge=0, le=65535)
+    direct_store: bool = False
+    export_folder: str = ""
+
+
 class ToolSettings(_Part):
     citations: Literal["auto", "on", "off"] = "auto"
 
@@ -463,6 +471,7 @@ class Settings(BaseSettings):
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
     memory_cortex: MemoryCortexSettings = MemoryCortexSettings()
+    openclaw_mem: OpenclawMemSettings = OpenclawMemSettings()
     ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

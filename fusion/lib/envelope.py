@@ -356,3 +356,8 @@ def is_marked(text: str) -> bool:
 def without_private(text: str) -> str:
     """The text without the parts between ``<private>`` and ``</private>``, or the end of the text."""
     return _cut(text, _PRIVATE, _PRIVATE_END)
+
+
+def is_private(text: str) -> bool:
+    """Whether a text, or a part of it, is marked as not to be kept: [NOMEM], [PRIVATE], [NOEXPORT], ``<private>``."""
+    return bool(_MARK.search(text) or _PRIVATE.search(text) or _PRIVATE_END.search(text))

@@ -30,11 +30,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fusion import problem
 from fusion.contract import Role
+from fusion.doors.compat.openclaw_mem.errors import in_their_words
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
 
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
+OPENCLAW_MEM = "/openclaw-mem"
+"""the prefix of the routes of openclaw-mem's gateway, whose errors have its shape"""
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", f"{OPENCLAW_MEM}/health"})
 """routes without a token: they reveal nothing about memories"""
 COMPAT = "/compat/"
 """the prefix of drop-in routes, whose clients send a key in the way of the other system"""
@@ -244,6 +247,8 @@ class Gate:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         head = dict(scope["headers"])
+        if scope["path"].startswith(f"{OPENCLAW_MEM}/"):
+            send = in_their_words(send)
         request_id = head.get(b"x-request-id", b"")
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()

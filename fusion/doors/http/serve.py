@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fusion.client import LOG
 from fusion.doors.http.app import create_app
-from fusion.doors.http.middleware import Gate
+from fusion.doors.http.middleware import OPENCLAW_MEM, Gate
 from fusion.doors.http.protocol import LimitedProtocol
 from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
 from fusion.gateway.gc_tuning import settled_heap
@@ -141,9 +141,9 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     with contextlib.ExitStack() as doors:
         door = doors.enter_context(contextlib.closing(listen(settings.server.host, settings.server.port)))
         drop_ins: dict[socket.socket, str] = {}
-        for setting, port, name in own_ports(settings):
+        for setting, port, prefix in own_ports(settings):
             own = listen(settings.server.host, port, f"Choose another: {setting}")
-            drop_ins[doors.enter_context(contextlib.closing(own))] = name
+            drop_ins[doors.enter_context(contextlib.closing(own))] = prefix
         async with Gateway.open(settings) as gateway:
             doors.enter_context(settled_heap())
             await serve_on(door, gateway, settings, on_ready, drop_ins)
@@ -154,15 +154,17 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
 
 def own_ports(settings: Settings) -> Iterator[tuple[str, int, str]]:
-    """The ports besides the server's own, for clients of other systems: the setting, the port, and its backend's name.
+    """The ports besides the server's own, for clients of other systems: the setting, the port, and its path prefix.
 
-    The name is "" for Memory Cortex, whose routes are at the root of every port.
+    The prefix is "" for Memory Cortex, whose routes are at the root of every port.
     """
     for name, chosen in settings.backends.items():
         if chosen.compat_port:
-            yield f"backends.{name}.compat_port", chosen.compat_port, name
+            yield f"backends.{name}.compat_port", chosen.compat_port, f"/compat/{name}"
     if settings.memory_cortex.enabled and settings.memory_cortex.port:
         yield "memory_cortex.port", settings.memory_cortex.port, ""
+    if settings.openclaw_mem.port:
+        yield "openclaw_mem.port", settings.openclaw_mem.port, OPENCLAW_MEM
 
 
 def abandon(error: HomeGone) -> NoReturn:
@@ -213,12 +215,13 @@ async def serve_on(
 ) -> None:
     """Serve an open ``gateway`` on the socket ``door``, and record its address in the home for clients.
 
-    ``drop_ins`` are further sockets, each with the backend whose drop-in routes it serves at its root; "": all routes.
+    ``drop_ins`` are further sockets, each with the path prefix of the drop-in routes that it serves at its root; "":
+    all routes.
     """
     drop_ins = drop_ins or {}
     token = token_of(settings.home)
     gate = create_app(gateway, settings, local_token=token)
-    app = PortPrefix(gate, {one.getsockname()[1]: f"/compat/{name}" for one, name in drop_ins.items() if name})
+    app = PortPrefix(gate, {one.getsockname()[1]: prefix for one, prefix in drop_ins.items() if prefix})
     server = Server(gate, settings, app=app)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -274,7 +277,7 @@ async def _leave_when_idle(server: Server, gate: Gate, gateway: Gateway, idle_ex
 
 
 class PortPrefix:
-    """Middleware before the gate: a request on a backend's own port gets the path of its drop-in routes."""
+    """Middleware before the gate: a request on a port of another system's gets the path of its drop-in routes."""
 
     def __init__(self, app: ASGIApp, prefixes: Mapping[int, str]) -> None:
         """``prefixes`` are the path prefixes of these routes, by port."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any
 
-import httpx
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -24,8 +23,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import fusion as package
-from fusion.client import AsyncClient
 from fusion.doors import schemas, validation
+from fusion.doors.in_process import client_for
 from fusion.doors.mcp.cortex_tools import CORTEX_INSTRUCTIONS, CORTEX_TOOLS
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.tools import TOOLS, Arguments, Caller, ToolResult
@@ -147,14 +146,7 @@ def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         given = schemas.in_query(schemas.Asking, Request(scope).query_params.multi_items())
-        passed = {name: scope[name] for name in ("tenant", "request_id", "may_ask_all", "role")}
-
-        async def inside(inner: Scope, inner_receive: Receive, inner_send: Send) -> None:
-            """Call a route without the gate: this request holds its place there and must not wait for a second one."""
-            await app({**inner, **passed}, inner_receive, inner_send)
-
-        transport = httpx.ASGITransport(inside, raise_app_exceptions=False)
-        async with AsyncClient.over(transport) as gateway:
+        async with client_for(scope, app) as gateway:
             session = Request(scope).headers.get(MCP_SESSION_ID_HEADER)
             fixed = given.model_dump(exclude_unset=True, exclude={"all_users"})
             scope["caller"] = Caller(gateway, fixed, session, given.all_users)
