@@ -11,11 +11,13 @@ from typing import Any
 from fusion.contract import EVERYTHING, Asker, Scope, Where
 from fusion.errors import BadInput
 from fusion.gateway.answering import Answering, Packing
+from fusion.gateway.dissent import find_dissent
 from fusion.gateway.in_tenant import in_tenant
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.layers import Layers, layers_of
 from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS, SCHEMA, Bundle, PackItem, PackMeta, PackNotes, bundle
 from fusion.recall.dispute import Dispute
+from fusion.recall.dissent import with_dissent
 from fusion.recall.engine import Fused, FuseRequest, Outcome
 from fusion.recall.fresh_tail import BUDGET_TOKENS as TAIL_TOKENS
 from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
@@ -129,6 +131,7 @@ class ContextPacking(Answering):
 
     def _packing(self, request: PackRequest, tail: Tail) -> Packing:
         async def packer(ranking: Ranking) -> Block:
+            ranking = with_dissent(ranking, await find_dissent(ranking, self.live.embedder))
             layers = await self._layers(long_events(ranking, LAYERED), ranking)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
             return bundle(ranking, layered, tail, self._nonce_key)

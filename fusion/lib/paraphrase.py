@@ -30,6 +30,8 @@ class Kind(StrEnum):
     WORD = "word"
     CONFLICT = "conflict"
     """two statements that were found to contradict each other when they were stored"""
+    DISSENT = "dissent"
+    """two statements that answer the question of a context pack differently"""
 
 
 class Difference(NamedTuple):

@@ -34,6 +34,8 @@ from fusion.recall.dispute import Dispute
 from fusion.recall.fence import cited, closing, opening, quoted
 
 GAP = "[…]"
+UNTRUSTED = "(untrusted)"
+"""before a memory that is not trusted, in a context pack"""
 MEMORY_MARK = "·"
 """between two memories on one line"""
 _MARK = re.compile(r"(?<!\w)[\u00b7\u0387]|[\u00b7\u0387](?!\w)")
@@ -157,6 +159,8 @@ class ContextBundle(Listing):
 
     def item(self, ref: str, hit: Hit, limit: int) -> str:
         said = one_line(without_annotations(quoted(clip(_said(hit), limit))))
+        if hit.trust == "untrusted":
+            said = f"{UNTRUSTED} {said}"
         return without_frames(without_private_paths(_MARK.sub(_ESCAPED_MARK, said)))
 
     def dispute(self, dispute: Dispute) -> str:

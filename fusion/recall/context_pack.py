@@ -20,8 +20,9 @@ from fusion.lib.budget import Size
 from fusion.lib.importance import LABELS, Label, label_of
 from fusion.lib.listing import CONTEXT_PACK, end, record_ref
 from fusion.lib.private_paths import public_path
-from fusion.recall.decision import OUT_OF_ROOM, TOO_WEAK, Decision
-from fusion.recall.dispute import rivals_of
+from fusion.recall.decision import OUT_OF_ROOM, Decision
+from fusion.recall.dispute import Dispute, rivals_of
+from fusion.recall.dissent import WEAK
 from fusion.recall.filter import Record
 from fusion.recall.fresh_tail import Tail
 from fusion.recall.pack import Block, ExcerptLine, Ranking
@@ -115,7 +116,7 @@ def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes) -> Bundle
         by_ref.setdefault(part.ref, []).append(part)
     shown = ([part for member in one.members for part in by_ref.get(member.ref, ())] for one in block.memories)
     found = (_line(line, parts, layered, records) for line, parts in zip(block.lines, shown, strict=True))
-    lines = [*_tail_lines(tail), *in_pack_order(found, lambda line: line.merit)]
+    lines = [*_tail_lines(tail), *_newer_first(in_pack_order(found, lambda line: line.merit), block.disputes)]
     body = "".join(line.text for line in lines)
     nonce = blake2b(body.encode("utf-8", "surrogatepass"), key=key, digest_size=NONCE_BYTES).hexdigest()
     text = f"{CONTEXT_PACK}\n{body}{end(nonce)}" if lines else ""
@@ -131,6 +132,24 @@ def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes) -> Bundle
         layered.capped,
         {one.ref: _graded(one, records) for one in ranking.order},
     )
+
+
+def _newer_first(lines: list[_Line], disputes: Iterable[Dispute]) -> list[_Line]:
+    """The lines, of two that contradict each other the newer one first; one that is trusted less stays where it is."""
+    for one in disputes:
+        at = {line.item.recordRef: i for i, line in enumerate(lines)}
+        refs = [record_ref(ref) for ref in one.refs]
+        if one.newer is None or not at.keys() >= set(refs):
+            continue
+        newer = at[record_ref(one.newer)]
+        older = at[next(ref for ref in refs if ref != record_ref(one.newer))]
+        if older < newer and not _trusted_less(lines[newer].item.trust, lines[older].item.trust):
+            lines.insert(older, lines.pop(newer))
+    return lines
+
+
+def _trusted_less(one: Trust, other: Trust) -> bool:
+    return TRUST_ORDER.index(one) > TRUST_ORDER.index(other)
 
 
 def _graded(one: Scored, records: Mapping[str, Record]) -> tuple[Trust, Label]:
@@ -159,7 +178,8 @@ def _beside_tail(ranking: Ranking, tail: Tail) -> Ranking:
 def with_both_sides(ranking: Ranking) -> Block:
     """The block of a ranking that holds both sides of a contradiction, even where one of them scores too low.
 
-    Where there was room for one side only, both are packed before everything else.
+    Where there was room for one side only, both are packed before everything else, unless the other side is untrusted:
+    that takes no room of what is trusted more.
     """
     rivals = rivals_of(ranking.order)
     if not rivals:
@@ -167,14 +187,16 @@ def with_both_sides(ranking: Ranking) -> Block:
     ranking = _with_rivals_admitted(ranking, rivals)
     block = ranking.block()
     packed = {ref for ref, decision in block.decisions.items() if decision is Decision.PACKED}
+    untrusted = {one.ref for one in ranking.order if one.pooled.candidate.hit.trust == "untrusted"}
     halves = {
         ref
         for ref in packed & rivals.keys()
-        if any(block.decisions.get(other) in _NOT_ROOM for other in rivals[ref]) and packed.isdisjoint(rivals[ref])
+        if any(block.decisions.get(other) in _NOT_ROOM for other in rivals[ref].keys() - untrusted)
+        and packed.isdisjoint(rivals[ref])
     }
     if not halves:
         return block
-    first = {*halves, *(other for ref in halves for other in rivals[ref])}
+    first = {*halves, *(other for ref in halves for other in rivals[ref].keys() - untrusted)}
     order = sorted(ranking.order, key=lambda one: one.ref not in first)
     return replace(ranking, order=order).block()
 
@@ -189,8 +211,7 @@ def _with_rivals_admitted(ranking: Ranking, rivals: Mapping[str, Iterable[str]])
     wanted = {other for ref in admitted for other in rivals[ref]} | admitted
     order = [one._replace(asked_for=True) if one.ref in wanted else one for one in ranking.order]
     keys = {one.pooled.key for one in ranking.order if one.ref in wanted}
-    weak = {Decision.ADDS_TOO_LITTLE, *TOO_WEAK}
-    left_out = {key: decision for key, decision in ranking.left_out.items() if key not in keys or decision not in weak}
+    left_out = {key: decision for key, decision in ranking.left_out.items() if key not in keys or decision not in WEAK}
     return replace(ranking, order=order, left_out=left_out)
 
 

@@ -1,0 +1,192 @@
+"""Whether a context pack shows both sides of a contradiction, each marked, and marks nothing where none is.
+
+Two sets of small histories with a question each (``benchmarks/data/README.md``): ``dissent.jsonl`` is reported, and
+nothing was tuned on it; of ``dissent_dev.jsonl`` one half was for fitting and the other is reported as well. All
+histories of a set are in one home, each of a user of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.datasets import DataError
+from benchmarks.fill_stores import BACKENDS, BATCH, TIMEOUT_MS, open_home, wait_until_stored
+from benchmarks.metrics import mean
+from benchmarks.pack import Data
+from benchmarks.replay import until_encoded
+from fusion.contract import Moment, Scope
+from fusion.gateway.gateway import Gateway
+from fusion.gateway.packing import ContextPack, PackRequest
+from fusion.ingest.intake import NewMemory
+from fusion.lib.languages import OTHER
+from fusion.lib.listing import record_ref
+from fusion.lib.words import word_list
+
+FOLDER = Path(__file__).parent / "data"
+REPORTED, DEVELOPMENT = FOLDER / "dissent.jsonl", FOLDER / "dissent_dev.jsonl"
+_MARK = re.compile(r"^- \[(obs:[^\]\s]+)\] .*\[conflicts with: ([^\]]+)\]$", re.MULTILINE)
+"""a line of a pack with its ref and the refs that it conflicts with"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A history with a question. ``sides`` are the indexes of the memories on either side of its contradiction."""
+
+    id: str
+    question: str
+    memories: tuple[NewMemory, ...]
+    sides: tuple[frozenset[int], ...] = ()
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of the history: a user of its own."""
+        return Scope(user_id=self.id, audience="private")
+
+    @property
+    def form(self) -> str:
+        """Whether its memories are notes or statements of a speaker."""
+        return "speech" if any(memory.speaker for memory in self.memories) else "note"
+
+    @property
+    def language(self) -> str:
+        """English or another language, by the frequent words of some languages."""
+        words = [word for memory in self.memories for word in word_list(memory.text)]
+        return "other" if sum(word in OTHER for word in words) > len(words) / 10 else "english"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the pack of a case shows: both sides of its contradiction, both of them marked, and other marked pairs."""
+
+    case: Case
+    held: bool
+    marked: bool
+    others: frozenset[frozenset[int]] = frozenset()
+    took_ms: float = 0.0
+
+    @property
+    def false(self) -> bool:
+        """Whether it marks a pair in a history without a contradiction."""
+        return not self.case.sides and bool(self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A home with the histories of all cases: the ref of each memory, by case."""
+
+    gateway: Gateway
+    refs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def measure(data: Data) -> dict[str, Any]:
+    """The figures of the reported set, and of the half of the development set that nothing was fitted on."""
+    return {
+        "reported": figures(results(read(REPORTED))),
+        "development, test half": figures(results(halves(read(DEVELOPMENT))[1])),
+    }
+
+
+def read(file: Path) -> list[Case]:
+    """The cases of a file. Raises DataError for a line that is none."""
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            found.append(case_of(json.loads(line)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{file}:{number}: this is no case of dissent: {error!r}") from error
+    return found
+
+
+def case_of(row: Mapping[str, Any]) -> Case:
+    scope = Scope(user_id=row["id"], audience="private")
+    memories = tuple(
+        NewMemory(one["text"], scope, speaker=one.get("speaker"), at=Moment(datetime.fromisoformat(one["at"]), "day"))
+        for one in row["memories"]
+    )
+    return Case(row["id"], row["question"], memories, tuple(map(frozenset, row.get("sides", ()))))
+
+
+def halves(cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
+    """The half for fitting and the half for testing. The cases of one question are in one half."""
+    questions = {question: n for n, question in enumerate(dict.fromkeys(case.question for case in cases))}
+    fitting, testing = ([case for case in cases if questions[case.question] % 2 == half] for half in (0, 1))
+    return fitting, testing
+
+
+def results(cases: Sequence[Case]) -> list[Result]:
+    """What the packs of these cases show."""
+    with tempfile.TemporaryDirectory(prefix="memory-fusion-") as folder:
+        return asyncio.run(_results(cases, Path(folder) / "home"))
+
+
+async def _results(cases: Sequence[Case], home: Path) -> list[Result]:
+    async with open_home(home, BACKENDS) as gateway:
+        filled = await _fill(gateway, cases)
+        return [await _result(filled, case) for case in cases]
+
+
+async def _fill(gateway: Gateway, cases: Sequence[Case]) -> _Filled:
+    memories = [memory for case in cases for memory in case.memories]
+    refs: list[str] = []
+    for begin in range(0, len(memories), BATCH):
+        refs += [kept.ref for kept in await gateway.remember(memories[begin : begin + BATCH])]
+    await wait_until_stored(gateway, len(memories))
+    rest = iter(refs)
+    return _Filled(gateway, {case.id: [next(rest) for _ in case.memories] for case in cases})
+
+
+async def _result(filled: _Filled, case: Case) -> Result:
+    async def ask() -> tuple[ContextPack, float]:
+        began = time.perf_counter()
+        pack = await filled.gateway.pack(PackRequest(case.question, case.scope, timeout_ms=TIMEOUT_MS))
+        return pack, (time.perf_counter() - began) * 1000
+
+    pack, took_ms = await until_encoded(filled.gateway.live, ask)
+    refs = {record_ref(ref): n for n, ref in enumerate(filled.refs[case.id])}
+    marked = {
+        frozenset((refs[ref], refs[rival]))
+        for ref, rivals in _MARK.findall(pack.bundle_text)
+        for rival in rivals.split(", ")
+    }
+    shown = {n for ref, n in refs.items() if f"- [{ref}] " in pack.bundle_text}
+    held = bool(case.sides) and not any(shown.isdisjoint(side) for side in case.sides)
+    right = {pair for pair in marked if case.sides and not any(pair.isdisjoint(side) for side in case.sides)}
+    return Result(case, held, bool(right), frozenset(marked - right), took_ms)
+
+
+def figures(found: Sequence[Result]) -> dict[str, Any]:
+    """The figures of some results: of all, by language and by form."""
+    return {
+        **_shares(found),
+        "by language": _by(found, lambda result: result.case.language),
+        "by form": _by(found, lambda result: result.case.form),
+        "pack p50 ms": round(median(result.took_ms for result in found), 1) if found else None,
+    }
+
+
+def _by(found: Sequence[Result], group: Callable[[Result], str]) -> dict[str, Any]:
+    groups = sorted({group(result) for result in found})
+    return {name: _shares([result for result in found if group(result) == name]) for name in groups}
+
+
+def _shares(found: Sequence[Result]) -> dict[str, Any]:
+    contradicted = [result for result in found if result.case.sides]
+    others = [result for result in found if not result.case.sides]
+    return {
+        "contradicted": len(contradicted),
+        "both_sides_held": mean([result.held for result in contradicted]),
+        "marked": mean([result.held and result.marked for result in contradicted]),
+        "other_pair_marked": mean([bool(result.others) for result in contradicted]),
+        "without": len(others),
+        "false_dissent": mean([result.false for result in others]),
+    }

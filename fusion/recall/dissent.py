@@ -1,0 +1,167 @@
+"""Finds memories in a ranking that answer its question differently, also in other words (dissent).
+
+Two memories contradict each other only with regard to a question: both answer it, they are about one thing, and what
+they say cannot both be current. `dissent_features` compares the best few answers in pairs; logistic regression makes a
+probability of each comparison. Its weights are a table of a few numbers each for questions whose answer is a value, for
+those of yes or no, and for all others.
+
+Nothing that a memory says of itself or of others counts ("this conflicts with everything"): only what it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import exp
+from typing import NamedTuple
+
+from fusion.lib.answer_type import AnswerType
+from fusion.lib.paraphrase import Kind
+from fusion.recall.decision import TOO_WEAK, Decision
+from fusion.recall.dedup import Rival
+from fusion.recall.dissent_features import Asked, Features, Stated, best_first, features
+from fusion.recall.filter import Record
+from fusion.recall.pack import Ranking
+from fusion.recall.rerank import Scored
+
+MAX_READ = 12
+"""best memories of a ranking among which the answers are looked for"""
+MAX_COMPARED = 4
+"""best answers that are compared with each other: six pairs"""
+MAX_PAIRS = 2
+"""pairs of a pack that dissent; more would be a question that everything answers"""
+WEAK = frozenset({Decision.ADDS_TOO_LITTLE, *TOO_WEAK})
+"""the reasons for leaving a memory out that do not hold for a side of a contradiction"""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of a logistic regression over `Features`, by name; a feature that is not named has none.
+
+    ``threshold`` is the probability from which two memories count as contradicting each other.
+    """
+
+    bias: float
+    of: Mapping[str, float]
+    threshold: float = 1.0
+
+    def probability(self, found: Features) -> float:
+        """That the two memories contradict each other."""
+        total = self.bias + sum(weight * getattr(found, name) for name, weight in self.of.items())
+        return 1.0 / (1.0 + exp(min(700.0, -total)))
+
+
+WEIGHTS: Mapping[str, Weights] = {
+    "value": Weights(-7.15, {"likeness": 7.33, "similarity": 5.59, "best_two": 0.92}, threshold=0.89),
+    "truth": Weights(
+        -5.11, {"likeness": 0.73, "coverage": 1.2, "lead": 7.8, "added": 4.65, "best_two": 1.05}, threshold=0.8
+    ),
+    "other": Weights(
+        -7.08,
+        {"coverage": 2.92, "lead": 3.39, "added": 6.42, "best_two": 1.06, "other_names": 2.54, "change": 2.58},
+        threshold=0.85,
+    ),
+}
+"""fitted by ``python -m benchmarks.dissent_fit`` on the half for fitting of ``benchmarks/data/dissent_dev.jsonl``"""
+
+
+class Dissent(NamedTuple):
+    """Two memories, by ref, that answer a question differently, and the probability of it."""
+
+    refs: tuple[str, str]
+    probability: float
+
+
+def sort_of(kind: AnswerType) -> str:
+    """The key in `WEIGHTS` for questions that ask for this."""
+    if kind in (AnswerType.NUMBER, AnswerType.TIME):
+        return "value"
+    return "truth" if kind is AnswerType.TRUTH else "other"
+
+
+def compared(answers: Sequence[Stated]) -> Iterable[tuple[Stated, Stated, Features]]:
+    """The pairs of the best answers that no rule keeps apart, with their features."""
+    best = best_first(answers)[:MAX_COMPARED]
+    for one, other in combinations(best, 2):
+        rest = (each.answers for each in best if each is not one and each is not other)
+        found = features(one, other, max(rest, default=None), best_two=other is best[1])
+        if found is not None:
+            yield one, other, found
+
+
+def dissents(asked: Asked, answers: Sequence[Stated]) -> list[Dissent]:
+    """The pairs that answer the question differently, the surest first; a memory is in one of them."""
+    weights = WEIGHTS[sort_of(asked.kind)]
+    sure = [
+        Dissent((one.ref, other.ref), probability)
+        for one, other, found in compared(answers)
+        if (probability := weights.probability(found)) >= weights.threshold
+    ]
+    kept: list[Dissent] = []
+    for each in sorted(sure, key=lambda one: -one.probability):
+        if not any(set(each.refs) & set(other.refs) for other in kept):
+            kept.append(each)
+    return kept[:MAX_PAIRS]
+
+
+def readable(ranking: Ranking) -> list[Scored]:
+    """The best memories of a ranking, each once, that may be in a block."""
+    found: dict[str, Scored] = {}
+    for one in ranking.order:
+        decision = ranking.left_out.get(one.pooled.key)
+        if decision is None or decision in WEAK:
+            found.setdefault(one.ref, one)
+        if len(found) == MAX_READ:
+            break
+    return list(found.values())
+
+
+def with_dissent(ranking: Ranking, found: Iterable[Dissent]) -> Ranking:
+    """The ranking in which the two memories of each dissent are rivals, unless their conflict is settled already."""
+    rivals: dict[str, list[str]] = {}
+    for one, other in (each.refs for each in found):
+        if not _settled(ranking, one, other):
+            rivals.setdefault(one, []).append(other)
+            rivals.setdefault(other, []).append(one)
+    if not rivals:
+        return ranking
+    return replace(ranking, order=[_with_rivals(one, rivals.get(one.ref, ())) for one in ranking.order])
+
+
+def _with_rivals(one: Scored, refs: Sequence[str]) -> Scored:
+    candidate = one.pooled.candidate
+    known = {rival.ref for rival in candidate.rivals}
+    more = tuple(Rival(ref, Kind.DISSENT) for ref in refs if ref not in known)
+    if not more:
+        return one
+    return one._replace(pooled=one.pooled._replace(candidate=candidate._replace(rivals=(*candidate.rivals, *more))))
+
+
+def _settled(ranking: Ranking, one: str, other: str) -> bool:
+    """Whether the journal says that the two do not contradict each other any longer.
+
+    One replaces the other, or they are the sides of a conflict that was resolved.
+    """
+    records = {record.ref: record for record in ranking.records.values()}
+    mine, theirs = records.get(one), records.get(other)
+    if mine is None or theirs is None:
+        return False
+    return _replaces(mine, theirs) or _replaces(theirs, mine) or _resolved(mine, theirs)
+
+
+def _replaces(one: Record, other: Record) -> bool:
+    return one.event.supersedes is not None and one.event.supersedes == other.event.event_id
+
+
+def _resolved(one: Record, other: Record) -> bool:
+    group = one.state.conflict_group
+    return (
+        group is not None
+        and group == other.state.conflict_group
+        and "active"
+        not in (
+            one.state.conflict_status,
+            other.state.conflict_status,
+        )
+    )

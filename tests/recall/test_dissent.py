@@ -1,0 +1,118 @@
+"""Dissent: which pairs of answers count, with vectors that are made up, and which are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from fusion.contract import State, TokenVectors
+from fusion.lib.paraphrase import Kind
+from fusion.recall.decision import Decision
+from fusion.recall.dissent import MAX_PAIRS, MAX_READ, Dissent, dissents, readable, with_dissent
+from fusion.recall.dissent_features import Asked, Stated
+from fusion.recall.pack import Ranking
+from fusion.recall.rerank import Scored
+from fusion.recipe import PackSettings, RerankSettings
+from tests.recall.helpers import by_id, record, scored, standalone
+
+QUESTION = "When does the ferry leave?"
+_AXES = 8
+
+
+def _near(axis: int, other: int = 7, share: float = 0.2) -> np.ndarray:
+    found = np.zeros(_AXES, np.float32)
+    found[axis], found[other] = 1 - share, share
+    return found / np.linalg.norm(found)
+
+
+def _tokens(*axes: int, words: Sequence[str] = ()) -> TokenVectors:
+    rows = np.array([_near(axis) * 127 for axis in axes], dtype=np.int8)
+    return TokenVectors(rows, 1 / 127, tuple(words), tuple(words))
+
+
+ASKED = Asked(QUESTION, _tokens(0, 1, words=("ferry", "leave")), _near(0))
+
+
+def stated(ref: str, text: str, day: int = 1, speaker: str | None = None) -> Stated:
+    """A memory that has the question's words and one more."""
+    at = datetime(2025, 1, day, tzinfo=UTC)
+    return Stated(ref, text, speaker, at, _tokens(0, 1, 2), _near(0, 1), ASKED)
+
+
+def other(ref: str) -> Stated:
+    """A memory that has nothing to do with the question."""
+    return Stated(ref, "Tea is served in the hall.", None, None, _tokens(5, 6), _near(5), ASKED)
+
+
+SEVEN, EIGHT = "The ferry leaves at seven in the evening.", "The ferry leaves at 8 pm."
+
+
+def test_dissent_of_two_values() -> None:
+    (found,) = dissents(ASKED, [stated("a", SEVEN), other("x"), stated("b", EIGHT, day=20)])
+    assert set(found.refs) == {"a", "b"}
+    assert 0.5 < found.probability <= 1
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (stated("a", SEVEN), stated("b", "The ferry leaves at 7 pm.", day=20)),
+        (stated("a", SEVEN, speaker="Ada"), stated("b", EIGHT, day=20, speaker="Bo")),
+        (stated("a", SEVEN), stated("b", "The ferry leaves.", day=20)),
+        (stated("a", SEVEN), stated("b", "The ferry leaves at 8 pm, except on Sundays.", day=20)),
+    ],
+    ids=["the same time", "two speakers", "no time", "an exception"],
+)
+def test_no_dissent(one: Stated, two: Stated) -> None:
+    assert dissents(ASKED, [one, other("x"), two]) == []
+
+
+def test_dissent_does_not_depend_on_the_order() -> None:
+    answers = [stated("a", SEVEN), other("x"), stated("b", EIGHT, day=20)]
+    assert [set(one.refs) for one in dissents(ASKED, answers)] == [
+        set(one.refs) for one in dissents(ASKED, answers[::-1])
+    ]
+
+
+def test_dissent_is_bounded() -> None:
+    many = [stated(f"m{n}", f"The ferry leaves at {n}:15 pm.", day=n + 1) for n in range(1, 12)]
+    found = dissents(ASKED, many)
+    assert len(found) <= MAX_PAIRS
+    refs = [ref for one in found for ref in one.refs]
+    assert len(refs) == len(set(refs)), "a memory is in one pair"
+
+
+def ranking(order: Sequence[Scored], **more: object) -> Ranking:
+    return replace(Ranking(QUESTION, order, PackSettings(), RerankSettings(), "0123"), **more)  # type: ignore[arg-type]
+
+
+def two() -> list[Scored]:
+    return [scored(ref, standalone(ref, text), 0.5) for ref, text in (("r1", SEVEN), ("r2", EIGHT))]
+
+
+def test_dissenting_memories_become_rivals() -> None:
+    found = with_dissent(ranking(two()), [Dissent(("r1", "r2"), 0.9)])
+    assert [[(rival.ref, rival.kind) for rival in one.pooled.candidate.rivals] for one in found.order] == [
+        [("r2", Kind.DISSENT)],
+        [("r1", Kind.DISSENT)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "settled"), [("resolved", True), ("active", False)], ids=["resolved", "still in conflict"]
+)
+def test_a_resolved_conflict_is_no_dissent(status: str, settled: bool) -> None:
+    state = State(conflict_group="g1", conflict_status=status)  # type: ignore[arg-type]
+    records = [replace(record(f"e{n}"), ref=f"r{n}", state=state) for n in (1, 2)]
+    found = with_dissent(ranking(two(), records=by_id(*records)), [Dissent(("r1", "r2"), 0.9)])
+    assert any(one.pooled.candidate.rivals for one in found.order) is not settled
+
+
+def test_what_is_private_is_not_compared_and_few_are_read() -> None:
+    order = [scored(f"r{n}", standalone(f"n{n}", f"text {n}"), 0.5) for n in range(MAX_READ + 3)]
+    left_out = {order[0].pooled.key: Decision.PRIVATE, order[1].pooled.key: Decision.ADDS_TOO_LITTLE}
+    assert [one.ref for one in readable(ranking(order, left_out=left_out))] == [f"r{n}" for n in range(1, MAX_READ + 1)]
