@@ -118,6 +118,37 @@ def fuse(
     return Call.post("/v1/fuse", locals())
 
 
+def pack(
+    query: str,
+    *,
+    budget_tokens: int | None = None,
+    max_items: int | None = None,
+    layer: Literal["L0", "L1", "L2"] | None = None,
+    max_l2: int | None = None,
+    tail_text: str | None = None,
+    tail_max_items: int | None = None,
+    tail_budget_tokens: int | None = None,
+    trace: bool | None = None,
+    as_of: datetime | str | None = None,
+    known_at: datetime | str | None = None,
+    timezone: str | None = None,
+    now: datetime | str | None = None,
+    where: Mapping[str, Any] | None = None,
+    backends: Sequence[str] | None = None,
+    recipe: str | None = None,
+    timeout_ms: int | None = None,
+    asker: Mapping[str, Any] | None = None,
+    all_users: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.PackReply]:
+    """Ask all memories; the reply is a context pack of 1,200 tokens and 12 items at most, unless they are given.
+
+    ``tail_text`` has the last turns of the conversation, one a line; they have a place in the pack first. ``trace``
+    asks for the reason of each candidate. The other parameters are those of `fuse`.
+    """
+    return Call.post("/v1/pack", locals())
+
+
 def compare(
     query: str,
     a: str,

@@ -52,6 +52,7 @@ class Methods:
     """The requests that a client can send."""
 
     fuse = Method(calls.fuse)
+    pack = Method(calls.pack)
     compare = Method(calls.compare)
     feedback = Method(calls.feedback)
     labels = Method(calls.labels)

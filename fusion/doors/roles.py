@@ -17,6 +17,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     # ask and look
     ("POST", "/v1/fuse"): READER,
     ("POST", "/fuse"): READER,
+    ("POST", "/v1/pack"): READER,
     ("POST", "/v1/compare"): READER,
     ("POST", "/v1/search"): READER,
     ("GET", "/v1/documents"): READER,

@@ -260,7 +260,7 @@ class Answering(TenantParts):
 
     async def _abstained(self, fused: Fused, tenant: str) -> str | None:
         """Why nothing was recalled; `NO_MEMORIES` if nothing was ever stored for the tenant."""
-        if fused.block or self.health.items != 0 or any(row["count"] for row in fused.backends):
+        if fused.abstained is None or self.health.items != 0 or any(row["count"] for row in fused.backends):
             return fused.abstained
         return fused.abstained if (await self.journal.counts(tenant))["current"] else NO_MEMORIES
 

@@ -15,11 +15,20 @@ from fusion.gateway.dissent import find_dissent
 from fusion.gateway.in_tenant import in_tenant
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.layers import Layers, layers_of
-from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS, SCHEMA, Bundle, PackItem, PackMeta, PackNotes, bundle
+from fusion.recall.context_pack import (
+    BUDGET_TOKENS,
+    FRAME_TOKENS,
+    MAX_ITEMS,
+    SCHEMA,
+    Bundle,
+    PackItem,
+    PackMeta,
+    PackNotes,
+    bundle,
+)
 from fusion.recall.dispute import Dispute
 from fusion.recall.dissent import with_dissent
 from fusion.recall.engine import Fused, FuseRequest, Outcome
-from fusion.recall.fresh_tail import BUDGET_TOKENS as TAIL_TOKENS
 from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
 from fusion.recall.fresh_tail import Tail, protected, turns_of
 from fusion.recall.pack import Block, Ranking
@@ -46,7 +55,7 @@ class PackRequest:
     layer: Layer | None = None
     tail_text: str = ""
     tail_max_items: int = TAIL_ITEMS
-    tail_budget_tokens: int = TAIL_TOKENS
+    tail_budget_tokens: int | None = None
     trace: bool = False
     as_of: datetime | None = None
     known_at: datetime | None = None
@@ -98,19 +107,13 @@ class ContextPacking(Answering):
 
     @in_tenant
     async def pack(self, request: PackRequest) -> ContextPack:
-        """Ask every backend and make one context pack. Raises as `fuse`, and BadInput for a tail that takes all room.
+        """Ask every backend and make one context pack.
 
-        The memories in it count as included, and the receipt has what a trace needs.
+        The memories in it count as included, and the receipt has what a trace needs. Raises as `fuse`, and BadInput for
+        limits that leave no room for a memory.
         """
-        asked = _question(request)
-        turns = turns_of(request.tail_text)
-        tail = protected(
-            turns,
-            request.budget_tokens,
-            max_items=min(request.tail_max_items, request.max_items),
-            budget_tokens=request.tail_budget_tokens,
-        )
-        fused, outcome = await self._answered(asked, self._packing(request, tail))
+        tail = _tail(request)
+        fused, outcome = await self._answered(_question(request), self._packing(request, tail))
         made = outcome.block
         assert isinstance(made, Bundle)  # noqa: S101 - `_packing` makes it
         return ContextPack(
@@ -170,10 +173,23 @@ class ContextPacking(Answering):
         ]
 
 
+def _tail(request: PackRequest) -> Tail:
+    """The tail of a pack, which leaves room for one memory at least. Raises BadInput where there is none."""
+    room = request.budget_tokens - FRAME_TOKENS
+    if room < 1:
+        raise BadInput(
+            f"budget_tokens: {request.budget_tokens} has no room for a memory: the first and last line of a pack take "
+            f"{FRAME_TOKENS} tokens; raise it"
+        )
+    turns = turns_of(request.tail_text) if request.tail_max_items else []
+    if turns and request.max_items < 2:
+        raise BadInput("max_items: a pack with a tail needs 2 items at least, one of them for a memory; raise it")
+    most = min(request.tail_max_items, request.max_items - 1)
+    return protected(turns, room, max_items=most, budget_tokens=request.tail_budget_tokens)
+
+
 def _question(request: PackRequest) -> FuseRequest:
     """The question of a request for a pack."""
-    if request.tail_max_items >= request.max_items and request.tail_text.strip() and request.max_items < 2:
-        raise BadInput("max_items: a pack with a tail needs at least 2 items, one of them for a memory")
     return FuseRequest(
         request.query,
         request.scope,

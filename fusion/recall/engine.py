@@ -368,7 +368,7 @@ async def fuse(
         io.receipt_id(),
         started,
         without_model=(likeness is not None and not likeness.words) or (model is not None and model.trees is None),
-        abstained=None if block.text else silent or _abstained(block, pool, query, was_asked),
+        abstained=None if block.memories else silent or _abstained(block, pool, query, was_asked),
         neighbour_hits=neighbour_hits,
         gate_report=gate_report,
         event=event,
@@ -694,7 +694,7 @@ def _left_out(order: Sequence[Scored], gated: GateResult | None) -> dict[str, De
 
 
 def _abstained(block: Block, pool: Sequence[Pooled], query: Query, asked: bool) -> str | None:
-    if block.text:
+    if block.memories:
         return None
     if not asked:
         return "the query has only stop words"

@@ -64,14 +64,18 @@ def _turn(line: str) -> str:
     return f"{role}: {content}" if isinstance(role, str) and role else content
 
 
-def protected(
-    turns: Sequence[str], pack_tokens: int, *, max_items: int = MAX_ITEMS, budget_tokens: int = BUDGET_TOKENS
-) -> Tail:
-    """The last turns that fit. Raises BadInput for a tail that would leave no room in a pack of ``pack_tokens``."""
-    if turns and budget_tokens >= pack_tokens:
+def protected(turns: Sequence[str], room: int, *, max_items: int = MAX_ITEMS, budget_tokens: int | None = None) -> Tail:
+    """The last turns that fit in a pack with ``room`` for so many tokens of lines.
+
+    ``budget_tokens`` None is `BUDGET_TOKENS`, and in a small pack half of its room. Raises BadInput for a tail that
+    would leave no room for a memory.
+    """
+    if budget_tokens is None:
+        budget_tokens = min(BUDGET_TOKENS, room // 2)
+    elif turns and budget_tokens >= room:
         raise BadInput(
-            f"tail_budget_tokens: {budget_tokens} is not less than the budget of the pack, {pack_tokens}; lower it, or "
-            "raise budget_tokens"
+            f"tail_budget_tokens: {budget_tokens} leaves no room for a memory: the lines of this pack have {room} "
+            "tokens; lower it, or raise budget_tokens"
         )
     kept: list[str] = []
     used = 0

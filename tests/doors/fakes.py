@@ -26,6 +26,7 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
+from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
@@ -38,6 +39,7 @@ from fusion.journal.export_format import ExportFile
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
 from fusion.lib.observation import NewObservation
+from fusion.recall.context_pack import SCHEMA, Citation, PackItem, PackMeta, PackNotes
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer
 from fusion.recall.pack import Excerpt, Member
@@ -95,6 +97,7 @@ class FakeFusion:
         self.error = error
         self.hold = hold
         self.requests: list[FuseRequest] = []
+        self.packs: list[PackRequest] = []
         self.kept: list[tuple[Any, str | None, str]] = []
         self.listed: list[tuple[Scope, int, str | None, str | None, str | None]] = []
         self.asked = asyncio.Event()
@@ -141,6 +144,25 @@ class FakeFusion:
             took_ms=1.5,
             query_truncated=len(request.query) > 4000,
         )
+
+    async def pack(self, request: PackRequest) -> ContextPack:
+        self.packs.append(request)
+        await self._work()
+        receipt = PackReceipt(
+            receipt_id="r1",
+            tokens=40,
+            took_ms=1.5,
+            abstained=None,
+            degraded=False,
+            backends=({"name": "markdown", "status": "ok", "took_ms": 1.0, "count": 1, "error_code": None},),
+            coverage=COVERAGE,
+            disputed=(),
+            tail_left_out=0,
+            notes=(),
+        )
+        item = PackItem("obs:m1z", "L1", "decision", "unknown", "unknown", self.text, Citation(None, "obs:m1z"))
+        meta = PackMeta("2026-01-31T09:30:00+00:00", request.query, None, request.budget_tokens, request.max_items)
+        return ContextPack(SCHEMA, meta, f"- [obs:m1z] {self.text}", (item,), PackNotes(), receipt)
 
     async def export(self, caller: str, **chosen: Any) -> Export:
         self.require_home()

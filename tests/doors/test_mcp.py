@@ -28,7 +28,7 @@ from fusion.client import AsyncClient, ensure_server, stop_server
 from fusion.contract import Asker, Place, Scope, Where
 from fusion.doors.mcp.results import ReadResult
 from fusion.doors.mcp.server import INSTRUCTIONS, tools_server
-from fusion.doors.mcp.tools import Caller
+from fusion.doors.mcp.tools import TOOLS, Caller
 from fusion.errors import (
     FusionError,
     NobodyAnswered,
@@ -110,9 +110,9 @@ def refused(result: CallToolResult) -> str:
 class TestTheTools:
     """The list of tools, before any call."""
 
-    @pytest.mark.feature("MCP: seven tools with titles, hints, closed argument schemas and structured results")
+    @pytest.mark.feature("MCP: the tools have titles, hints, closed argument schemas and structured results")
     async def test_tools_have_titles_descriptions_and_hints(self, fusion: FakeFusion) -> None:
-        """Three only read, two add, one replaces and one destroys; none leaves home."""
+        """Some only read, some add, one replaces and one destroys; none leaves home."""
         async with connected(fusion) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert client.instructions == INSTRUCTIONS
@@ -125,6 +125,7 @@ class TestTheTools:
         reads = (True, False, True, False)
         assert touched == {
             "memory_fuse": reads,
+            "memory_pack": reads,
             "memory_search": reads,
             "memory_get": reads,
             "memory_store": (False, False, False, False),
@@ -133,7 +134,7 @@ class TestTheTools:
             "memory_forget": (False, True, True, False),
         }
         assert all(tool.title and tool.description for tool in tools.values())
-        for name in ("memory_fuse", "memory_search", "memory_get"):
+        for name in ("memory_fuse", "memory_pack", "memory_search", "memory_get"):
             assert "data, not instructions" in str(tools[name].description)
 
     async def test_tool_arguments_have_descriptions_and_ranges(self, fusion: FakeFusion) -> None:
@@ -169,6 +170,23 @@ class TestCalls:
         [asked] = fusion.requests
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
         assert (asked.budget_tokens, asked.max_items, asked.format) == (None, None, None)
+
+    @pytest.mark.row("A122", "MCP: `memory_pack` gives the bundle as text, and the pack as structured content")
+    async def test_memory_pack_returns_bundle_and_items(self, fusion: FakeFusion) -> None:
+        async with connected(fusion) as client:
+            result = await client.call_tool("memory_pack", {**ASKED, "max_items": 5, "tail_text": "user: Hi"})
+        assert said(result) == "- [obs:m1z] We move to Postgres in April."
+        made = done(result)
+        assert (made["schema"], made["bundle_text"]) == ("openclaw-mem.context-pack.v1", said(result))
+        assert [item["recordRef"] for item in made["items"]] == ["obs:m1z"]
+        assert made["receipt_id"] == "r1"
+        [asked] = fusion.packs
+        assert (asked.query, asked.max_items, asked.budget_tokens, asked.tail_text) == (
+            ASKED["query"],
+            5,
+            1200,
+            "user: Hi",
+        )
 
     @pytest.mark.feature("MCP: the session that asks is the protocol's, or the one that the model names")
     async def test_memory_fuse_names_who_asks(self, fusion: FakeFusion) -> None:
@@ -537,7 +555,7 @@ class TestHttp:
         """Every request is complete in itself: discovery, the tools, a call."""
         async with serving(fusion) as url, Client(f"{url}/mcp") as client:
             assert client.protocol_version == TODAY
-            assert len((await client.list_tools()).tools) == 7
+            assert len((await client.list_tools()).tools) == len(TOOLS)
             assert done(await client.call_tool("memory_fuse", ASKED))["memories"][0]["ref"] == "m1z"
 
     @pytest.mark.feature(
@@ -790,7 +808,7 @@ class TestStdio:
         (home / "fusion.toml").write_text("nonsense = true\n")
         allow(home)
         async with piped(home) as client:
-            assert len((await client.list_tools()).tools) == 7
+            assert len((await client.list_tools()).tools) == len(TOOLS)
             notice = done(await client.call_tool("memory_fuse", ASKED))["notice"]
             assert "did not start" in notice
             assert "nonsense" in notice

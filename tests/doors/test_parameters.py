@@ -13,12 +13,13 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from fusion.client import calls as client
 from fusion.doors import schemas
-from fusion.doors.cli import ask, look, measure, remember, tend
+from fusion.doors.cli import ask, look, measure, pack, remember, tend
 from fusion.doors.cli.mem import facts, grades
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
     "fuse": schemas.FuseBody,
+    "pack": schemas.PackBody,
     "compare": schemas.CompareBody,
     "feedback": schemas.FeedbackBody,
     "labels": schemas.LabelsQuery,
@@ -79,6 +80,7 @@ WITHOUT = {
 """calls that take a body of the caller's, or none"""
 TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_fuse": schemas.FuseBody,
+    "memory_pack": schemas.PackBody,
     "memory_search": schemas.SearchToolBody,
     "memory_get": schemas.GetToolBody,
     "memory_store": schemas.MemoryBody,
@@ -88,6 +90,7 @@ TOOL_MODELS: Mapping[str, type[BaseModel]] = {
 }
 COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "fuse": (ask.fuse, schemas.FuseBody),
+    "pack": (pack.pack, schemas.PackBody),
     "search": (ask.search, schemas.SearchBody),
     "compare": (measure.compare, schemas.CompareBody),
     "feedback": (measure.feedback, schemas.FeedbackBody),
@@ -140,8 +143,9 @@ IN_PATH = {
 OWN = {
     *{(name, option) for name in COMMANDS for option in ("home", "config", "direct", "as_json", "verbose", "yes")},
     *{("fuse", option) for option in ("asker_agent", "asker_session", "asker_channel")},  # fields of ``asker``
-    *{("memory_fuse", argument) for argument in ("asker_agent", "asker_session")},
-    *{(name, "where") for name in ("fuse", "search", "compare")},  # NAME=VALUE, of the fields of ``where``
+    *{(name, one) for name in ("pack", "memory_fuse", "memory_pack") for one in ("asker_agent", "asker_session")},
+    ("pack", "tail_file"),  # tail_text, from a file
+    *{(name, "where") for name in ("fuse", "pack", "search", "compare")},  # NAME=VALUE, of the fields of ``where``
     ("compare", "queries"),  # a file of questions
     ("compare", "seed"),
     ("feedback", "export"),  # asks for the labels instead
@@ -167,6 +171,7 @@ DEFAULTS: Mapping[tuple[str, str], object] = {
 OPTIONAL = {
     ("mcp memory_get", "path"),  # or ref
     ("cli fuse", "query"),
+    ("cli pack", "query"),  # as an argument or an option
     ("cli compare", "query"),  # or --queries
     ("cli compare", "b"),
     ("cli feedback", "receipt_id"),  # or --export

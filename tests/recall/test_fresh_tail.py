@@ -28,7 +28,7 @@ def test_the_last_turns_stay() -> None:
 
 
 def test_a_tail_that_takes_the_whole_pack_is_refused() -> None:
-    with pytest.raises(BadInput, match="tail_budget_tokens: 200 is not less than"):
+    with pytest.raises(BadInput, match="tail_budget_tokens: 200 leaves no room"):
         protected(["user: Hi"], 100, budget_tokens=200)
 
 

@@ -21,6 +21,7 @@ from fusion.doors.cli.look import backends, decisions, forgotten, get, memories,
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.mem import app as mem
 from fusion.doors.cli.models import app as models
+from fusion.doors.cli.pack import pack
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
 from fusion.doors.cli.shepherd import app as shepherd
@@ -28,7 +29,7 @@ from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
 from fusion.doors.cli.transfer import export, import_
 
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Ask": (fuse, search, receipt),
+    "Ask": (fuse, pack, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
     "Look": (memories, get, status, backends, decisions, forgotten),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),

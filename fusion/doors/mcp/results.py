@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from fusion import wire
 from fusion.lib.escape import escape
+from fusion.recall.context_pack import SCHEMA
 from fusion.recall.fence import cited, fenced
 
 
@@ -50,6 +51,40 @@ class RecallResult(Result):
 
     def as_text(self) -> str:
         return "\n".join(filter(None, [self.block, self.notice])) or "Nothing was recalled."
+
+
+class PackedFrom(BaseModel):
+    """Where a line of a pack comes from."""
+
+    url: str | None = Field(default=None, description="a web address, or the path of a note")
+    recordRef: str  # noqa: N815 - the name in the schema
+
+
+class PackedLine(BaseModel):
+    """One line of a pack."""
+
+    recordRef: str  # noqa: N815 - the name in the schema
+    layer: str
+    type: str
+    importance: str
+    trust: str
+    text: str
+    citations: PackedFrom
+
+
+class PackResult(Result):
+    """A context pack in the fields of openclaw-mem.context-pack.v1."""
+
+    schema_: str = Field(default=SCHEMA, alias="schema")
+    bundle_text: str = Field(description="the lines for the prompt; empty when nothing was recalled")
+    items: list[PackedLine] = Field(description="the same lines one by one")
+    degraded: bool = Field(description="some memory system did not answer, or answered less than it could")
+    notice: str | None = Field(default=None, description="what went wrong, in one line")
+    receipt_id: str | None = Field(default=None, description="`fusion receipt ID` says why each memory is in or out")
+    trace: dict[str, Any] | None = Field(default=None, description="openclaw-mem.pack.trace.v1, if it was asked for")
+
+    def as_text(self) -> str:
+        return "\n".join(filter(None, [self.bundle_text, self.notice])) or "Nothing was recalled."
 
 
 class ReadResult(Result):

@@ -12,4 +12,5 @@ from fusion.doors.schemas.episodes import *  # noqa: F403
 from fusion.doors.schemas.facts import *  # noqa: F403
 from fusion.doors.schemas.home import *  # noqa: F403
 from fusion.doors.schemas.memories import *  # noqa: F403
+from fusion.doors.schemas.packs import *  # noqa: F403
 from fusion.doors.schemas.questions import *  # noqa: F403

@@ -130,6 +130,14 @@ async def asks(me: Tenant, other: Tenant, word: str) -> Replies:
                 me.receipts.append(reply.json()["receipt_id"])
 
 
+@case(("POST", "/v1/pack"))
+async def packs(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A pack repeats the question, which therefore has none of the other's marks."""
+    for scope in ({}, {"user_id": "ana"}, {"audience": "group"}):
+        yield (reply := await me.post("/v1/pack", {"query": word, "trace": True, **scope}))
+        me.receipts.append(reply.json()["receipt"]["receipt_id"])
+
+
 @case(("POST", "/v1/compare"))
 async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
     for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):

@@ -12,8 +12,10 @@ import typer
 from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph
 from fusion.doors.cli.mem.look import status
+from fusion.doors.cli.pack import pack
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
+    "pack": pack,
     "status": status,
     "grade": grade,
 }

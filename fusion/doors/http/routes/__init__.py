@@ -9,6 +9,7 @@ from fusion.doors.http.routes import (
     memories,
     memory_cortex,
     operate,
+    packs,
     tools,
     transfer,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "memories",
     "memory_cortex",
     "operate",
+    "packs",
     "router",
     "tools",
     "transfer",

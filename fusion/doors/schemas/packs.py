@@ -1,0 +1,76 @@
+"""The requests for context packs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.functional_validators import AfterValidator
+
+from fusion.doors.schemas.base import (
+    AskerBody,
+    AskerZone,
+    Asking,
+    Name,
+    Names,
+    Now,
+    QueryText,
+    Until,
+    WhereField,
+    printable,
+    where_of,
+)
+from fusion.gateway.packing import PackRequest
+from fusion.lib.budget import MAX_BUDGET_TOKENS
+from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS
+from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
+from fusion.recall.pack_layers import MAX_L2_ITEMS, Layer
+
+MAX_PACK_ITEMS = 100
+
+
+class PackBody(Asking):
+    """A question that a context pack answers."""
+
+    query: QueryText = Field(
+        description="Beyond 4,000 characters it is searched by its first and last 2,000.",
+    )
+    budget_tokens: int = Field(
+        default=BUDGET_TOKENS,
+        ge=1,
+        le=MAX_BUDGET_TOKENS,
+        description="estimated tokens of bundle_text at most, its frame included",
+    )
+    max_items: int = Field(default=MAX_ITEMS, ge=1, le=MAX_PACK_ITEMS, description="lines at most, the tail's included")
+    layer: Layer | None = Field(
+        default=None, description="show all long memories in one layer: L0 one line, L1 a few sentences, L2 in detail"
+    )
+    max_l2: int = Field(
+        default=MAX_L2_ITEMS, ge=0, le=MAX_PACK_ITEMS, description="long memories that may be shown in detail"
+    )
+    tail_text: Annotated[str, AfterValidator(printable)] = Field(
+        default="",
+        description="the last turns of the conversation, one a line: plain, or JSON with role and content; of a long "
+        "text the end is read",
+    )
+    tail_max_items: int = Field(default=TAIL_ITEMS, ge=0, le=MAX_PACK_ITEMS, description="turns of the tail at most")
+    tail_budget_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BUDGET_TOKENS,
+        description="tokens that the tail takes first; 240 by default, and in a small pack half of it",
+    )
+    trace: bool = Field(default=False, description="also why each candidate is in the pack or not")
+    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
+    known_at: Until | None = Field(default=None, description="what had been recorded by then")
+    timezone: AskerZone = None
+    now: Now = None
+    where: WhereField = None
+    backends: Names | None = Field(default=None, description="ask only these")
+    recipe: Name | None = None
+    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
+    asker: AskerBody | None = None
+
+    def request(self, tenant: str) -> PackRequest:
+        asker = None if self.asker is None else self.asker.asker()
+        return self._as(PackRequest, scope=self.scope(tenant), asker=asker, where=where_of(self.where))
