@@ -149,6 +149,44 @@ def pack(
     return Call.post("/v1/pack", locals())
 
 
+def index(
+    query: str,
+    *,
+    limit: int | None = None,
+    budget_tokens: int | None = None,
+    as_of: datetime | str | None = None,
+    known_at: datetime | str | None = None,
+    timezone: str | None = None,
+    now: datetime | str | None = None,
+    where: Mapping[str, Any] | None = None,
+    backends: Sequence[str] | None = None,
+    recipe: str | None = None,
+    timeout_ms: int | None = None,
+    asker: Mapping[str, Any] | None = None,
+    all_users: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.IndexReply]:
+    """Ask all memories; the reply lists the hits, one line each, with the tokens of each and of the next step."""
+    return Call.post("/v1/index", locals())
+
+
+def timeline(
+    refs: Sequence[str],
+    *,
+    before: int | None = None,
+    after: int | None = None,
+    budget_tokens: int | None = None,
+    **scope: str | None,
+) -> Call[wire.TimelineReply]:
+    """What stands around memories, one line each: in their document or session, else in time."""
+    return Call.post("/v1/timeline", locals())
+
+
+def records(refs: Sequence[str], *, budget_tokens: int | None = None, **scope: str | None) -> Call[wire.RecordsReply]:
+    """Memories in full, within a budget of tokens; the reply says what did not fit."""
+    return Call.post("/v1/records", locals())
+
+
 def compare(
     query: str,
     a: str,

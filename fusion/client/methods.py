@@ -53,6 +53,9 @@ class Methods:
 
     fuse = Method(calls.fuse)
     pack = Method(calls.pack)
+    index = Method(calls.index)
+    timeline = Method(calls.timeline)
+    records = Method(calls.records)
     compare = Method(calls.compare)
     feedback = Method(calls.feedback)
     labels = Method(calls.labels)

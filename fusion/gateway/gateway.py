@@ -32,8 +32,8 @@ from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.next_synthesis import NextSyntheses
 from fusion.gateway.owners import require_owner
-from fusion.gateway.packing import ContextPacking
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
+from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
@@ -93,7 +93,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(ContextPacking, EpisodeCalls, FactCalls, GradeCalls):
+class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.
@@ -296,6 +296,11 @@ class Gateway(ContextPacking, EpisodeCalls, FactCalls, GradeCalls):
                 more = {"backends": [item.backend], **await self._use_of(item.ref)}
                 return {"ref": item.ref, "backend": item.backend, **public(hit), **more}
         raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
+
+    @in_tenant
+    async def records(self, request: RecordsRequest) -> wire.RecordsReply:
+        """Memories in full, within a budget of tokens; what is not there is reported as missing."""
+        return await full_records(request, self.memory)
 
     async def _use_of(self, item: str) -> dict[str, Any]:
         """How often an event or an external item was part of a block, and when last."""

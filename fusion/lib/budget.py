@@ -78,3 +78,13 @@ def clip(text: str, limit: int, mark: str = " […]") -> str:
     if blank > len(head) * 0.8:
         head = head[:blank]
     return head.rstrip() + mark
+
+
+def clip_to_tokens(text: str, tokens: int) -> str:
+    """A text of at most so many estimated tokens, cut as `clip` does."""
+    limit = len(text)
+    cut = text
+    while limit and (size := estimate_tokens(cut)) > tokens:
+        limit = min(limit - 1, limit * tokens // size)
+        cut = clip(text, limit)
+    return cut if limit else ""

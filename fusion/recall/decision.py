@@ -27,6 +27,7 @@ class Decision(StrEnum):
     NOT_ASKED = "not_asked"
     NO_CANDIDATE = "no_candidate"
     DETAIL_CAP = "detail_cap"
+    LISTED = "listed"
 
 
 TOO_WEAK = frozenset({Decision.BEST_BELOW_FLOOR, Decision.BELOW_FLOOR, Decision.BELOW_JUDGE_FLOOR})
@@ -61,6 +62,7 @@ _SENTENCES = {
     Decision.NOT_ASKED: "its backends were not asked",
     Decision.NO_CANDIDATE: "not among its candidates",
     Decision.DETAIL_CAP: "enough memories are shown in detail",
+    Decision.LISTED: "listed as a hit, and not shown",
 }
 _BY_SENTENCE = {sentence: decision for decision, sentence in _SENTENCES.items()}
 _ALL_IN = (" excerpt is in", " excerpts are in")

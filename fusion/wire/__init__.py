@@ -11,3 +11,4 @@ from fusion.wire.facts import *  # noqa: F403
 from fusion.wire.home import *  # noqa: F403
 from fusion.wire.memories import *  # noqa: F403
 from fusion.wire.packs import *  # noqa: F403
+from fusion.wire.recall_steps import *  # noqa: F403

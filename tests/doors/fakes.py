@@ -27,6 +27,7 @@ from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
+from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
@@ -163,6 +164,18 @@ class FakeFusion:
         item = PackItem("obs:m1z", "L1", "decision", "unknown", "unknown", self.text, Citation(None, "obs:m1z"))
         meta = PackMeta("2026-01-31T09:30:00+00:00", request.query, None, request.budget_tokens, request.max_items)
         return ContextPack(SCHEMA, meta, f"- [obs:m1z] {self.text}", (item,), PackNotes(), receipt)
+
+    async def index(self, request: IndexRequest) -> dict[str, Any]:
+        await self._work()
+        return examples()["index"]["reply"]
+
+    async def timeline(self, request: TimelineRequest) -> dict[str, Any]:
+        await self._work()
+        return examples()["timeline"]["reply"]
+
+    async def records(self, request: RecordsRequest) -> dict[str, Any]:
+        await self._work()
+        return examples()["records"]["reply"]
 
     async def export(self, caller: str, **chosen: Any) -> Export:
         self.require_home()

@@ -20,6 +20,9 @@ from fusion.doors.mcp.tools import TOOLS
 MODELS: Mapping[str, type[BaseModel]] = {
     "fuse": schemas.FuseBody,
     "pack": schemas.PackBody,
+    "index": schemas.IndexBody,
+    "timeline": schemas.TimelineBody,
+    "records": schemas.RecordsBody,
     "compare": schemas.CompareBody,
     "feedback": schemas.FeedbackBody,
     "labels": schemas.LabelsQuery,

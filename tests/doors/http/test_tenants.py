@@ -138,6 +138,21 @@ async def packs(me: Tenant, other: Tenant, word: str) -> Replies:
         me.receipts.append(reply.json()["receipt"]["receipt_id"])
 
 
+@case(("POST", "/v1/index"), ("POST", "/v1/timeline"), ("POST", "/v1/records"))
+async def recalls_step_by_step(me: Tenant, other: Tenant, word: str) -> Replies:
+    """The other's refs name nothing here, and stand around nothing."""
+    for scope in ({}, {"user_id": "ana"}, {"audience": "group"}):
+        yield (reply := await me.post("/v1/index", {"query": word, **scope}))
+        me.receipts.append(reply.json()["receipt_id"])
+        for route in ("/v1/timeline", "/v1/records"):
+            yield await me.post(route, {"refs": [*me.refs, "m1"][:50], **scope})
+    refs = [*other.refs, *other.event_ids][:50]
+    for route in ("/v1/timeline", "/v1/records"):
+        yield (reply := await me.post(route, {"refs": refs or ["m7zzzzzz"]}))
+        shown = {one["ref"] for one in reply.json().get("records", reply.json().get("entries"))}
+        assert shown <= set(me.refs)
+
+
 @case(("POST", "/v1/compare"))
 async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
     for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):

@@ -12,9 +12,13 @@ import typer
 from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph
 from fusion.doors.cli.mem.look import status
+from fusion.doors.cli.mem.recall import get, search, timeline
 from fusion.doors.cli.pack import pack
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
+    "search": search,
+    "timeline": timeline,
+    "get": get,
     "pack": pack,
     "status": status,
     "grade": grade,

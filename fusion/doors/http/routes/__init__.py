@@ -10,6 +10,7 @@ from fusion.doors.http.routes import (
     memory_cortex,
     operate,
     packs,
+    recall_steps,
     tools,
     transfer,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "memory_cortex",
     "operate",
     "packs",
+    "recall_steps",
     "router",
     "tools",
     "transfer",

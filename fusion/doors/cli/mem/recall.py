@@ -1,0 +1,147 @@
+"""Recall step by step: `fusion mem search`, then `timeline`, then `get`; each says what the next one would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.connect import refs_of, require_words, say, say_if_empty, say_if_expanded
+from fusion.doors.cli.options import AllUsers, AskerAgent, AskerSession, AsOf, Project, TimeoutMs, Timezone, WhereOption
+from fusion.doors.cli.where import where_of
+from fusion.lib.moment import local_zone
+
+if TYPE_CHECKING:
+    from fusion import wire
+
+Refs = Annotated[list[str], typer.Argument(metavar="REF...", help="Refs as they are cited: m1z or obs:m1z.")]
+
+
+@command()
+async def search(
+    *,
+    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; quotes are not needed.")],
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most hits.")] = 20,
+    budget_tokens: Annotated[int, typer.Option(min=1, help="The most estimated tokens of all lines.")] = 800,
+    owner: Owner,
+    all_users: AllUsers = False,
+    project: Project = None,
+    as_of: AsOf = None,
+    timezone: Timezone = None,
+    where: WhereOption = None,
+    timeout_ms: TimeoutMs = None,
+    asker_agent: AskerAgent = None,
+    asker_session: AskerSession = None,
+    target: Target,
+) -> None:
+    """List what all memories have on a question, one line each.
+
+    The first of three steps: `fusion mem timeline REF` shows what stands around a hit, `fusion mem get REF` all of it.
+    """
+    require_words(query, "fusion mem search database")
+    asker = {"agent_id": asker_agent, "session_id": asker_session}
+    async with target.client() as client:
+        found = await client.index(
+            " ".join(query),
+            limit=limit,
+            budget_tokens=budget_tokens,
+            all_users=all_users or None,
+            project=project,
+            as_of=as_of,
+            timezone=timezone or local_zone(),
+            where=where_of(where),
+            timeout_ms=timeout_ms,
+            asker=asker if any(asker.values()) else None,
+            **owner.ids(),
+        )
+        target.show(found, _print_hits)
+        if not found["hits"] and not target.as_json:
+            await say_if_empty(client, target.folder())
+            say_if_expanded(query)
+
+
+@command()
+async def timeline(
+    *,
+    ref: Refs,
+    window: Annotated[int | None, typer.Option(min=0, max=50, help="The most memories before and after each.")] = None,
+    before: Annotated[int, typer.Option(min=0, max=50, help="The most memories before each.")] = 4,
+    after: Annotated[int, typer.Option(min=0, max=50, help="The most memories after each.")] = 4,
+    budget_tokens: Annotated[int, typer.Option(min=1, help="The most estimated tokens of all lines.")] = 800,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Show what stands around memories, one line each.
+
+    In their document or session, else in time.
+    """
+    async with target.client() as client:
+        found = await client.timeline(
+            refs_of(ref),
+            before=before if window is None else window,
+            after=after if window is None else window,
+            budget_tokens=budget_tokens,
+            **owner.ids(),
+        )
+    target.show(found, _print_timeline)
+
+
+@command()
+async def get(
+    *,
+    ref: Refs,
+    budget_tokens: Annotated[int, typer.Option(min=1, help="The most estimated tokens of all texts.")] = 2000,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Show memories in full, within a budget of tokens."""
+    async with target.client() as client:
+        found = await client.records(refs_of(ref), budget_tokens=budget_tokens, **owner.ids())
+    target.show(found, _print_records)
+
+
+def _print_hits(found: wire.IndexReply) -> None:
+    for hit in found["hits"]:
+        print(_line(hit))
+    if found["abstained"]:
+        say(f"nothing was found: {found['abstained']}")
+    if found["left_out"]:
+        say(f"{found['left_out']} more hits did not fit")
+    _say_next(found["next"])
+
+
+def _print_timeline(found: wire.TimelineReply) -> None:
+    for entry in found["entries"]:
+        print(f"{'>' if entry['anchor'] else ' '} {_line(entry)}")
+    if found["left_out"]:
+        say(f"{found['left_out']} more memories around did not fit")
+    _say_missing(found["missing"])
+    _say_next(found["next"])
+
+
+def _print_records(found: wire.RecordsReply) -> None:
+    for record in found["records"]:
+        day = (record["at"] or record["recorded_at"] or "")[:10]
+        print(f"{record['recordRef']} {day} {record['kind']}, trust {record['trust']}\n{record['text']}\n")
+    _say_missing(found["missing"])
+    if found["next"] is not None:
+        _say_next(found["next"], "did not fit as a whole")
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    day = (entry["ts"] or "")[:10]
+    return f"{entry['recordRef']} {day} {entry['kind']}: {entry['line']} ({entry['tokens']} tokens)"
+
+
+def _say_missing(refs: list[str]) -> None:
+    if refs:
+        say(f"there is no memory {', '.join(refs)} here")
+
+
+def _say_next(step: wire.NextStep | None, why: str = "") -> None:
+    """Say what the next command would cost."""
+    if step is not None:
+        named = " ".join(step["refs"][:5]) + (" …" if len(step["refs"]) > 5 else "")
+        say(f"{f'{named} {why}; ' if why else ''}fusion mem {step['step']} {named} costs {step['tokens']} tokens")
