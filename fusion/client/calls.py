@@ -187,6 +187,11 @@ def records(refs: Sequence[str], *, budget_tokens: int | None = None, **scope: s
     return Call.post("/v1/records", locals())
 
 
+def why(ref: str, *, limit: int = 20, **scope: str | None) -> Call[wire.Why]:
+    """Where a memory is from, what was decided on it, and the latest blocks and packs with it, each with the reason."""
+    return Call.get(f"/v1/why/{quote(ref, safe='')}", {"limit": limit, **scope})
+
+
 def compare(
     query: str,
     a: str,

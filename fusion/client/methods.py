@@ -56,6 +56,7 @@ class Methods:
     index = Method(calls.index)
     timeline = Method(calls.timeline)
     records = Method(calls.records)
+    why = Method(calls.why)
     compare = Method(calls.compare)
     feedback = Method(calls.feedback)
     labels = Method(calls.labels)

@@ -21,6 +21,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/index"): READER,
     ("POST", "/v1/timeline"): READER,
     ("POST", "/v1/records"): READER,
+    ("GET", "/v1/why/{ref}"): READER,
     ("POST", "/v1/compare"): READER,
     ("POST", "/v1/search"): READER,
     ("GET", "/v1/documents"): READER,

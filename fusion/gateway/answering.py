@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fusion import wire
@@ -27,6 +27,7 @@ from fusion.gateway.synthesis import synthesise
 from fusion.gateway.tenants import Tenants
 from fusion.journal import histories
 from fusion.journal.external_refs import ExternalItem
+from fusion.journal.inclusions import Inclusion, Kind
 from fusion.journal.sessions import Session, SessionKey
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import external_ref
@@ -122,6 +123,7 @@ class Answering(TenantParts):
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         self.use.note(outcome.included, self.live.now())
+        self.inclusions.note(_inclusions_of(outcome, "block" if packing is None else "pack", asked.scope.user_id))
         used = {name: ids for name, ids in outcome.used.items() if name in self.use_trackers}
         if used:
             self._in_background(self._report_use(used))
@@ -497,6 +499,31 @@ class Answering(TenantParts):
     async def _finish_background(self) -> None:
         if self._background:
             await asyncio.wait(self._background)
+
+
+def _inclusions_of(outcome: Outcome, kind: Kind, user_id: str | None) -> list[Inclusion]:
+    """What an answer's block or pack had, the best first."""
+    if outcome.block is None:
+        return []
+    best = {part.ref: part for part in reversed(outcome.block.packed)}
+    at = datetime.fromtimestamp(outcome.receipt.at, UTC)
+    found = []
+    for place, part in enumerate(reversed(best.values()), start=1):
+        candidate = part.pooled.candidate
+        found.append(
+            Inclusion(
+                candidate.hit.event_id or candidate.ref,
+                outcome.receipt.receipt_id,
+                at,
+                kind,
+                user_id,
+                place,
+                part.local,
+                part.probability,
+                tuple(sorted({hit.backend for hit in candidate.source_hits})),
+            )
+        )
+    return found
 
 
 def _max_wait_s(request: FuseRequest, recipe: Recipe) -> float:

@@ -30,8 +30,9 @@ from fusion.ingest.forget import Forgetter
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.ingest.read_in_context import read_in_context
-from fusion.journal import sessions, store_watermarks, use
+from fusion.journal import inclusions, sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
+from fusion.journal.inclusions import InclusionLog
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
@@ -185,6 +186,8 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(asking_sessions.close)
         use_log = UseLog(lambda uses: journal.write(use.add, uses))
         stack.push_async_callback(use_log.close)
+        inclusion_log = InclusionLog(lambda included: journal.write(inclusions.add, included))
+        stack.push_async_callback(inclusion_log.close)
         forgetter = Forgetter(journal, deliverer, forget_texts)
         read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)
         intake = Intake(journal, deliverer, shared.clock, distiller, ids, read)
@@ -206,6 +209,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             asking_sessions=asking_sessions,
             forgetter=forgetter,
             use=use_log,
+            inclusions=inclusion_log,
             histories=histories,
             observations=ObservationIntake(
                 journal, tenant, settings.home, shared.clock, ids, refusal="; ".join(damaged.values())

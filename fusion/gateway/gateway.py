@@ -42,6 +42,7 @@ from fusion.gateway.temporal_facts import FactCalls
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.views import document, position_of, public, standing
+from fusion.gateway.why import WhyCalls
 from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
@@ -93,7 +94,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall):
+class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

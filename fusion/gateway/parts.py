@@ -16,6 +16,7 @@ from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
+from fusion.journal.inclusions import InclusionLog
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
@@ -76,6 +77,7 @@ class TenantParts:
     live: Live
     health: Health
     use: UseLog
+    inclusions: InclusionLog
     lifecycle: Lifecycle
     grader: Grader
     histories: Histories

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from fusion.contract import Scope
 from fusion.journal import outbox
-from fusion.store.rows import microseconds, time_of
+from fusion.store.rows import microseconds, storable, time_of
 from fusion.store.sqlite import Connection
 
 SCHEMA = """
@@ -41,6 +41,18 @@ def put(db: Connection, scope: Scope, ref: str, seq: int, by: str, now: datetime
         "insert into audit(at, tenant, user_id, ref, seq, by) values(?, ?, ?, ?, ?, ?)",
         (microseconds(now), scope.tenant, scope.user_id, ref, seq, by),
     )
+
+
+def of(db: Connection, scope: Scope, ref: str) -> Audited | None:
+    """The latest deletion of a scope's memory that had this ref; None if there was none."""
+    of_user = "" if scope.user_id is None else "and coalesce(user_id, '') = ?"
+    values = [scope.tenant, storable(ref), *([] if scope.user_id is None else [storable(scope.user_id)])]
+    row = db.execute(
+        f"select * from audit where tenant = ? and ref = ? {of_user} order by id desc limit 1", values
+    ).fetchone()
+    if row is None:
+        return None
+    return Audited(row["ref"], time_of(row["at"]), row["by"], outbox.outcomes(db, [row["seq"]]).get(row["seq"], {}))
 
 
 def page(db: Connection, scope: Scope, limit: int, before: int | None = None) -> list[tuple[int, Audited]]:

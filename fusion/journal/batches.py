@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fusion.contract import Scope
-from fusion.journal import audit, distil_queue, fact_rows, feedback, outbox, retire, state, statements, use
+from fusion.journal import audit, distil_queue, fact_rows, feedback, inclusions, outbox, retire, state, statements, use
 from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
 from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable, time_of
@@ -107,6 +107,7 @@ def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: st
     state.release(db, [event.event_id], why, now)
     state.drop(db, event.event_id)
     use.drop(db, event.event_id)
+    inclusions.drop(db, event.event_id)
     db.execute(
         "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1, natural = null, "
         "batch = null where seq = ?",

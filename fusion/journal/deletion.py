@@ -15,7 +15,18 @@ from typing import Any
 
 from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
-from fusion.journal import audit, distil_queue, external_refs, fact_rows, feedback, outbox, state, statements, use
+from fusion.journal import (
+    audit,
+    distil_queue,
+    external_refs,
+    fact_rows,
+    feedback,
+    inclusions,
+    outbox,
+    state,
+    statements,
+    use,
+)
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import (
     BORN_FORGOTTEN,
@@ -105,6 +116,7 @@ def _forget(
         there = external_refs.resolve(db, ref, scope)
         external_refs.drop(db, scope.tenant, there.ref)
         use.drop(db, there.ref)
+        inclusions.drop(db, there.ref)
         named = _forget_external(db, there.ref, there.backend, there.hit, by, now)
         return [named, *(forget_row(db, row, by, now) for row in rows)]
     except NotFound:
@@ -167,6 +179,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)
+    inclusions.drop(db, record.event.event_id)
     db.execute(
         "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1 where seq = ?",
         (row["seq"],),

@@ -12,6 +12,7 @@ from fusion.journal import (
     fact_rows,
     feedback,
     histories,
+    inclusions,
     jobs,
     observations,
     outbox,
@@ -99,5 +100,6 @@ STEPS = (
     sessions.INJECTED,
     observations.SCHEMA,
     fact_rows.SCHEMA,
+    inclusions.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -12,3 +12,4 @@ from fusion.wire.home import *  # noqa: F403
 from fusion.wire.memories import *  # noqa: F403
 from fusion.wire.packs import *  # noqa: F403
 from fusion.wire.recall_steps import *  # noqa: F403
+from fusion.wire.why import *  # noqa: F403

@@ -177,6 +177,11 @@ class FakeFusion:
         await self._work()
         return examples()["records"]["reply"]
 
+    async def why(self, ref: str, scope: Scope, limit: int) -> dict[str, Any]:
+        if ref != "m1z":
+            raise NotFound(f"there is no memory {ref!r} here, and none was forgotten")
+        return examples()["why"]["reply"]
+
     async def export(self, caller: str, **chosen: Any) -> Export:
         self.require_home()
         part = {"tenant": caller, "journal": "0", "commits": 0, "events": 0, "seq": 0, "counts": {}}

@@ -23,6 +23,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "index": schemas.IndexBody,
     "timeline": schemas.TimelineBody,
     "records": schemas.RecordsBody,
+    "why": schemas.WhyQuery,
     "compare": schemas.CompareBody,
     "feedback": schemas.FeedbackBody,
     "labels": schemas.LabelsQuery,
@@ -137,6 +138,7 @@ COMMAND_NAMES = {
 }
 IN_PATH = {
     ("memory", "ref"),
+    ("why", "ref"),
     ("update", "ref"),
     ("forget", "ref"),
     ("receipt", "receipt_id"),

@@ -88,7 +88,9 @@ async def test_a_timeline_shows_the_document_around_a_memory(gateway: Gateway) -
     assert small_window["left_out"] == len(refs) - len(small_window["entries"]) > 0
 
 
-@pytest.mark.row("A125", "… and of a memory without a document what happened, or was recorded, before and after it")
+@pytest.mark.row(
+    "A125", "the timeline of a memory without a document has what happened, or was recorded, before and after it"
+)
 async def test_a_timeline_without_a_document_goes_by_time(gateway: Gateway) -> None:
     days = ["2026-03-05", "2026-03-01", "2026-03-03"]
     dated = [NewMemory(f"The crew counted {n} boats.", scope=NADIA, at=moment(day)) for n, day in enumerate(days)]

@@ -27,11 +27,12 @@ from fusion.doors.cli.serve import hook, mcp, serve, stop, token
 from fusion.doors.cli.shepherd import app as shepherd
 from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
 from fusion.doors.cli.transfer import export, import_
+from fusion.doors.cli.why import why
 
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, pack, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
-    "Look": (memories, get, status, backends, decisions, forgotten),
+    "Look": (memories, get, why, status, backends, decisions, forgotten),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
     "Serve": (serve, stop, token, mcp, hook),

@@ -13,6 +13,7 @@ from fusion.doors.schemas.base import (
     Name,
     Names,
     Now,
+    PageSize,
     QueryText,
     Reference,
     Scoped,
@@ -76,6 +77,12 @@ class TimelineBody(Scoped):
 
     def request(self, tenant: str) -> TimelineRequest:
         return self._as(TimelineRequest, scope=self.scope(tenant))
+
+
+class WhyQuery(Scoped):
+    """Whose memory the path names, and how many of the blocks and packs with it are listed."""
+
+    limit: PageSize = 20
 
 
 class RecordsBody(Scoped):

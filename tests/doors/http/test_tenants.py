@@ -153,6 +153,16 @@ async def recalls_step_by_step(me: Tenant, other: Tenant, word: str) -> Replies:
         assert shown <= set(me.refs)
 
 
+@case(("GET", "/v1/why/{ref}"))
+async def explains(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Of the other's memories nothing is known here."""
+    for ref in me.refs[-3:]:
+        yield await me.get(f"/v1/why/{ref}")
+        yield await me.get(f"/v1/why/{ref}", user_id="ana")
+    for ref in (*other.event_ids[-3:], "m7zzzzzz"):
+        yield not_found(await me.get(f"/v1/why/{ref}"), ref)
+
+
 @case(("POST", "/v1/compare"))
 async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
     for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):

@@ -14,12 +14,14 @@ from fusion.doors.cli.mem.graph import app as graph
 from fusion.doors.cli.mem.look import status
 from fusion.doors.cli.mem.recall import get, search, timeline
 from fusion.doors.cli.pack import pack
+from fusion.doors.cli.why import why
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "search": search,
     "timeline": timeline,
     "get": get,
     "pack": pack,
+    "why": why,
     "status": status,
     "grade": grade,
 }

@@ -1,13 +1,15 @@
-"""Routes of progressive recall: an index of hits, what stands around a memory, and full texts."""
+"""Routes of progressive recall, and of what a memory was used for."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from fusion import wire
 from fusion.doors import schemas
-from fusion.doors.http.routing import Context, reply, router, while_connected
+from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router, while_connected
 
 
 @router.post("/v1/index", response_model=wire.IndexReply)
@@ -30,3 +32,12 @@ async def timeline(context: Context, body: schemas.TimelineBody) -> Response:
 async def records(context: Context, body: schemas.RecordsBody) -> Response:
     """Read memories in full, within a budget of tokens"""
     return reply(await context.gateway.records(body.request(context.tenant)))
+
+
+@router.get("/v1/why/{ref:path}", response_model=wire.Why, responses=problems(404))
+async def why(context: Context, ref: Reference, query: Annotated[schemas.WhyQuery, InQuery]) -> Response:
+    """Explain one memory: its origin, every change of its state, its copies, and the blocks and packs with it
+
+    Also of a memory that was forgotten, as long as the audit has it: then without its text and its uses.
+    """
+    return reply(await context.gateway.why(checked_ref(ref), query.scope(context.tenant), query.limit))

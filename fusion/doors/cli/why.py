@@ -1,0 +1,62 @@
+"""Explain one memory: where it is from, what became of it, and what it was used for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.connect import refs_of
+from fusion.doors.cli.plural import counted
+
+if TYPE_CHECKING:
+    from fusion import wire
+
+
+@command()
+async def why(
+    *,
+    ref: Annotated[str, typer.Argument(help="The ref of a memory, as a block or a pack cites it.")],
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most blocks and packs to list.")] = 20,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Show what a memory was used for, and what became of it.
+
+    The blocks and packs with it, and why; its origin, its copies, and every change of its state.
+    """
+    async with target.client() as client:
+        found = await client.why("".join(refs_of([ref])), limit=limit, **owner.ids())
+    target.show(found, _print)
+
+
+def _print(found: wire.Why) -> None:
+    print(f"{found['recordRef']} is {found['status']}")
+    gone = found["forgotten"]
+    if gone is not None:
+        backends = ", ".join(f"{name} {outcome}" for name, outcome in gone["backends"].items()) or "no backend had it"
+        print(f"forgotten   {gone['at']} by {gone['by']}: {backends}")
+        return
+    origin = found["provenance"]
+    if origin is not None:
+        place = origin["document"] and f"{origin['document']}:{origin['position']}"
+        parts = (origin["source"], place, origin["speaker"], f"origin {origin['origin']}", f"trust {origin['trust']}")
+        print(f"comes from  {', '.join(filter(None, parts))}, recorded {origin['recorded_at'] or 'by its backend'}")
+        if origin["derived_from"]:
+            print(f"derived     from {', '.join(origin['derived_from'])}")
+    for label, other in (("replaces", found["supersedes"]), ("replaced by", found["superseded_by"])):
+        if other:
+            print(f"{label:<11} {other}")
+    print(f"copies      {', '.join(f'{name} {state}' for name, state in found['copies'].items()) or 'none'}")
+    print(f"included    in {counted(found['included'], 'answer')}")
+    for one in found["inclusions"]:
+        print(f"  {one['at']} {one['kind']} {one['receipt_id']}: {one['why']}")
+    for change in found["changes"]:
+        fields = ", ".join(
+            f"{name} {part['before'].get(name)} → {value}"
+            for part in change["changes"]
+            for name, value in part["after"].items()
+        )
+        undone = f"; undone by {change['undone_by']}" if change["undone_by"] else ""
+        print(f"{change['id']:<11} {change['at']} {change['who']}: {change['why']} ({fields}){undone}")

@@ -1,0 +1,180 @@
+"""The call on an open home that explains one memory: where it is from, what became of it, and what it was used for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from typing_extensions import TypedDict
+
+from fusion import wire
+from fusion.contract import Scope
+from fusion.errors import NotFound
+from fusion.gateway import decisions
+from fusion.gateway.in_tenant import in_tenant
+from fusion.gateway.parts import TenantParts
+from fusion.journal import audit, external_refs, inclusions, outbox, rows, state
+from fusion.journal.external_refs import is_external
+from fusion.journal.inclusions import Inclusion
+from fusion.journal.rows import RETIRED, Record
+from fusion.lib.ids import parse_short_ref
+from fusion.lib.listing import plain_ref, record_ref
+from fusion.lib.provenance import provenance_of
+
+MAX_CHANGES = 50
+"""state changes that are shown: the latest ones"""
+
+
+class WhyCalls(TenantParts):
+    """The call that explains a memory, for one tenant."""
+
+    __slots__ = ()
+
+    @in_tenant
+    async def why(self, ref: str, scope: Scope, limit: int = 20) -> wire.Why:
+        """Where a memory is from, every change of its state, its copies, and the latest ``limit`` blocks and packs with
+        it.
+
+        Of a forgotten memory it says when and by what it was forgotten, and what each backend did. Raises NotFound.
+        """
+        ref = plain_ref(ref)
+        if is_external(ref):
+            return await self._why_item(ref, scope, limit)
+        try:
+            record = await self.journal.find(ref, scope)
+        except NotFound:
+            return await self._why_forgotten(ref, scope)
+        event = record.event
+        default = rows.default_state(event.scope.project)
+        stated = provenance_of(event, record.state)
+        return {
+            "ref": record.ref,
+            "recordRef": record_ref(record.ref),
+            "status": _status(record),
+            "provenance": {
+                "kind": stated.kind,
+                "ref": stated.ref,
+                "source": event.source,
+                "origin": event.origin,
+                "document": event.place.document if event.place else None,
+                "position": event.place.start if event.place else None,
+                "speaker": event.speaker,
+                "recorded_at": event.recorded_at.isoformat(),
+                "trust": record.trust,
+                "derived_from": await self._refs_of(event.derived_from, scope),
+            },
+            "supersedes": await self._ref_of(event.supersedes, scope),
+            "superseded_by": await self._ref_of(record.superseded_by, scope),
+            "state": dict(decisions.shown_state(record.state, default)),
+            "copies": await self._copies(record.ref),
+            **await self._used(event.event_id, scope, limit),
+            "changes": await self._changes(record.ref, scope),
+            "forgotten": None,
+        }
+
+    async def _why_item(self, ref: str, scope: Scope, limit: int) -> wire.Why:
+        """What is known of an item that only one backend has. Raises NotFound."""
+        await self.external_refs.flush()
+        item = await self.journal.read(external_refs.resolve, ref, scope)
+        place = item.hit.place
+        return {
+            "ref": item.ref,
+            "recordRef": record_ref(item.ref),
+            "status": "current",
+            "provenance": {
+                "kind": "none",
+                "ref": "",
+                "source": item.backend,
+                "origin": item.hit.origin,
+                "document": place.document if place else None,
+                "position": place.start if place else None,
+                "speaker": item.hit.speaker,
+                "recorded_at": None,
+                "trust": item.hit.trust,
+                "derived_from": [],
+            },
+            "supersedes": None,
+            "superseded_by": None,
+            "state": {},
+            "copies": {item.backend: "its own"},
+            **await self._used(item.ref, scope, limit),
+            "changes": await self._changes(item.ref, scope),
+            "forgotten": None,
+        }
+
+    async def _why_forgotten(self, ref: str, scope: Scope) -> wire.Why:
+        """What is known of a memory that was forgotten. Raises NotFound for one that never was, or is out of scope."""
+        entry = await self.journal.read(audit.of, scope, ref)
+        if entry is None:
+            raise NotFound(f"there is no memory {ref!r} here, and none was forgotten")
+        return {
+            "ref": entry.ref,
+            "recordRef": record_ref(entry.ref),
+            "status": "forgotten",
+            "provenance": None,
+            "supersedes": None,
+            "superseded_by": None,
+            "state": {},
+            "copies": {},
+            "included": 0,
+            "inclusions": [],
+            "changes": [],
+            "forgotten": {"at": entry.at.isoformat(), "by": entry.by, "backends": dict(entry.backends)},
+        }
+
+    async def _used(self, item: str, scope: Scope, limit: int) -> _Used:
+        """The latest blocks and packs with a memory, and how many there are."""
+        await self.inclusions.flush()
+        since = self.live.now() - timedelta(days=self.settings.receipts.keep_days)
+        found, total = await self.journal.read(inclusions.of, item, since, limit, scope.user_id)
+        return {"included": total, "inclusions": [_shown(one) for one in found]}
+
+    async def _changes(self, ref: str, scope: Scope) -> list[wire.Decision]:
+        """The decisions on a memory, the newest first."""
+        return [decisions.shown(one) for one in await self.journal.read(state.log, scope, MAX_CHANGES, ref=ref)]
+
+    async def _copies(self, ref: str) -> dict[str, str]:
+        """By backend, whether it has a memory: done, pending or failed."""
+        seq = parse_short_ref(ref) or 0
+        return (await self.journal.read(outbox.outcomes, [seq])).get(seq, {})
+
+    async def _ref_of(self, event_id: str | None, scope: Scope) -> str | None:
+        """The ref of a version of a memory; None where there is none, or it is out of scope."""
+        if event_id is None or event_id == RETIRED:
+            return None
+        return next(iter(await self._refs_of([event_id], scope)), None)
+
+    async def _refs_of(self, event_ids: Iterable[str], scope: Scope) -> list[str]:
+        """The refs of those of these events that are in a scope."""
+        records = (await self.journal.records([*event_ids])).values()
+        return [record.ref for record in records if scope.admits(record.event.scope)]
+
+
+class _Used(TypedDict):
+    """What `why` says of the use of a memory."""
+
+    included: int
+    inclusions: list[wire.Inclusion]
+
+
+def _status(record: Record) -> str:
+    """In one word what holds of a memory: current, superseded, retired, or how it ended."""
+    if record.superseded_by is not None:
+        return "retired" if record.superseded_by == RETIRED else "superseded"
+    if record.trust == "quarantined":
+        return "quarantined"
+    if record.state.ended_at is not None:
+        return record.state.ended or "ended"
+    return "merged" if record.state.merged_into is not None else "current"
+
+
+def _shown(one: Inclusion) -> wire.Inclusion:
+    helps = "" if one.probability is None else f", helps with probability {one.probability:.3f}"
+    found = f"found by {', '.join(one.found_by)}" if one.found_by else "a neighbour of what was found"
+    return {
+        "receipt_id": one.receipt_id,
+        "at": one.at.isoformat(),
+        "kind": one.kind,
+        "place": one.place,
+        "why": f"number {one.place} with score {one.score:.3f}{helps}; {found}",
+    }
