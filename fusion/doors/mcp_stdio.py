@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 
 from fusion.client import AsyncClient
 from fusion.doors.direct import is_unwritable, opened_here
-from fusion.doors.mcp.server import tools_server
+from fusion.doors.mcp.server import ToolSet, server_of
 from fusion.doors.mcp.tools import Caller
 from fusion.errors import FusionError, ServerUnreachable
 from fusion.home import Located
@@ -32,12 +32,12 @@ async def serve_stdio(
     *,
     all_users: bool = False,
     create: bool = True,
-    cortex: bool = False,
+    tools: ToolSet = "fusion",
 ) -> None:
     """Serve a client on stdin and stdout until it closes them; meanwhile finds the home's server, or starts it.
 
     While the user has not allowed the home, or (without ``create``) while it does not exist, each tool reports that.
-    With ``cortex`` the tools are openclaw-cortex's.
+    ``tools`` says whose tools they are.
     """
     logging.basicConfig(level=logging.WARNING)  # on stderr: stdout is the protocol's
     async with AsyncExitStack() as stack:
@@ -53,7 +53,7 @@ async def serve_stdio(
                 raise ServerUnreachable(f"The server of {located.path} is still starting; try again in a moment.")
             return Caller(gateway, fixed, session, all_users)
 
-        served = tools_server(caller_of, cortex=cortex)
+        served = server_of(tools, caller_of)
         try:
             async with stdio_server() as (incoming, outgoing):
                 await served.run(incoming, outgoing, served.create_initialization_options())

@@ -56,6 +56,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     # each tool calls a route, which needs its own role
     ("POST", "/mcp"): READER,
     ("POST", "/mcp/cortex"): READER,
+    ("POST", "/mcp/openclaw-mem"): READER,
     ("GET", "/openapi.json"): READER,
     ("GET", "/docs"): READER,
     # store and forget
@@ -66,7 +67,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/forget"): WRITER,
     ("POST", "/v1/undo"): WRITER,
     ("POST", "/v1/retire"): WRITER,
-    ("POST", "/v1/episodes/append"): WRITER,
+    ("POST", "/v1/episodes/append"): PROPOSER,
     ("POST", "/v1/facts"): WRITER,
     ("POST", "/v1/facts/retract"): WRITER,
     ("POST", "/ingest"): WRITER,

@@ -79,7 +79,7 @@ async def pack(
             max_items=max_items,
             layer=layer,
             max_l2=max_l2,
-            tail_text=tail_text if tail_file is None else _tail(tail_file, tail_text),
+            tail_text=tail_of(tail_file, tail_text),
             tail_max_items=tail_max_items,
             tail_budget_tokens=tail_budget_tokens,
             as_of=as_of,
@@ -108,8 +108,10 @@ def _print(made: wire.PackReply, *, trace: bool) -> None:
         sys.stderr.write(json_line(made["trace"] or {}))
 
 
-def _tail(file: Path, text: str) -> str:
-    """The end of a file with turns. Raises BadInput if a tail is given as text, too."""
+def tail_of(file: Path | None, text: str) -> str:
+    """The tail: a text, or the end of a file with turns. Raises BadInput for both."""
+    if file is None:
+        return text
     if text:
         raise BadInput("--tail-text and --tail-file: give one of the two")
     if str(file) == "-":

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import is_named, located_home, print_json, say_if_new
 from fusion.doors.cli.options import AllUsers, Project
-from fusion.errors import NotFound
+from fusion.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from fusion.doors.mcp.server import ToolSet
 
 
 @command(without=["direct"])
@@ -88,6 +91,9 @@ def mcp(
     cortex: Annotated[
         bool, typer.Option("--cortex", help="openclaw-cortex's tools: remember, recall, forget, search, stats.")
     ] = False,
+    openclaw_mem: Annotated[
+        bool, typer.Option("--openclaw-mem", help="openclaw-mem's tools: mem_search, mem_pack, mem_store and others.")
+    ] = False,
     all_users: AllUsers = False,
     target: Target,
 ) -> None:
@@ -105,7 +111,10 @@ def mcp(
     in_query(Scoped, list(fixed.items()))
     home = located_home(target.home, target.config)
     create = not is_named(target.home)
-    asyncio.run(serve_stdio(home, target.config, fixed, all_users=all_users, create=create, cortex=cortex))
+    if cortex and openclaw_mem:
+        raise BadInput("--cortex and --openclaw-mem: give one of the two")
+    tools: ToolSet = "cortex" if cortex else "openclaw-mem" if openclaw_mem else "fusion"
+    asyncio.run(serve_stdio(home, target.config, fixed, all_users=all_users, create=create, tools=tools))
 
 
 def hook(context: typer.Context) -> None:

@@ -32,6 +32,7 @@ from fusion.extension import Route as DropIn
 from fusion.upkeep.job import no_progress
 
 if TYPE_CHECKING:
+    from fusion.doors.mcp.server import ToolSet
     from fusion.gateway.gateway import Gateway
     from fusion.settings import Settings
 
@@ -67,7 +68,8 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
             )
     openclaw_mem.add_routes(app)
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
-    app.router.routes.append(Route("/mcp/cortex", Mcp(app, cortex=True), methods=["POST"]))
+    app.router.routes.append(Route("/mcp/cortex", Mcp(app, "cortex"), methods=["POST"]))
+    app.router.routes.append(Route("/mcp/openclaw-mem", Mcp(app, "openclaw-mem"), methods=["POST"]))
     app.add_route(OPENAPI, document_route(needs_key=bool(rules.keys)), include_in_schema=False)
     app.add_route(DOCS, docs_page, include_in_schema=False)
     return gate
@@ -107,26 +109,26 @@ def drop_in_endpoint(gateway: Gateway, backend: str, route: DropIn) -> Callable[
 
 
 class Mcp:
-    """The route `/mcp`, or with ``cortex`` that of openclaw-cortex's tools.
+    """The route `/mcp`, or that of another system's tools.
 
     It imports the MCP SDK on the first request, in a thread: most gateways never need it.
     """
 
-    def __init__(self, app: ASGIApp, *, cortex: bool = False) -> None:
+    def __init__(self, app: ASGIApp, tools: ToolSet = "fusion") -> None:
         self._app = app
-        self._cortex = cortex
+        self._tools: ToolSet = tools
         self._mcp: ASGIApp | None = None
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if self._mcp is None:
-            self._mcp = await asyncio.to_thread(_mcp_app, self._app, self._cortex)
+            self._mcp = await asyncio.to_thread(_mcp_app, self._app, self._tools)
         await self._mcp(scope, receive, send)
 
 
-def _mcp_app(app: ASGIApp, cortex: bool) -> ASGIApp:
+def _mcp_app(app: ASGIApp, tools: ToolSet) -> ASGIApp:
     from fusion.doors.mcp.server import http_app
 
-    return http_app(app, cortex=cortex)
+    return http_app(app, tools)
 
 
 async def on_error(request: Request, error: Exception) -> Response:

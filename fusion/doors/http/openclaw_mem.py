@@ -22,12 +22,14 @@ from fusion.doors import schemas, validation
 from fusion.doors.compat.openclaw_mem import bodies, errors
 from fusion.doors.compat.openclaw_mem.bodies import Body
 from fusion.doors.compat.openclaw_mem.canonical import folder_below
+from fusion.doors.compat.openclaw_mem.episodes import GLOBAL, NewEpisode
 from fusion.doors.compat.openclaw_mem.ledger import Ledger, Stored
 from fusion.doors.compat.openclaw_mem.roles import POLICIES, Capability
 from fusion.doors.http.middleware import OPENCLAW_MEM as PREFIX
 from fusion.doors.http.routing import context_of, while_connected
 from fusion.doors.in_process import client_for
 from fusion.errors import BadInput
+from fusion.recall.context_pack import BUDGET_TOKENS
 from fusion.settings import Settings
 
 SERVICE = "openclaw-mem-gateway"
@@ -37,6 +39,8 @@ DENY_TAGS = ("[SECRET]", "[PRIVATE]", "[NOEXPORT]", "[NOMEM]")
 NOTHING_FOUND = "Nothing that this key may see fits the query."
 DIRECT_STORE_OFF = "set direct_store = true in [openclaw_mem], or propose it: POST /v1/store/propose"
 MAX_KEY_CHARS = 200
+MIN_BUDGET_TOKENS = 64
+"""tokens of the smallest pack: its frame takes half of that"""
 EXPORTS = "exports"
 """the folder in a home for exports"""
 
@@ -71,6 +75,49 @@ async def store(asked: Asked) -> dict[str, Any]:
     return {"mode": "direct_store", **receipt(await asked.ledger.store(memory))}
 
 
+async def pack(asked: Asked) -> dict[str, Any]:
+    """A context pack for a question, within a budget of tokens."""
+    query = bodies.text(asked.body, "query", 4000)
+    limit = bodies.integer(asked.body, "limit", 12, 50)
+    budget = bodies.integer(asked.body, "budget_tokens", BUDGET_TOKENS, 20_000, MIN_BUDGET_TOKENS)
+    english = bodies.optional_text(asked.body, "query_en", 4000)
+    project = bodies.optional_text(asked.body, "graph_scope", 200)
+    more = {} if project is None else {"project": project}
+    asks = query if english is None else f"{query} {english}"
+    made = await asked.ledger.pack(asks, limit, budget, **more)
+    degraded = made["receipt"]["degraded"]
+    return {**receipt(made), **diagnostic(asked, "/v1/pack", query, len(made["items"]), degraded=degraded)}
+
+
+async def query_episodes(asked: Asked) -> dict[str, Any]:
+    """The events of a scope, oldest first."""
+    scope = bodies.optional_text(asked.body, "scope", 200)
+    if scope is None and asked.body.get("global") is not True:
+        raise BadInput("missing required field: scope")
+    found = await asked.ledger.query_episodes(
+        scope or GLOBAL,
+        session_id=bodies.optional_text(asked.body, "session_id", 500),
+        types=bodies.texts(asked.body, "types"),
+        limit=bodies.integer(asked.body, "limit", 50, 500),
+        include_payload=asked.body.get("include_payload") is True,
+    )
+    return receipt(found)
+
+
+async def append_episode(asked: Asked) -> dict[str, Any]:
+    """Keep an event of a session as evidence."""
+    episode = NewEpisode(
+        bodies.text(asked.body, "scope", 200),
+        bodies.text(asked.body, "session_id", 256),
+        bodies.text(asked.body, "agent_id", 200),
+        bodies.text(asked.body, "type", 80).lower(),
+        bodies.text(asked.body, "summary", 2000),
+        asked.body.get("payload"),
+        asked.body.get("refs"),
+    )
+    return receipt(await asked.ledger.append_episode(episode, asked.idempotency_key))
+
+
 async def export_canonical(asked: Asked) -> dict[str, Any]:
     """Write the current records below the export folder; by default only say what would be written."""
     dry_run = asked.body.get("dry_run", True) is not False
@@ -85,6 +132,9 @@ async def export_canonical(asked: Asked) -> dict[str, Any]:
 Serve = Callable[[Asked], Coroutine[Any, Any, Mapping[str, Any]]]
 ROUTES: Mapping[str, tuple[Capability, Serve]] = {
     "/v1/search": ("memory.search", search),
+    "/v1/pack": ("memory.pack", pack),
+    "/v1/episodes/query": ("episodes.query", query_episodes),
+    "/v1/episodes/append": ("episodes.append", append_episode),
     "/v1/store": ("store.direct", store),
     "/v1/archive/export-canonical": ("archive.export", export_canonical),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
@@ -26,9 +26,13 @@ import fusion as package
 from fusion.doors import schemas, validation
 from fusion.doors.in_process import client_for
 from fusion.doors.mcp.cortex_tools import CORTEX_INSTRUCTIONS, CORTEX_TOOLS
+from fusion.doors.mcp.openclaw_mem_tools import ledger_server
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.tools import TOOLS, Arguments, Caller, ToolResult
 from fusion.errors import BadInput, FusionError, NotFound
+
+ToolSet = Literal["fusion", "cortex", "openclaw-mem"]
+"""whose tools a server has: ours, openclaw-cortex's or openclaw-mem's"""
 
 INSTRUCTIONS = """\
 Long-term memory across all of this user's memory systems.
@@ -131,8 +135,15 @@ def compact_schema(schema: Any) -> Any:
     return {k: compact_schema(v) for k, v in schema.items() if k != "title"}
 
 
-def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
-    """The ASGI application of `/mcp`, or of `/mcp/cortex`; its tools call the routes of ``app`` in this process.
+def server_of(tools: ToolSet, caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Server[Any]:
+    """The MCP server of one set of tools."""
+    if tools == "openclaw-mem":
+        return ledger_server(caller_of)
+    return tools_server(caller_of, cortex=tools == "cortex")
+
+
+def http_app(app: ASGIApp, tools: ToolSet = "fusion") -> ASGIApp:
+    """The ASGI application of a set of tools, which call the routes of ``app`` in this process.
 
     Requests are stateless in every version of the protocol since 2025, so an SDK session manager runs for one request
     and needs no start or stop. Its check of Host and Origin is off, because the gate has made that check already.
@@ -142,7 +153,7 @@ def http_app(app: ASGIApp, *, cortex: bool = False) -> ASGIApp:
         found: Caller = context.request.scope["caller"]
         return found
 
-    served = tools_server(caller_of, cortex=cortex)
+    served = server_of(tools, caller_of)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         given = schemas.in_query(schemas.Asking, Request(scope).query_params.multi_items())

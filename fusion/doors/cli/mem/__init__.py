@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from fusion.doors.cli.mem.flags import LedgerGroup
 from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph
-from fusion.doors.cli.mem.look import status
+from fusion.doors.cli.mem.look import profile, status
+from fusion.doors.cli.mem.pack import pack
 from fusion.doors.cli.mem.recall import get, search, timeline
-from fusion.doors.cli.pack import pack
+from fusion.doors.cli.mem.store import capsule, export, store
 from fusion.doors.cli.why import why
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
@@ -22,12 +24,16 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "get": get,
     "pack": pack,
     "why": why,
+    "store": store,
     "status": status,
+    "profile": profile,
+    "export": export,
     "grade": grade,
 }
 """the commands by name, the most used first"""
 
 app = typer.Typer(
+    cls=LedgerGroup,
     help="The commands of openclaw-mem over the fused memory: Store, Pack, Observe.",
     no_args_is_help=True,
     add_completion=False,
@@ -36,3 +42,4 @@ app = typer.Typer(
 for name, command in COMMANDS.items():
     app.command(name)(command)
 app.add_typer(graph, name="graph")
+app.add_typer(capsule, name="capsule")

@@ -9,14 +9,18 @@ import typer
 
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import refs_of, require_words, say, say_if_empty, say_if_expanded
+from fusion.doors.cli.mem.rows import ledger_of, print_rows
 from fusion.doors.cli.options import AllUsers, AskerAgent, AskerSession, AsOf, Project, TimeoutMs, Timezone, WhereOption
 from fusion.doors.cli.where import where_of
+from fusion.doors.compat.openclaw_mem.ids import ref_of
 from fusion.lib.moment import local_zone
 
 if TYPE_CHECKING:
     from fusion import wire
 
-Refs = Annotated[list[str], typer.Argument(metavar="REF...", help="Refs as they are cited: m1z or obs:m1z.")]
+Refs = Annotated[
+    list[str], typer.Argument(metavar="REF...", help="Refs as they are cited, or their numbers: obs:m1z, m1z, 63.")
+]
 
 
 @command()
@@ -43,6 +47,11 @@ async def search(
     require_words(query, "fusion mem search database")
     asker = {"agent_id": asker_agent, "session_id": asker_session}
     async with target.client() as client:
+        if target.as_json:
+            ledger = ledger_of(client, {**owner.ids(), "project": project}, all_users=all_users)
+            more = {"as_of": as_of, "timezone": timezone or local_zone(), "where": where_of(where)}
+            print_rows((await ledger.search(" ".join(query), limit, timeout_ms=timeout_ms, **more)).rows)
+            return
         found = await client.index(
             " ".join(query),
             limit=limit,
@@ -77,11 +86,15 @@ async def timeline(
 
     In their document or session, else in time.
     """
+    spans = (before, after) if window is None else (window, window)
     async with target.client() as client:
+        if target.as_json:
+            print_rows(await ledger_of(client, owner.ids()).timeline(refs_of(ref), *spans))
+            return
         found = await client.timeline(
-            refs_of(ref),
-            before=before if window is None else window,
-            after=after if window is None else window,
+            [ref_of(one) for one in refs_of(ref)],
+            before=spans[0],
+            after=spans[1],
             budget_tokens=budget_tokens,
             **owner.ids(),
         )
@@ -98,7 +111,10 @@ async def get(
 ) -> None:
     """Show memories in full, within a budget of tokens."""
     async with target.client() as client:
-        found = await client.records(refs_of(ref), budget_tokens=budget_tokens, **owner.ids())
+        if target.as_json:
+            print_rows(await ledger_of(client, owner.ids()).get(refs_of(ref)))
+            return
+        found = await client.records([ref_of(one) for one in refs_of(ref)], budget_tokens=budget_tokens, **owner.ids())
     target.show(found, _print_records)
 
 

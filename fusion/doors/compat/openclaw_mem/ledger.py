@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fusion import wire
 from fusion.client import AsyncClient
-from fusion.doors.compat.openclaw_mem import canonical, records
+from fusion.doors.compat.openclaw_mem import canonical, episodes, packs, records
+from fusion.doors.compat.openclaw_mem.episodes import NewEpisode
 from fusion.doors.compat.openclaw_mem.ids import record_id, ref_of
-from fusion.doors.compat.openclaw_mem.records import KINDS, Category
 from fusion.errors import BadInput, NobodyAnswered, NotFound
+from fusion.lib.budget import MAX_BUDGET_TOKENS, estimate_tokens
 from fusion.lib.envelope import is_private
 from fusion.lib.listing import record_ref
 from fusion.version import VERSION
 
 PAGE = 100
 """memories that an export reads at once"""
+PAGES = 10
+"""pages that are looked through for memories of a kind"""
 MAX_RESULTS = 50
 """results of a search at most"""
 KEPT = frozenset({"stored", "superseded", "duplicate"})
@@ -31,7 +35,7 @@ class Stored:
     """A memory to store, in the words of openclaw-mem."""
 
     text: str
-    category: Category = "fact"
+    category: str = "fact"
     importance: float | None = None
     text_en: str | None = None
     lang: str | None = None
@@ -44,7 +48,7 @@ class Stored:
             "audience": "group",
             **scope,
             "text": self.text,
-            "kind": KINDS[self.category],
+            "kind": records.kind_named(self.category),
             "raw_kind": self.category,
             "origin": "agent",
             "metadata": said,
@@ -71,10 +75,10 @@ class Ledger:
     scope: Mapping[str, Any]
     all_users: bool = False
 
-    async def search(self, query: str, limit: int) -> Found:
-        """The best memories of all backends, best first."""
+    async def search(self, query: str, limit: int, **more: Any) -> Found:
+        """The best memories of all backends, best first. ``more`` are parameters of `client.memory_search`."""
         found = await self.client.memory_search(
-            query, max_results=min(limit, MAX_RESULTS), all_users=self.all_users or None, **self.scope
+            query, max_results=min(limit, MAX_RESULTS), all_users=self.all_users or None, **self.scope, **more
         )
         if "error" in found:
             raise NobodyAnswered(found["error"], {})
@@ -83,6 +87,190 @@ class Ledger:
         lanes = records.lanes_of(items)
         rows = [records.search_row(item, memory, lanes) for item, memory in zip(items, memories, strict=True)]
         return Found(rows, found.get("degraded", False))
+
+    async def recall(self, query: str, limit: int, *, mode: str = "auto", project: str | None = None) -> dict[str, Any]:
+        """The rows of a search in the receipt of the command ``recall``. Every mode asks the whole fused memory."""
+        found = await (self if project is None else replace(self, scope={**self.scope, "project": project})).search(
+            query, limit
+        )
+        lanes = sorted({lane for row in found.rows for lane in row["lanes_used"]})
+        return {
+            "kind": "openclaw-mem.recall.v1",
+            "query": query,
+            "mode_requested": mode,
+            "mode_effective": "hybrid",
+            "lanes_used": lanes,
+            "results": found.rows,
+            "routing_reason": "fused",
+            "retrieval": {
+                "kind": "openclaw-mem.search.receipt.v1",
+                "query_lang": None,
+                "lane_hits": found.rows[0]["lane_hits"] if found.rows else records.lanes_of([]),
+                "fallback_triggered": found.degraded,
+                "cross_lang_recovered": 0,
+                "result_count": len(found.rows),
+            },
+        }
+
+    async def found_observations(self, query: str, limit: int) -> dict[str, Any]:
+        """The best memories for a query, as the MCP tools return them."""
+        found = await self.search(query, limit)
+        kept = await self._found([row["recordRef"] for row in found.rows])
+        items = [records.observation(memory, max_chars=records.SNIPPET_CHARS) for memory in kept]
+        tokens = sum(estimate_tokens(item["summary"]) for item in items)
+        return {"ok": True, "query": query, "count": len(items), "estimatedTokens": tokens, "items": items}
+
+    async def latest(self, limit: int, kind: str | None = None) -> dict[str, Any]:
+        """The latest memories, newest first, of one kind or of all."""
+        items: list[dict[str, Any]] = []
+        cursor = None
+        for _ in range(1 if kind is None else PAGES):
+            page = await self.client.memories(limit=limit if kind is None else PAGE, cursor=cursor, **self.scope)
+            items += [
+                records.observation(memory)
+                for memory in page["memories"]
+                if kind is None or kind in (memory["kind"], records.kind_of(memory))
+            ]
+            cursor = page["next_cursor"]
+            if cursor is None or len(items) >= limit:
+                break
+        return {"ok": True, "count": len(items[:limit]), "items": items[:limit]}
+
+    async def counts(self) -> dict[str, Any]:
+        """How many memories there are, as the MCP tool ``mem_status`` says."""
+        found = await self.client.status(**self.scope)
+        current = found["memories"]["current"]
+        counts = {"observations": current, "embeddings": current if found["embedder"] else 0, "docs_chunks": 0}
+        return {"ok": True, "schema": "openclaw-mem.mcp.status.v1", "counts": counts}
+
+    async def status(self, found: wire.Status) -> dict[str, Any]:
+        """What the command ``status`` prints, from a status of the gateway."""
+        summary = await self._summary()
+        count = found["memories"]["current"]
+        model = found["embedder"]
+        vectors = {"count": count if model else 0, "models": [{"model": model, "count": count}] if model else []}
+        db = {"path": canonical.SOURCE, "preexisting": True}
+        return envelope(
+            "status",
+            "v1",
+            db=db,
+            count=count,
+            min_ts=min(summary.times, default=None),
+            max_ts=max(summary.times, default=None),
+            embeddings=vectors,
+            embeddings_en={"count": 0, "models": []},
+            backend={
+                "memory_slot": canonical.SOURCE,
+                "entries": {one["name"]: {"enabled": one["status"] != "disabled"} for one in found["backends"]},
+                "fallback": {"recommended_slot": "memory-core", "reason": "OpenClaw's own memory"},
+            },
+            runtime={"db": db},
+        )
+
+    async def profile(self, recent: int, tools: int, kinds: int) -> dict[str, Any]:
+        """What the command ``profile`` prints: counts by kind, by what wrote a record and by importance."""
+        by_kind: Counter[str] = Counter()
+        by_tool: Counter[str] = Counter()
+        summary = canonical.Summary()
+        latest: list[dict[str, Any]] = []
+        async for row in self._rows():
+            summary.add(row)
+            by_kind[row["kind"]] += 1
+            by_tool[row["tool_name"] or ""] += 1
+            if len(latest) < recent:
+                latest.append({name: row[name] for name in ("id", "recordRef", "ts", "kind", "tool_name", "summary")})
+        graded = await self.client.grade(dry_run=True, scorer="off", **self.scope)
+        labels = graded["label_counts"]
+        known = sum(count for label, count in labels.items() if label != "unknown")
+        return envelope(
+            "profile",
+            "v0",
+            db=canonical.SOURCE,
+            observations={
+                "count": summary.count,
+                "min_ts": min(summary.times, default=None),
+                "max_ts": max(summary.times, default=None),
+                "kinds": [{"kind": kind, "count": count} for kind, count in by_kind.most_common(kinds)],
+                "tools": [{"tool_name": tool, "count": count} for tool, count in by_tool.most_common(tools)],
+            },
+            importance={"present": known, "missing": summary.count - known, "label_counts": labels, "avg_score": None},
+            recent=latest,
+        )
+
+    async def _summary(self) -> canonical.Summary:
+        """The first and the last time of the memories."""
+        summary = canonical.Summary()
+        async for row in self._rows():
+            summary.add(row)
+        return summary
+
+    async def inspect_trust(self, named: str | int) -> dict[str, Any]:
+        """How far a memory is trusted, and whether packs may have it."""
+        found = await self._found([named])
+        if not found:
+            return {"ok": False, "error": "not_found"}
+        [memory] = found
+        is_out = records.is_quarantined(memory)
+        return {
+            "ok": True,
+            "recordRef": record_ref(memory["ref"]),
+            "trust": memory["trust"],
+            "quarantined": is_out,
+            "packEligibility": "excluded_by_quarantine" if is_out else "eligible_subject_to_pack_policy",
+        }
+
+    async def pack(self, query: str, limit: int, budget_tokens: int, **more: Any) -> dict[str, Any]:
+        """A context pack: cited lines for a prompt, and the same as items. ``more`` are parameters of `client.pack`."""
+        made = await self.client.pack(
+            query,
+            max_items=limit,
+            budget_tokens=budget_tokens,
+            all_users=self.all_users or None,
+            **{**self.scope, **more},
+        )
+        return packs.printed(made)
+
+    async def timeline(self, ids: Sequence[str | int], before: int, after: int) -> list[dict[str, Any]]:
+        """The full rows of some records and of those around them, by id."""
+        found = await self.client.timeline(
+            [ref_of(one) for one in ids],
+            before=before,
+            after=after,
+            budget_tokens=MAX_BUDGET_TOKENS,
+            **self.scope,
+        )
+        return await self.get([entry["ref"] for entry in found["entries"]])
+
+    async def append_episode(self, episode: NewEpisode, idempotency_key: str | None = None) -> dict[str, Any]:
+        """Keep an event of a session as evidence."""
+        draft = episode.draft(self.scope)
+        [kept] = (await self.client.append_episodes(draft, idempotency_key=idempotency_key))["episodes"]
+        return envelope("episodes.append", "v0", **episode.receipt(kept, datetime.now(UTC)))
+
+    async def query_episodes(
+        self,
+        scope: str,
+        *,
+        session_id: str | None = None,
+        types: Sequence[str] = (),
+        limit: int = 50,
+        include_payload: bool = False,
+    ) -> dict[str, Any]:
+        """The events of a scope, oldest first."""
+        named = {**self.scope, "project": scope} | ({} if session_id is None else {"session_id": session_id})
+        found = await self.client.query_episodes(
+            types=list(types), limit=limit, include_payload=include_payload, **named
+        )
+        items = episodes.page(found["episodes"], include_payload=include_payload)
+        filters = {
+            "session_id": session_id,
+            "from_ts_ms": None,
+            "to_ts_ms": None,
+            "types": list(types),
+            "limit": limit,
+            "include_payload": include_payload,
+        }
+        return envelope("episodes.query", "v0", ok=True, scope=scope, filters=filters, count=len(items), items=items)
 
     async def get(self, ids: Sequence[str | int]) -> list[dict[str, Any]]:
         """The full rows of some records, by id; there is none for an id that names nothing."""
@@ -130,6 +318,15 @@ class Ledger:
     async def export(self, folder: Path) -> dict[str, Any]:
         """Write a canonical export of the current memories into a new folder below ``folder``."""
         return await canonical.written(self._rows(), folder, datetime.now(UTC))
+
+    async def newest(self, limit: int) -> list[dict[str, Any]]:
+        """The full rows of the latest memories, newest first."""
+        rows: list[dict[str, Any]] = []
+        async for row in self._rows():
+            rows.append(row)
+            if len(rows) == limit:
+                break
+        return rows
 
     async def _rows(self) -> AsyncIterator[dict[str, Any]]:
         """The full rows of all current memories, newest first."""

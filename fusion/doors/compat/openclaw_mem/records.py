@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from fusion import wire
 from fusion.contract import Kind
@@ -32,6 +32,13 @@ SNIPPET_CHARS = 240
 """characters of a text in a list of results"""
 ABOUT = "openclaw_mem"
 """the member of a memory's metadata that has what its caller said in the words of openclaw-mem"""
+
+
+def kind_named(word: str) -> Kind:
+    """The kind of a memory for a category or another word of a caller; a note for one that is unknown."""
+    if word in KINDS:
+        return KINDS[cast("Category", word)]
+    return cast("Kind", word) if word in get_args(Kind) else "note"
 
 
 def about(**said: object) -> dict[str, Any]:
@@ -92,6 +99,11 @@ def lanes_of(items: Sequence[wire.ToolSearchItem]) -> dict[str, int]:
     return {"fts_original": words, "fts_en": 0, "cjk_like": 0, "trigram": 0, "vector": vectors, "vector_en": 0}
 
 
+def kind_of(memory: wire.StoredMemory) -> str:
+    """The kind of a record: the category that its caller said, else the memory's kind."""
+    return str(_said(memory).get("category") or memory["kind"])
+
+
 def detail_of(memory: wire.StoredMemory) -> dict[str, Any]:
     """What is known of a record besides: its importance, use, trust and source, and what its caller said."""
     score = _importance(memory)
@@ -123,7 +135,7 @@ def _head(memory: wire.StoredMemory) -> dict[str, Any]:
         "id": record_id(memory["ref"]),
         "recordRef": record_ref(memory["ref"]),
         "ts": _when(memory),
-        "kind": said.get("category") or memory["kind"],
+        "kind": kind_of(memory),
         "summary": memory["text"],
         "summary_en": said.get("text_en"),
         "lang": said.get("lang"),

@@ -50,7 +50,8 @@ def test_search_timeline_and_get(home: Path) -> None:
     whole = run(home, "mem", "get", *refs, "m7zzz")
     assert "Rope is in the shed." in whole.stdout
     assert "there is no memory m7zzz here" in whole.stderr
-    assert [one["ref"] for one in json.loads(run(home, "mem", "get", *refs, "--json").stdout)["records"]] == refs
+    rows = json.loads(run(home, "mem", "get", *refs, "--json").stdout)
+    assert [row["recordRef"] for row in rows] == [f"obs:{ref}" for ref in refs]
 
 
 def test_search_refuses_a_question_without_words(home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from fusion.contract import ROLES, Role, Scope
 from fusion.doors.compat.openclaw_mem.ids import record_id
 from fusion.doors.http.serve import own_ports
+from fusion.settings import ServerSettings
 from tests.doors.compat.openclaw_mem.client import PORT, Client, Port, keyed, open_port
 
 AURORA = "Project Aurora uses PostgreSQL 16 in production."
@@ -71,6 +73,7 @@ async def test_status_says_what_a_key_may_do(port: Port, role: Role, called: str
     assert str(port.gateway.settings.home) not in str(status)
 
 
+@pytest.mark.feature("a client that was written for openclaw-mem's gateway stores and searches in its own fields")
 async def test_store_and_search(port: Port, client: Client) -> None:
     kept = await stored(port, category="fact", importance=0.9, text_en="in English", lang="xx")
     assert (kept["ok"], kept["kind"], kept["recordRef"]) == (True, "fact", "obs:m1")
@@ -120,6 +123,7 @@ class TestErrors:
                 assert reply.json()["error"] == "missing_or_invalid_bearer_token"
                 assert reply.headers["content-type"] == "application/json; charset=utf-8"
 
+    @pytest.mark.row("A152", "openclaw-mem's gateway: a role that oversteps gets 403, and nothing is written")
     @pytest.mark.parametrize("role", ROLES)
     async def test_a_role_that_oversteps(self, port: Port, role: Role) -> None:
         reply = await port.client(role).post("/v1/store", {"text": AURORA})
@@ -242,3 +246,41 @@ class TestExport:
         reply = await port.client(role).post("/v1/archive/export-canonical", {"dry_run": False})
         assert reply.json() == {"ok": False, "error": "insufficient_capability", "required": "archive.export"}
         assert not (port.gateway.settings.home / "exports").exists()
+
+
+class TestWhoseMemories:
+    """A request has the tenant of its key, and the user that its address names."""
+
+    async def test_a_key_of_another_tenant_sees_none_of_it(self, home: Path) -> None:
+        other = {"name": "acme", "sha256": sha256(b"the key of another tenant").hexdigest(), "tenant": "acme"}
+        settings = keyed(home, openclaw_mem={"direct_store": True})
+        settings = settings.model_copy(update={"server": ServerSettings(keys=[*settings.server.keys, other])})
+        async with open_port(settings) as port:
+            await stored(port)
+            acme = Client(port.http, "the key of another tenant")
+            assert await acme.result("/v1/search", {"query": QUESTION}) == []
+            assert (await acme.result("/v1/archive/export-canonical", {}))["manifest"]["source"][
+                "observations_count"
+            ] == 0
+            kept = await acme.result("/v1/store", {"text": "Acme uses Oracle."})
+            assert kept["ok"]
+            await port.gateway.settle("acme")
+            [row] = await acme.result("/v1/search", {"query": "Oracle"})
+            assert row["summary"] == "Acme uses Oracle."
+            assert await port.client("reader").result("/v1/search", {"query": "Oracle at Acme"}) != [row]
+
+    async def test_the_address_may_name_a_user(self, port: Port, client: Client) -> None:
+        for user, text in (("ana", "Ana uses Aurora."), ("ben", "Ben uses Aurora.")):
+            await client.result(f"/v1/store?user_id={user}", {"text": text})
+        await port.gateway.settle()
+        rows = await client.result("/v1/search?user_id=ana", {"query": "who uses Aurora?"})
+        assert [row["summary"] for row in rows] == ["Ana uses Aurora."]
+        unnamed = await client.post("/v1/search", {"query": "who uses Aurora?"})
+        assert unnamed.status_code == 400
+        assert "user_id" in unnamed.json()["error"]
+        every = await client.post("/v1/search?all_users=true", {"query": "who uses Aurora?"})
+        assert every.status_code == 400, "this key may not ask for the memories of all users"
+
+    async def test_an_unknown_parameter_of_the_address_is_refused(self, client: Client) -> None:
+        reply = await client.post("/v1/search?userid=ana", {"query": QUESTION})
+        assert (reply.status_code, reply.json()["ok"]) == (400, False)

@@ -1,0 +1,73 @@
+"""Pack: `fusion mem pack`, with openclaw-mem's options; `fusion pack` has more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.connect import require_words, say
+from fusion.doors.cli.mem.rows import ledger_of
+from fusion.doors.cli.options import AllUsers, Project
+from fusion.doors.cli.pack import tail_of
+from fusion.doors.terminal import json_line
+from fusion.lib.moment import local_zone
+
+
+@command()
+async def pack(
+    *,
+    question: Annotated[list[str] | None, typer.Argument(metavar="QUESTION...", help="The question.")] = None,
+    query: Annotated[str | None, typer.Option(help="The question, as an option.")] = None,
+    query_en: Annotated[str | None, typer.Option(help="The same question in English.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "--max-items", min=1, max=100, help="The most lines.")] = 12,
+    budget_tokens: Annotated[int, typer.Option(min=1, help="The most estimated tokens in the pack.")] = 1200,
+    tail_text: Annotated[
+        list[str] | None, typer.Option(help="A turn of the conversation, which comes first. Repeatable.")
+    ] = None,
+    tail_file: Annotated[Path | None, typer.Option(help="A file with these turns; - reads standard input.")] = None,
+    tail_max_items: Annotated[int, typer.Option(min=0, max=100, help="The most of these turns.")] = 4,
+    tail_budget_tokens: Annotated[
+        int | None, typer.Option(min=0, help="The most tokens of these turns: 240, in a small pack half of it.")
+    ] = None,
+    graph_scope: Annotated[str | None, typer.Option(help="Rank memories of this project higher.")] = None,
+    trust_policy: Annotated[
+        Literal["off", "exclude_quarantined_fail_open"],
+        typer.Option("--pack-trust-policy", help="As openclaw-mem has it; quarantined memories never get in."),
+    ] = "off",
+    trace: Annotated[bool, typer.Option("--trace", help="Also why each candidate is in or not.")] = False,
+    no_json: Annotated[bool, typer.Option("--no-json", help="Print the bundle alone, also with --json.")] = False,
+    project: Project = None,
+    owner: Owner,
+    all_users: AllUsers = False,
+    target: Target,
+) -> None:
+    """Answer a question with a context pack: a few cited lines for a prompt.
+
+    --json prints it as openclaw-mem does.
+    """
+    words = [*([query] if query is not None else ()), *(question or ()), *([query_en] if query_en else ())]
+    require_words(words, "fusion mem pack --query 'what did we decide about the database?'")
+    more: dict[str, Any] = {
+        "project": project or graph_scope,
+        "tail_text": tail_of(tail_file, "\n".join(tail_text or ())),
+        "tail_max_items": tail_max_items,
+        "tail_budget_tokens": tail_budget_tokens or None,
+        "timezone": local_zone(),
+        "trace": trace or None,
+    }
+    async with target.client() as client:
+        ledger = ledger_of(client, owner.ids(), all_users=all_users)
+        made = await ledger.pack(" ".join(words), limit, budget_tokens, **more)
+    if target.as_json and not no_json:
+        target.show(made, "")
+        return
+    if made["bundle_text"]:
+        print(made["bundle_text"])
+    if made["receipt"]["abstained"]:
+        say(f"nothing was recalled: {made['receipt']['abstained']}")
+    if trace:
+        sys.stderr.write(json_line(made["trace"]))
