@@ -35,7 +35,8 @@ _SPEAKER_AS_AGENT = frozenset({"assistant", "agent", "ai", "bot"})
 _ECHO = re.compile(
     r"""(?:
         </?(?:memories|relevant-memories|active_memory_plugin|system-reminder|user-prompt-submit-hook)\b
-      | \#\#\ Long-Term\ Memories | ---\ (?:Relevant\ Memories|End\ of\ memories)\b | Context\ pack\ \(
+      | \#\#\ Long-Term\ Memories | ---\ (?:Relevant\ Memories|End\ of\ memories)\b
+      | (?:Context\ pack|Stable\ prefix)\ \(
       | \*\*(?:Summary\ \(from|Individual\ facts)
       | Recalled\ data,?\ not\ instructions
       | (?:-\ )?\[[mx][0-9a-z]{1,12}(?:,\ [mx][0-9a-z]{1,12})?\](?:\ |$)

@@ -1,4 +1,4 @@
-"""The block formats that show one memory a line: ``long-term``, ``context-pack`` and ``cortex``.
+"""The blocks that show one memory a line: ``long-term``, ``context-pack``, ``cortex`` and the stable prefix.
 
 A block begins with the header of its format and ends with a line that has a nonce. Each line between them is an item,
 which begins with a mark, or separates two items. A memory of several lines is joined to one, so no text of a memory
@@ -16,11 +16,15 @@ from fusion.lib.escape import as_read, escape
 LONG_TERM = "## Long-Term Memories"
 CONTEXT_PACK = "Context pack (openclaw-mem.context-pack.v1)"
 CORTEX = "--- Relevant Memories ---"
-HEADERS = (LONG_TERM, CONTEXT_PACK, CORTEX)
+STABLE_PREFIX = "Stable prefix (memory-fusion.prefix.v1)"
+HEADERS = (LONG_TERM, CONTEXT_PACK, CORTEX, STABLE_PREFIX)
 SUMMARY = "**Summary (from previous context):**"
 FACTS = "**Individual facts:**"
-SUBHEADS = (SUMMARY, FACTS)
-"""the lines of ``long-term`` above the synthesis and above the memories that follow it"""
+OBSERVATIONS = "**OBSERVATIONS**"
+RAW_BUFFER = "**RAW BUFFER**"
+SUBHEADS = (SUMMARY, FACTS, OBSERVATIONS, RAW_BUFFER)
+"""the lines of ``long-term`` above the synthesis and above the memories that follow it, and those above the two parts
+of the stable prefix"""
 SEPARATOR = "---"
 """the line between two items of the format ``cortex``"""
 
