@@ -271,6 +271,23 @@ class SessionSettings(_Part):
     max_file_mb: float = Field(default=1024.0, gt=0)
 
 
+class PrefixSettings(_Part):
+    """The sizes of the stable prefix, for every agent and session."""
+
+    buffer_high_tokens: int = Field(default=8_000, ge=200, le=MAX_BUDGET_TOKENS)
+    buffer_low_tokens: int = Field(default=2_000, ge=50, le=MAX_BUDGET_TOKENS)
+    observations_tokens: int = Field(default=4_000, ge=200, le=MAX_BUDGET_TOKENS)
+    turn_chars: int = Field(default=4_000, ge=200, le=MAX_BUDGET_CHARS)
+    tool_chars: int = Field(default=1_500, ge=200, le=MAX_BUDGET_CHARS)
+    use_model: bool = True
+
+    @model_validator(mode="after")
+    def _low_is_below_high(self) -> Self:
+        if 2 * self.buffer_low_tokens > self.buffer_high_tokens:
+            raise ValueError("buffer_low_tokens is at most half of buffer_high_tokens; else it is compressed too often")
+        return self
+
+
 class MemoryCortexSettings(_Part):
     """The routes of Memory Cortex (seed 002): /ingest, /hybrid-search and /recall."""
 
@@ -357,6 +374,10 @@ class FeedJobSettings(JobSettings):
     files: tuple[str, ...] = ("/MEMORY.md", "/memory.md", "/memory/**")
 
 
+class ObserveJobSettings(JobSettings):
+    schedule: ScheduleText = "every 1 hour"
+
+
 class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
@@ -373,6 +394,10 @@ class LifecycleJobSettings(JobSettings):
 class ReflectJobSettings(JobSettings):
     schedule: ScheduleText = "45 11,23 * * *"
     model: bool = True
+
+
+class ReflectPrefixJobSettings(JobSettings):
+    schedule: ScheduleText = "40 3 * * *"
 
 
 class ShepherdJobSettings(JobSettings):
@@ -401,8 +426,10 @@ class JobsSettings(_Part):
     feed: FeedJobSettings = FeedJobSettings()
     grade: GradeJobSettings = GradeJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
+    observe: ObserveJobSettings = ObserveJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     reflect: ReflectJobSettings = ReflectJobSettings()
+    reflect_prefix: ReflectPrefixJobSettings = ReflectPrefixJobSettings()
     shepherd: ShepherdJobSettings = ShepherdJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()
 
@@ -472,6 +499,7 @@ class Settings(BaseSettings):
     tools: ToolSettings = ToolSettings()
     memory_cortex: MemoryCortexSettings = MemoryCortexSettings()
     openclaw_mem: OpenclawMemSettings = OpenclawMemSettings()
+    prefix: PrefixSettings = PrefixSettings()
     ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

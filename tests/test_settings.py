@@ -363,8 +363,10 @@ class TestANewFile:
             "feed",
             "grade",
             "lifecycle",
+            "observe",
             "receipts",
             "reflect",
+            "reflect_prefix",
             "shepherd",
             "vectors",
         }

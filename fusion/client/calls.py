@@ -400,6 +400,14 @@ def memory(ref: str, **scope: str | None) -> Call[wire.StoredMemory]:
     return Call.get(f"/v1/memories/{quote(ref, safe='')}", scope)
 
 
+def prefix(*, all_users: bool | None = None, **scope: str | None) -> Call[wire.Prefix]:
+    """The stable prefix of what an agent or session said: compressed observations, and the last turns word for word.
+
+    ``text`` goes into the prompt before what changes with every turn. Raises NobodyNamed as `fuse`.
+    """
+    return Call.post("/v1/prefix", locals())
+
+
 def memories(
     *,
     limit: int = 20,

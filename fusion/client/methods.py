@@ -85,6 +85,7 @@ class Methods:
     forgotten = Method(calls.forgotten)
     undo = Method(calls.undo)
     set_state = Method(calls.set_state)
+    prefix = Method(calls.prefix)
     decisions = Method(calls.decisions)
     undo_decision = Method(calls.undo_decision)
     assert_fact = Method(calls.assert_fact)

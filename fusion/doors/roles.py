@@ -24,6 +24,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("GET", "/v1/why/{ref}"): READER,
     ("POST", "/v1/compare"): READER,
     ("POST", "/v1/search"): READER,
+    ("POST", "/v1/prefix"): READER,
     ("GET", "/v1/documents"): READER,
     ("GET", "/v1/feedback"): READER,
     ("GET", "/v1/receipts/{receipt_id}"): READER,

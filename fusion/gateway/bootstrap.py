@@ -20,6 +20,7 @@ from fusion.gateway.open_backends import open_backends, search_function, was_emp
 from fusion.gateway.open_journal import events_lost, open_journal, refill, write_marks
 from fusion.gateway.open_models import local_model, open_embedders, open_judge, open_language_model
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
+from fusion.gateway.prefix_windows import Marks, PrefixWindows
 from fusion.gateway.tenants import changed_backends, move_tenants, write_opened
 from fusion.gateway.transfer import remove_dry_runs
 from fusion.home import HomeLock, tenant_folder
@@ -188,6 +189,13 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(use_log.close)
         inclusion_log = InclusionLog(lambda included: journal.write(inclusions.add, included))
         stack.push_async_callback(inclusion_log.close)
+        prefixes = PrefixWindows(
+            journal,
+            Marks.of(settings.prefix.model_dump()),
+            shared.model if settings.prefix.use_model else None,
+            shared.clock,
+        )
+        stack.push_async_callback(prefixes.close)
         forgetter = Forgetter(journal, deliverer, forget_texts)
         read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)
         intake = Intake(journal, deliverer, shared.clock, distiller, ids, read)
@@ -214,6 +222,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             observations=ObservationIntake(
                 journal, tenant, settings.home, shared.clock, ids, refusal="; ".join(damaged.values())
             ),
+            prefixes=prefixes,
             lifecycle=Lifecycle(
                 journal,
                 embedder,

@@ -33,6 +33,7 @@ from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.next_synthesis import NextSyntheses
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
+from fusion.gateway.prefix import PrefixCalls
 from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
@@ -94,7 +95,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls):
+class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, PrefixCalls):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.
@@ -576,6 +577,7 @@ class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls):
             "histories": {"waiting": histories.waiting, "fault": histories.fault},
             "failed_jobs": failed,
             "agents": {} if scope is not None else await self.journal.read(owners.by_agent, self.tenant),
+            **({} if scope is not None else {"prefixes": await self.prefix_counts()}),
             "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
         }
 
@@ -658,6 +660,7 @@ class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls):
         await self._finish_background()
         await self.use.flush()
         await self.histories.settle()
+        await self.prefixes.settle()
         await self.prepared.settle()
         await self.syntheses.settle()
         if self.distiller is not None:

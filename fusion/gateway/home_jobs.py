@@ -25,6 +25,7 @@ from fusion.gateway.workspace_jobs import (
     feed_sources,
     reflect_sources,
 )
+from fusion.journal.prefix import Window
 from fusion.settings import JobSettings
 from fusion.upkeep import (
     checks,
@@ -37,6 +38,7 @@ from fusion.upkeep import (
     receipts,
     reflect,
     shepherd,
+    stable_prefix,
     vectors,
 )
 from fusion.upkeep.job import Job, JobContext
@@ -58,6 +60,11 @@ class JobCalls(WorkspaceCalls, Protocol):
     def read_by_second(
         self, tenant: str, before: int | None = None, *, dry_run: bool = False
     ) -> Awaitable[vectors.Portion | None]: ...
+    def prefix_windows(self, tenant: str) -> Awaitable[Sequence[Window]]: ...
+    def observe_prefix(
+        self, tenant: str, window: Window, *, dry_run: bool = False, use_model: bool = True
+    ) -> Awaitable[stable_prefix.Compressed]: ...
+    def reflect_prefix(self, tenant: str, window: Window, *, dry_run: bool = False) -> Awaitable[int]: ...
     def run_lifecycle(
         self, request: lifecycle.LifecycleRequest, progress: lifecycle.Progress
     ) -> Awaitable[lifecycle.Report]: ...
@@ -153,6 +160,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             lifecycle.step(run_lifecycle),
             **planned(settings.lifecycle),
         ),
+        Job(
+            stable_prefix.NAME,
+            stable_prefix.DOES,
+            tenants,
+            stable_prefix.step(gateway.prefix_windows, gateway.observe_prefix),
+            **planned(settings.observe),
+        ),
         Job(receipts.NAME, receipts.DOES, tenants, receipts.step(prune), **planned(settings.receipts)),
         Job(
             reflect.NAME,
@@ -160,6 +174,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             reflect.steps,
             reflect.step(workspace_of(gateway.settings), reflect_sources(gateway), zone),
             **planned(settings.reflect, on=writes),
+        ),
+        Job(
+            stable_prefix.REFLECT_NAME,
+            stable_prefix.REFLECT_DOES,
+            tenants,
+            stable_prefix.reflect_step(gateway.prefix_windows, gateway.reflect_prefix),
+            **planned(settings.reflect_prefix),
         ),
         Job(
             shepherd.NAME,

@@ -9,6 +9,7 @@ from fusion.contract import Judge, LanguageModel, Scope, TracksUse
 from fusion.gateway.admission import Admission
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.health import Health
+from fusion.gateway.prefix_windows import PrefixWindows
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
@@ -82,6 +83,7 @@ class TenantParts:
     grader: Grader
     histories: Histories
     observations: ObservationIntake
+    prefixes: PrefixWindows
     use_trackers: Mapping[str, TracksUse]
     """the backends that record use, by name; found once, since the check of a protocol is slow"""
     embedders: Embedders

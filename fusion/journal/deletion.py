@@ -23,6 +23,7 @@ from fusion.journal import (
     feedback,
     inclusions,
     outbox,
+    prefix,
     state,
     statements,
     use,
@@ -176,6 +177,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     distil_queue.drop(db, record.event.event_id, row["seq"])
     statements.drop(db, row["seq"])
     fact_rows.drop(db, row["seq"])
+    prefix.drop(db, row["seq"], now)
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)

@@ -17,6 +17,7 @@ from fusion.journal import (
     observations,
     outbox,
     owners,
+    prefix,
     retire,
     same_words,
     sessions,
@@ -101,5 +102,6 @@ STEPS = (
     observations.SCHEMA,
     fact_rows.SCHEMA,
     inclusions.SCHEMA,
+    prefix.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

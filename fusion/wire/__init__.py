@@ -11,5 +11,6 @@ from fusion.wire.facts import *  # noqa: F403
 from fusion.wire.home import *  # noqa: F403
 from fusion.wire.memories import *  # noqa: F403
 from fusion.wire.packs import *  # noqa: F403
+from fusion.wire.prefix import *  # noqa: F403
 from fusion.wire.recall_steps import *  # noqa: F403
 from fusion.wire.why import *  # noqa: F403

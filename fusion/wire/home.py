@@ -239,6 +239,15 @@ class FailedJob(TypedDict):
     why: str
 
 
+class PrefixCounts(TypedDict):
+    """All stable prefixes of a home: how many, their turns and rewrites, and the mean hit rate of all turns."""
+
+    windows: int
+    turns: int
+    rewrites: int
+    prefix_hit_rate: float | None
+
+
 class Status(TypedDict):
     """A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the fix."""
 
@@ -260,6 +269,8 @@ class Status(TypedDict):
     """links below the folders of [notes], by kind: none is followed"""
     statements: NotRequired[Statements]
     histories: NotRequired[HistoriesWaiting]
+    prefixes: NotRequired[PrefixCounts]
+    """the stable prefixes, without a scope only"""
     failed_jobs: NotRequired[list[FailedJob]]
     """for the home's owner"""
     agents: NotRequired[dict[str, int]]

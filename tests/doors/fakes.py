@@ -353,6 +353,9 @@ class FakeFusion:
             raise NotFound(f"there is no memory {request.ref!r} here")
         return examples()["set_state"]["reply"]
 
+    async def prefix(self, scope: Scope, *, all_users: bool = False) -> dict[str, Any]:
+        return examples()["prefix"]["reply"]
+
     async def decisions(
         self, scope: Scope, limit: int, *, ref: str | None = None, cursor: str | None = None
     ) -> dict[str, Any]:

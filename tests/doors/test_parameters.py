@@ -38,6 +38,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "undo": schemas.UndoBody,
     "batches": schemas.BatchesQuery,
     "set_state": schemas.StateBody,
+    "prefix": schemas.PrefixBody,
     "decisions": schemas.DecisionsQuery,
     "undo_decision": schemas.UndoDecisionBody,
     "assert_fact": schemas.FactBody,

@@ -13,5 +13,6 @@ from fusion.doors.schemas.facts import *  # noqa: F403
 from fusion.doors.schemas.home import *  # noqa: F403
 from fusion.doors.schemas.memories import *  # noqa: F403
 from fusion.doors.schemas.packs import *  # noqa: F403
+from fusion.doors.schemas.prefix import *  # noqa: F403
 from fusion.doors.schemas.questions import *  # noqa: F403
 from fusion.doors.schemas.recall_steps import *  # noqa: F403

@@ -14,6 +14,7 @@ from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph
 from fusion.doors.cli.mem.look import profile, status
 from fusion.doors.cli.mem.pack import pack
+from fusion.doors.cli.mem.prefix import prefix
 from fusion.doors.cli.mem.recall import get, search, timeline
 from fusion.doors.cli.mem.store import capsule, export, store
 from fusion.doors.cli.why import why
@@ -29,6 +30,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "profile": profile,
     "export": export,
     "grade": grade,
+    "prefix": prefix,
 }
 """the commands by name, the most used first"""
 

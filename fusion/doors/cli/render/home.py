@@ -134,6 +134,11 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         fault = found["histories"]["fault"]
         last = f"; the last try failed: {fault}" if fault else ""
         lines["histories"] = f"{waiting:,} {'waits' if waiting == 1 else 'wait'} to be taken in{last}"
+    if (prefixes := found.get("prefixes")) and prefixes["prefix_hit_rate"] is not None:
+        lines["prefix"] = (
+            f"prefix_hit_rate {prefixes['prefix_hit_rate']:.3f} over {counted(prefixes['turns'], 'turn')}, "
+            f"{counted(prefixes['rewrites'], 'rewrite')}"
+        )
     if found.get("held_back"):
         lines["held"] = held_back(found["held_back"])
     if found.get("links"):
