@@ -60,7 +60,7 @@ def _header(max_chars: int, why: str) -> Callable[[str], str]:
     return check
 
 
-_PRINTABLE = {"minLength": 1, "pattern": "^[!-~]+$"}
+_PRINTABLE = {"minLength": 1, "pattern": "^[!-~]([ -~]*[!-~])?$"}
 IdempotencyKey = Annotated[
     str,
     AfterValidator(_header(255, "Idempotency-Key has 1 to 255 printable ASCII characters; a UUID is a good one.")),
