@@ -1,11 +1,13 @@
-"""The flags that openclaw-mem takes before a command as well as after it: ``--json`` moves to its place.
+"""The flags of openclaw-mem's commands, put under our names and in their places before `fusion mem` parses them.
 
-``--db`` names a database file there. A home is not one, so the flag is refused with what to write instead.
+``--json`` may come before the command there. ``--db`` names a database file, and a home is not one: it is refused with
+what to write instead. Times are in milliseconds there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from fusion.doors.cli.usage import OneLine
@@ -14,18 +16,31 @@ from fusion.errors import BadInput
 JSON = "--json"
 FILES = ("--db", "--harness-home")
 """flags that name files of openclaw-mem"""
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "": {"--session-id": "--session", "--agent-id": "--agent"},
+    "episodes": {"--from-ts-ms": "--after", "--to-ts-ms": "--before", "--ts-ms": "--ts", "--summary": ""},
+    "graph fact": {"--as-of": "--at"},
+}
+"""our flags for those of openclaw-mem, by the command's first words; "": the value alone, as an argument"""
+TIMES = frozenset({"--from-ts-ms", "--to-ts-ms", "--ts-ms"})
+WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")}
+LEFT_OUT: Mapping[str, frozenset[str]] = {
+    "episodes": frozenset({"--payload-cap-bytes", "--refs-cap-bytes", "--model", "--base-url", "--batch"}),
+    "graph fact": frozenset({"--assertion-ref", "--subject-label", "--source-root"}),
+}
+"""flags with a value that mean nothing here: limits that are ours, models of the settings, receipts that we write"""
 
 
 class LedgerGroup(OneLine):
-    """The group `fusion mem`, which takes openclaw-mem's flags in their places."""
+    """The group `fusion mem`, which takes the flags of openclaw-mem."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of the group. Raises BadInput for a flag that names a file of openclaw-mem."""
-        return super().parse_args(ctx, in_place(args))
+        return super().parse_args(ctx, in_our_words(in_place(args)))
 
 
 def in_place(args: Sequence[str]) -> list[str]:
-    """The arguments with a ``--json`` from before the command at their end, which no other command needs twice."""
+    """The arguments with a ``--json`` from before the command at their end, unless it is there, too."""
     options, rest = _split(args)
     for flag in FILES:
         if any(one == flag or one.startswith(f"{flag}=") for one in options):
@@ -38,6 +53,39 @@ def in_place(args: Sequence[str]) -> list[str]:
         leading += 1
     moved = options[leading:]
     return [*moved, *([JSON] if leading and JSON not in moved else []), *rest]
+
+
+def in_our_words(args: Sequence[str]) -> list[str]:
+    """The arguments with our flags for those of openclaw-mem. Raises BadInput for a time that is none."""
+    options, rest = _split(args)
+    return [*_renamed(options), *rest]
+
+
+def _renamed(options: Sequence[str]) -> Iterator[str]:
+    command = " ".join(options[:2])
+    tables = [table for words, table in RENAMED.items() if command.startswith(words)]
+    renamed = {flag: ours for table in tables for flag, ours in table.items()}
+    left_out = {flag for words, flags in LEFT_OUT.items() if command.startswith(words) for flag in flags}
+    given = iter(options)
+    for word in given:
+        flag, equals, value = word.partition("=")
+        if flag in WORDS:
+            yield from WORDS[flag]
+        elif flag in left_out or flag in renamed:
+            said = value if equals else next(given, None)
+            if flag in renamed:
+                yield from [renamed[flag]] if renamed[flag] else []
+                yield from [] if said is None else [_time(flag, said) if flag in TIMES else said]
+        else:
+            yield word
+
+
+def _time(flag: str, said: str) -> str:
+    """A time of openclaw-mem, in milliseconds since 1970."""
+    try:
+        return datetime.fromtimestamp(int(said) / 1000, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(f"{flag}: give milliseconds since 1970") from None
 
 
 def _split(args: Sequence[str]) -> tuple[list[str], list[str]]:
