@@ -115,8 +115,8 @@ class Ledger:
     async def found_observations(self, query: str, limit: int) -> dict[str, Any]:
         """The best memories for a query, as the MCP tools return them."""
         found = await self.search(query, limit)
-        kept = await self._found([row["recordRef"] for row in found.rows])
-        items = [records.observation(memory, max_chars=records.SNIPPET_CHARS) for memory in kept]
+        kept = await asyncio.gather(*(self._known(ref_of(row["recordRef"])) for row in found.rows))
+        items = [records.observation(memory, max_chars=records.SNIPPET_CHARS) for memory in kept if memory is not None]
         tokens = sum(estimate_tokens(item["summary"]) for item in items)
         return {"ok": True, "query": query, "count": len(items), "estimatedTokens": tokens, "items": items}
 

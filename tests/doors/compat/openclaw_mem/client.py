@@ -74,7 +74,5 @@ async def open_port(settings: Settings) -> AsyncIterator[Port]:
 def keyed(home: Path, **tables: Any) -> Settings:
     """Settings with a key of each role, backends in memory and no model."""
     keys = [{"name": role, "sha256": sha256(key_of(role).encode()).hexdigest(), "role": role} for role in ROLES]
-    named = {"one": {"adapter": "adapters.inmemory:InMemory"}}
-    return load(
-        home=home, backends_only=True, embedder={"adapter": ""}, server={"keys": keys}, backends=named, **tables
-    )
+    one = {"backends": {"one": {"adapter": "adapters.inmemory:InMemory"}}}
+    return load(home=home, backends_only=True, embedder={"adapter": ""}, server={"keys": keys}, **{**one, **tables})
