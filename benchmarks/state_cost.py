@@ -25,7 +25,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.intake import NewMemory
 from fusion.journal.state import Change
-from fusion.journal.use import Use, UseLog
+from fusion.journal.use import Retrieval, Use, UseLog
 from fusion.recall.engine import FuseRequest
 from fusion.settings import load
 
@@ -129,10 +129,10 @@ class _Arms:
 class _NoUse(UseLog):
     """Counts no use."""
 
-    def note(self, items: Iterable[str], at: datetime) -> None: ...
+    def note(self, items: Iterable[str], at: datetime, retrieved: Iterable[str] = ()) -> None: ...
 
 
-async def _keep_nothing(uses: Mapping[str, Use]) -> None: ...
+async def _keep_nothing(uses: Mapping[str, Use], retrievals: Mapping[str, Retrieval]) -> None: ...
 
 
 @contextmanager

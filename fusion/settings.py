@@ -440,6 +440,15 @@ class LifecycleSettings(_Part):
     ttl_hours: float = Field(default=720.0, gt=0, le=1e6)
     idle_hours: float = Field(default=24.0, gt=0, le=1e6)
     delete_expired: bool = False
+    archive_unused: bool = False
+    p1_days: float = Field(default=90.0, gt=0, le=36_500)
+    p2_days: float = Field(default=30.0, gt=0, le=36_500)
+
+
+class TrustSettings(_Part):
+    """How far memories are trusted by their sources."""
+
+    sources: dict[str, Literal["unknown", "untrusted", "quarantined"]] = Field(default_factory=dict)
 
 
 class BackendSettings(BaseModel):
@@ -508,6 +517,7 @@ class Settings(BaseSettings):
     checks: ChecksSettings = ChecksSettings()
     jobs: JobsSettings = JobsSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
+    trust: TrustSettings = TrustSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

@@ -355,6 +355,7 @@ class TestANewFile:
         tables = tomllib.loads(text)
         assert set(tables.pop("backends")) == {"markdown", "cortex", "mem0", "triples"}
         assert tables.pop("embedder") == {"next": {}}
+        assert tables.pop("trust") == {"sources": {}}
         jobs = {
             "checks",
             "consolidation",

@@ -122,7 +122,7 @@ class Answering(TenantParts):
         await self._refresh_health()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
-        self.use.note(outcome.included, self.live.now())
+        self.use.note(outcome.included, self.live.now(), outcome.retrieved)
         self.inclusions.note(_inclusions_of(outcome, "block" if packing is None else "pack", asked.scope.user_id))
         used = {name: ids for name, ids in outcome.used.items() if name in self.use_trackers}
         if used:

@@ -103,5 +103,6 @@ STEPS = (
     fact_rows.SCHEMA,
     inclusions.SCHEMA,
     prefix.SCHEMA,
+    use.RETRIEVED,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -66,6 +66,8 @@ WHERE_DEPTH = 4
 """how many times as many hits are asked for if some of them will be left out"""
 MAX_DAYS = 100
 """excerpts of an answer to a question that asks for nothing but a time"""
+RETRIEVED = 50
+"""best candidates of a question that count as retrieved"""
 JUDGE_MARGIN_S = 0.03
 """seconds left for packing after the judge"""
 
@@ -212,13 +214,15 @@ Packer = Callable[[Ranking], Awaitable[Block]]
 class Outcome:
     """The answer, its receipt, the native ids in the block by backend, and all hits.
 
-    ``included`` are the memories in the block: event ids, and refs of external items.
+    ``included`` are the memories in the block: event ids, and refs of external items; ``retrieved`` likewise the best
+    `RETRIEVED` candidates, in the block or not.
     """
 
     fused: Fused
     receipt: Receipt
     used: Mapping[str, tuple[str, ...]]
     included: tuple[str, ...]
+    retrieved: tuple[str, ...]
     hits: Sequence[BackendHits]
     """the backends' answers, then the neighbours of these hits, admitted or not"""
     shown: tuple[str, ...] = ()
@@ -468,7 +472,9 @@ def _outcome(
         for part in block.packed
         for key in shown_keys(part.pooled.candidate, passage=part.pooled.passage is not None)
     )
-    return Outcome(fused, receipt, _used(shown), included, hits, keys, block)
+    best = (scored.pooled.candidate for scored in packed.order[:RETRIEVED])
+    retrieved = tuple(dict.fromkeys(candidate.hit.event_id or candidate.ref for candidate in best))
+    return Outcome(fused, receipt, _used(shown), included, retrieved, hits, keys, block)
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})

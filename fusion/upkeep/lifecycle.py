@@ -1,5 +1,9 @@
 """The lifecycle of memories, in seed 000's order: expire → decay → retire → consolidate → resolve conflicts.
 
+If a home asks for it, what no block needed for long is archived as well (seed 004), by priority: P0 never, P1 after 90
+days, P2 after 30. Only inclusion in a block is use, and no use changes trust. An archived memory comes back by undo, or
+when somebody restores it, and is not archived again then.
+
 It decides in the journal, so that a decision holds for the hits of every backend, and can be undone. Nothing is deleted
 unless that is asked for. What it decides depends on the journal and the clock alone, and each page is one transaction:
 the next run finishes one that was killed, and a run with nothing to do changes nothing. What was undone, or made
@@ -21,14 +25,16 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
 
-from fusion.contract import STATEMENT_KINDS, Embedder, Event, Extraction, Kind, Scope, StateChange
+from fusion.contract import STATEMENT_KINDS, Embedder, Event, Extraction, Kind, Priority, Scope, StateChange
 from fusion.errors import BadInput
 from fusion.journal import Journal, lifecycle, state
 from fusion.journal.lifecycle import Memory
 from fusion.journal.state import Planned
 from fusion.lib.conflict import best
 from fusion.lib.ids import uuid7
+from fusion.lib.importance import label_of, priority_of
 from fusion.lib.merge_finder import WINDOW, MergeFinder
+from fusion.lib.seed004_factors import is_over
 from fusion.upkeep.job import JobContext
 
 NAME = "lifecycle"
@@ -41,7 +47,7 @@ SETTLE_S = 10.0
 MAX_TIME = timedelta(hours=1_000_000)
 UNSKETCHED = 'near-duplicates were not searched: pip install "/path/to/checkout[upkeep]"'
 
-TimeUp = Literal["expired", "decayed", "retired"]
+TimeUp = Literal["expired", "decayed", "retired", "archived"]
 Progress = Callable[[int, int | None], None]
 
 
@@ -61,18 +67,30 @@ class Rules:
     """cosine above which two permanent memories say the same; without an embedder, Jaccard similarity of words"""
     delete_expired: bool = False
     """whether expired memories are deleted, those of earlier runs too; otherwise they stay for history"""
+    archive_unused: bool = False
+    """whether memories of priority P1 and P2 are archived that no block has had for long"""
+    p1: timedelta = timedelta(days=90)
+    p2: timedelta = timedelta(days=30)
+
+    def unused(self, priority: Priority) -> timedelta | None:
+        """The time without use after which a memory of this priority is archived; None: never."""
+        return {"P1": self.p1, "P2": self.p2}.get(priority) if self.archive_unused else None
 
     @classmethod
     def of(cls, given: Mapping[str, Any], otherwise: Rules | None = None) -> Rules:
-        """Rules of ``ttl_hours``, ``idle_hours`` and ``delete_expired``; what is left out is as ``otherwise``.
+        """Rules of the settings in ``[lifecycle]``; what is left out is as ``otherwise``.
 
         Raises BadInput.
         """
-        names = {"ttl_hours": "ttl", "idle_hours": "idle"}
-        changes: dict[str, Any] = {
-            names.get(name, name): _hours(value) if name in names else value for name, value in given.items()
-        }
+        names = {"ttl_hours": "ttl", "idle_hours": "idle", "p1_days": "p1", "p2_days": "p2"}
+        changes: dict[str, Any] = {}
+        for name, value in given.items():
+            period = timedelta(days=value) if name.endswith("_days") else _hours(value) if name in names else value
+            changes[names.get(name, name)] = period
         return replace(otherwise or cls(), **changes)
+
+
+_ASKED = ("ttl_hours", "idle_hours", "delete_expired", "archive_unused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +102,11 @@ class LifecycleRequest:
     ttl_hours: float | None = None
     idle_hours: float | None = None
     delete_expired: bool | None = None
+    archive_unused: bool | None = None
 
     def rules(self, of_home: Rules) -> Rules:
         """The rules of this run. Raises BadInput."""
-        given = {name: getattr(self, name) for name in ("ttl_hours", "idle_hours", "delete_expired")}
+        given = {name: getattr(self, name) for name in _ASKED}
         return Rules.of({name: value for name, value in given.items() if value is not None}, of_home)
 
 
@@ -95,8 +114,9 @@ class LifecycleRequest:
 class Report:
     """Numbers of memories that a run changed, or with ``dry_run`` would change.
 
-    ``released`` can be found again, since the memory that they had been merged into ended. ``run`` names the run in the
-    log of decisions; it is empty if nothing was decided.
+    ``released`` can be found again, since the memory that they had been merged into ended. ``archived_by`` counts the
+    archived ones by priority, trust and importance, and names no memory. ``run`` names the run in the log of decisions;
+    it is empty if nothing was decided.
     """
 
     expired: int = 0
@@ -107,6 +127,8 @@ class Report:
     scanned: int = 0
     released: int = 0
     deleted: int = 0
+    archived: int = 0
+    archived_by: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     dry_run: bool = False
     run: str = ""
     notes: tuple[str, ...] = ()
@@ -121,6 +143,9 @@ def ending(memory: Memory, now: datetime, rules: Rules) -> tuple[TimeUp, datetim
         deadlines.append(("decayed", max(memory.said_at, memory.last_used or memory.said_at) + rules.idle))
     if memory.event.valid_to is not None:
         deadlines.append(("retired", memory.event.valid_to))
+    unused = rules.unused(priority_of(memory.state))
+    if unused is not None and (memory.state.due is None or is_over(memory.state.due, now)):
+        deadlines.append(("archived", max(memory.said_at, memory.last_used or memory.said_at) + unused))
     return next(((why, at) for why, at in deadlines if at <= now), None)
 
 
@@ -190,6 +215,7 @@ class _Run:
         self._id = str(uuid7())
         self._counts: Counter[str] = Counter()
         self._decided = False
+        self._archived: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._would_end: list[str] = []
         """memories that only a dry run has ended"""
 
@@ -217,7 +243,8 @@ class _Run:
             await self._delete_expired()
         notes = (UNSKETCHED,) if merger is None else merger.notes()
         run = self._id if self._decided else ""
-        return Report(**self._counts, dry_run=self._request.dry_run, run=run, notes=notes)
+        archived = {name: dict(counts) for name, counts in self._archived.items()}
+        return Report(**self._counts, archived_by=archived, dry_run=self._request.dry_run, run=run, notes=notes)
 
     async def _pages(self) -> AsyncIterator[Sequence[Memory]]:
         after = 0
@@ -266,6 +293,8 @@ class _Run:
         planned = []
         for why, ended in review.ended.items():
             self._counts[why] += len(ended)
+            if why == "archived":
+                self._count_archived([memory for memory, _ in ended])
             if self._request.dry_run:
                 self._would_end += [memory.id for memory, _ in ended]
             owners: defaultdict[str | None, list[tuple[Memory, datetime]]] = defaultdict(list)
@@ -276,9 +305,16 @@ class _Run:
                 planned.append(Planned(changes, self._reason(why), {m.id: m.state for m, _ in mine}, whole=False))
         return planned
 
+    def _count_archived(self, memories: Sequence[Memory]) -> None:
+        for memory in memories:
+            self._archived["priority"][priority_of(memory.state)] += 1
+            self._archived["trust"][memory.trust] += 1
+            self._archived["importance"][label_of(memory.state.importance)] += 1
+
     def _reason(self, why: TimeUp) -> str:
         rules = self._rules
         return {
+            "archived": f"archived: in no block for {rules.p1.days} days (P1) or {rules.p2.days} days (P2)",
             "expired": f"expired: lifetime ttl, {_worded(rules.ttl)} after it was said",
             "decayed": f"decayed: lifetime session, not used for {_worded(rules.idle)}",
             "retired": "retired: the time until which it is valid has passed",
@@ -392,6 +428,10 @@ def step(
     """The step of the job for one tenant; ``run`` takes ``dry_run`` and the progress, and returns counts."""
 
     async def one(context: JobContext, tenant: str) -> None:
-        context.add(await run(tenant, context.dry_run, context.report))
+        found = await run(tenant, context.dry_run, context.report)
+        context.add(found)
+        for name, counts in found["archived_by"].items():
+            added = context.result.setdefault("archived_by", {}).setdefault(name, {})
+            added.update({key: added.get(key, 0) + count for key, count in counts.items()})
 
     return one

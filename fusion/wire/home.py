@@ -161,6 +161,9 @@ class LifecycleReport(TypedDict):
     scanned: int
     released: int
     deleted: int
+    archived: int
+    archived_by: dict[str, dict[str, int]]
+    """the archived ones by priority, trust and importance"""
     dry_run: bool
     run: str
     notes: list[str]

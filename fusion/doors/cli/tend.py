@@ -130,6 +130,13 @@ async def lifecycle(
             help="Delete what expired, which cannot be undone; default: as in fusion.toml.",
         ),
     ] = None,
+    archive_unused: Annotated[
+        bool | None,
+        typer.Option(
+            "--archive-unused/--keep-unused",
+            help="Archive what no block needed for long, by priority; default: as in fusion.toml.",
+        ),
+    ] = None,
     owner: Owner,
     target: Target,
 ) -> None:
@@ -146,6 +153,7 @@ async def lifecycle(
         ttl_hours=ttl_hours,
         idle_hours=idle_hours,
         delete_expired=delete_expired,
+        archive_unused=archive_unused,
         **owner.ids(),
     )
     report: Any = None

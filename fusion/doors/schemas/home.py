@@ -32,6 +32,9 @@ class LifecycleBody(Scoped):
     delete_expired: bool | None = Field(
         default=None, description="delete what expired in every backend; else [lifecycle] delete_expired"
     )
+    archive_unused: bool | None = Field(
+        default=None, description="archive what no block needed for long, by priority; else [lifecycle] archive_unused"
+    )
 
 
 class GradeBody(Scoped):

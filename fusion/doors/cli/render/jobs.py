@@ -124,10 +124,13 @@ def lifecycle(report: wire.LifecycleReport) -> None:
         "conflicts resolved": report["conflicts_resolved"],
         "released": report["released"],
         "deleted": report["deleted"],
+        "archived": report["archived"],
     }
     counts = [f"{count:,} {name}" for name, count in found.items() if count]
     changed = ", ".join(counts) or ("nothing to change" if report["dry_run"] else "nothing changed")
     say(f"{'Dry run: ' if report['dry_run'] else ''}{changed}, of {report['scanned']:,} memories.")
+    for name, by in report["archived_by"].items():
+        say(f"archived by {name}: " + ", ".join(f"{count:,} {key}" for key, count in by.items()))
     for note in report["notes"]:
         say(f"! {note}")
     if run := report["run"]:

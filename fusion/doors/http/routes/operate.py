@@ -62,7 +62,7 @@ async def lifecycle(request: Request, context: Context, body: schemas.LifecycleB
 
     What it decides holds for the hits of every backend, is in the log of decisions, and can be undone.
     """
-    rules = (body.dry_run, body.ttl_hours, body.idle_hours, body.delete_expired)
+    rules = (body.dry_run, body.ttl_hours, body.idle_hours, body.delete_expired, body.archive_unused)
     asked = LifecycleRequest(body.scope(context.tenant), *rules)
 
     async def run(line: Line, progress: Progress) -> object:
