@@ -16,6 +16,7 @@ from fusion.journal.sessions import Session
 from fusion.lib.budget import clip
 from fusion.lib.grading import grade_of
 from fusion.lib.ids import parse_short_ref
+from fusion.lib.importance import stated_importance
 from fusion.lib.junk import stated
 from fusion.lib.words import spoken
 from fusion.recall.engine import Fused, Outcome
@@ -102,7 +103,7 @@ def _hit(outcome: Outcome, row: Mapping[str, Any]) -> Hit | None:
 
 
 def _result(ref: str, hit: Hit, fact: str, record: Record | None) -> wire.CortexResult:
-    importance, tags = (record.state.importance, record.state.tags) if record is not None else (None, ())
+    importance, tags = (stated_importance(record.state), record.state.tags) if record is not None else (None, ())
     grade = grade_of(fact, hit.kind, importance, tags)
     at = hit.at.utc if hit.at is not None else hit.recorded_at
     return {

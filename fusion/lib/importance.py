@@ -61,6 +61,11 @@ _PRIORITY_OF_LABEL: Mapping[Label, Priority] = {
 """what nobody graded is kept: that its importance is unknown is no reason to lose it"""
 
 
+def stated_importance(state: State) -> float | None:
+    """The importance that somebody stated; None for what rules graded, whose scale is another than that of facts."""
+    return state.importance if state.grade is None or state.grade.method == BY_HAND else None
+
+
 def priority_of(state: State) -> Priority:
     """How long a memory is kept unused: as somebody set it, else by the label of its importance."""
     return state.priority or _PRIORITY_OF_LABEL[label_of(state.importance)]

@@ -21,6 +21,7 @@ from fusion.errors import BadInput, FusionError
 from fusion.journal.rows import Record
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.grading import MAX_IMPORTANCE, grade_of
+from fusion.lib.importance import stated_importance
 from fusion.lib.times import find_time
 from fusion.lib.words import stems
 from fusion.store.workspace import EditedMeanwhile, Snapshot, TooMuchLost, Workspace
@@ -220,7 +221,7 @@ class _Run:
         """A fact that some memories say."""
         best = max(known, key=lambda one: one.record.event.began)
         record = best.record
-        importance = max((one.record.state.importance or 0.0 for one in known), default=0.0) or None
+        importance = max((stated_importance(one.record.state) or 0.0 for one in known), default=0.0) or None
         grade = grade_of(text, record.event.kind, importance, record.state.tags)
         return Fact(
             text,

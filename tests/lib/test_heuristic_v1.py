@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ SIGNS: list[tuple[str, float]] = [
     ("My key is sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8tUv1w", 0.0),
     ("Wir haben entschieden, die Fähre zu nehmen.", 0.6),
     ("Je préfère le thé vert.", 0.7),
-    ("Siempre uso el carril izquierdo.", 0.7),
+    ("Yo uso siempre el carril izquierdo.", 0.7),
 ]
 
 
@@ -57,6 +58,17 @@ def test_signs_add_up_and_the_sum_is_from_0_to_1() -> None:
 )
 def test_score_has_a_label(text: str, label: str) -> None:
     assert label_of(heuristic_score(text).score) == label
+
+
+OWN_LINES = Path(__file__).parent / "importance_lines_of_our_own.tsv"
+
+
+@pytest.mark.feature("of the lines that its words were chosen by, nine tenths get their label")
+def test_lines_of_our_own_get_their_labels() -> None:
+    lines = [line.split("\t") for line in OWN_LINES.read_text(encoding="utf-8").splitlines()]
+    right = [label == label_of(heuristic_score(text).score) for label, text in lines]
+    assert len(lines) >= 50
+    assert sum(right) / len(right) >= 0.9
 
 
 @pytest.mark.row("A126", "a grade has a rationale of at most two reasons and one penalty")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fusion.contract import ImportanceGrade, State
 from fusion.errors import BadInput
-from fusion.lib.importance import LABELS, SCORE_OF_LABEL, label_of, parse_importance
+from fusion.lib.importance import LABELS, SCORE_OF_LABEL, label_of, parse_importance, stated_importance
 
 
 @pytest.mark.row("A126", "a score has one of three labels, and a memory without a score is unknown")
@@ -113,3 +115,10 @@ def test_parse_importance_reads_what_it_wrote(score: float) -> None:
 def test_each_label_with_a_score_is_the_label_of_that_score() -> None:
     assert all(label_of(score) == label for label, score in SCORE_OF_LABEL.items())
     assert {*SCORE_OF_LABEL, "unknown"} == {*LABELS}
+
+
+def test_what_rules_graded_is_not_what_somebody_stated() -> None:
+    by_rules = ImportanceGrade("heuristic-v1", datetime(2026, 3, 14, tzinfo=UTC))
+    by_hand = ImportanceGrade("manual", datetime(2026, 3, 14, tzinfo=UTC))
+    states = [State(importance=0.7, grade=grade) for grade in (None, by_hand, by_rules)]
+    assert [stated_importance(one) for one in states] == [0.7, 0.7, None]
