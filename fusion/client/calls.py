@@ -306,6 +306,17 @@ def set_state(
     return Call.post("/v1/state", locals())
 
 
+def trust(ref: str, **scope: str | None) -> Call[wire.TrustReport]:
+    """The trust of a memory: where it comes from, each change of it, and its use."""
+    return Call.get(f"/v1/trust/{quote(ref, safe='')}", _not_none(scope))
+
+
+def plans(*, everything: bool = False, limit: int = 20, **scope: str | None) -> Call[wire.Plans]:
+    """The plans that are due or overdue, the earliest first; with ``everything`` the others as well."""
+    asked = {"everything": "true" if everything else None, "limit": limit, **scope}
+    return Call.get("/v1/plans", _not_none(asked))
+
+
 def decisions(
     *, ref: str | None = None, limit: int = 20, cursor: str | None = None, **scope: str | None
 ) -> Call[wire.Decisions]:
@@ -565,13 +576,15 @@ def lifecycle(
     ttl_hours: float | None = None,
     idle_hours: float | None = None,
     delete_expired: bool | None = None,
+    archive_unused: bool | None = None,
     **scope: str | None,
 ) -> Call[wire.LifecycleReport]:
     """Expire, decay, retire and merge memories, and resolve conflicts; None: as the settings say.
 
     `AsyncClient.stream` also yields its progress.
     """
-    more = {"ttl_hours": ttl_hours, "idle_hours": idle_hours, "delete_expired": delete_expired, **scope}
+    more: dict[str, Any] = {"ttl_hours": ttl_hours, "idle_hours": idle_hours, "delete_expired": delete_expired}
+    more |= {"archive_unused": archive_unused, **scope}
     return Call("POST", "/v1/lifecycle", {"dry_run": dry_run, **_not_none(more)}, timeout_s=VERB_S)
 
 

@@ -87,6 +87,8 @@ class Methods:
     set_state = Method(calls.set_state)
     prefix = Method(calls.prefix)
     decisions = Method(calls.decisions)
+    trust = Method(calls.trust)
+    plans = Method(calls.plans)
     undo_decision = Method(calls.undo_decision)
     assert_fact = Method(calls.assert_fact)
     retract_fact = Method(calls.retract_fact)

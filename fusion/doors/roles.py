@@ -33,6 +33,8 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("GET", "/v1/memories"): READER,
     ("GET", "/v1/memories/{ref}"): READER,
     ("GET", "/v1/decisions"): READER,
+    ("GET", "/v1/trust/{ref}"): READER,
+    ("GET", "/v1/plans"): READER,
     ("GET", "/v1/batches"): READER,
     ("GET", "/v1/forgotten"): READER,
     ("GET", "/v1/sources"): READER,

@@ -33,6 +33,7 @@ from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.next_synthesis import NextSyntheses
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
+from fusion.gateway.plans import PlanCalls
 from fusion.gateway.prefix import PrefixCalls
 from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records
 from fusion.gateway.read_only import writable_home
@@ -42,6 +43,7 @@ from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.temporal_facts import FactCalls
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
+from fusion.gateway.trust_report import TrustCalls
 from fusion.gateway.views import document, position_of, public, standing
 from fusion.gateway.why import WhyCalls
 from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
@@ -62,7 +64,6 @@ from fusion.journal import (
     state,
     statements,
     tombstones,
-    use,
 )
 from fusion.journal.batches import Batch
 from fusion.journal.external_refs import is_external
@@ -95,7 +96,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, PrefixCalls):
+class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, PrefixCalls, PlanCalls, TrustCalls):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.
@@ -283,8 +284,9 @@ class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, 
                 "state": decisions.shown_state(record.state, rows.default_state(record.event.scope.project)),
             }
             times = await self.journal.read(rows.times_remembered, ref, scope)
-            said = {"said": times, "said_at": record.said_at, **await self._use_of(record.event.event_id)}
-            return {"ref": record.ref, **public(record.event), **standing(record), **more, **said}
+            said = {"said": times, "said_at": record.said_at, **await self.use_of(record.event.event_id)}
+            shown = {**public(record.event), "trust": record.trust, **standing(record)}
+            return {"ref": record.ref, **shown, **more, **said}
         await self.external_refs.flush()
         item = await self.journal.read(external_refs.resolve, ref, scope)
         if item.backend not in self.guarded:
@@ -295,7 +297,7 @@ class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, 
             raise NobodyAnswered(f"{ref} is a memory of {item.backend}, which does not answer ({answer.status})", {})
         for hit in answer.hits:
             if hit.native_id == item.hit.native_id:
-                more = {"backends": [item.backend], **await self._use_of(item.ref)}
+                more = {"backends": [item.backend], **await self.use_of(item.ref)}
                 return {"ref": item.ref, "backend": item.backend, **public(hit), **more}
         raise NotFound(f"there is no memory {ref!r} here: {item.backend} has it no more")
 
@@ -303,11 +305,6 @@ class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, 
     async def records(self, request: RecordsRequest) -> wire.RecordsReply:
         """Memories in full, within a budget of tokens; what is not there is reported as missing."""
         return await full_records(request, self.memory)
-
-    async def _use_of(self, item: str) -> dict[str, Any]:
-        """How often an event or an external item was part of a block, and when last."""
-        known = self.use.counted(item, (await self.journal.read(use.of, [item])).get(item))
-        return {"included": known.included if known else 0, "last_included_at": known and known.last_included_at}
 
     @in_tenant
     async def memories(

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Literal
 
 import orjson
@@ -27,6 +28,7 @@ from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.redact import redact
+from fusion.lib.source_trust import lowered
 from fusion.lib.stated_fields import annotated, time_to_live
 
 MAX_TEXT_CHARS = 100_000
@@ -131,7 +133,9 @@ class Intake:
         distiller: Distiller | None = None,
         ids: UuidSource = uuid7,
         on_stored: Callable[[Sequence[Event]], Awaitable[None]] | None = None,
+        trust_of_sources: Mapping[str, Trust] = MappingProxyType({}),
     ) -> None:
+        self._trust_of_sources = trust_of_sources
         self._ids = ids
         self._on_stored = on_stored
         self._journal = journal
@@ -265,7 +269,7 @@ class Intake:
             place=item.place,
             source=item.source,
             revision=item.revision,
-            trust=item.trust,
+            trust=lowered(item.trust, item.source, self._trust_of_sources),
             origin=item.origin,
             valid_from=item.valid_from,
             valid_to=item.valid_to or (None if (lasts := time_to_live(item.stated)) is None else now + lasts),

@@ -368,7 +368,8 @@ class Journal:
         The last one where the document ends before ``start``; nothing where there is none. Raises BadInput when several
         users have a document of that name and ``scope`` does not name one.
         """
-        return self._visible(await self.read(listing.document, name, scope, start, limit))
+        found = await self.read(listing.document, name, scope, start, limit)
+        return self._visible(record for record in found if record.trust != "quarantined")
 
     # Visibility of what backends return
 

@@ -119,6 +119,9 @@ class StoredMemory(TypedDict):
     included: NotRequired[int]
     """how often it was part of a block"""
     last_included_at: NotRequired[str | None]
+    retrieved: NotRequired[int]
+    """how often it was among the best 50 candidates of a question, in its block or not"""
+    last_retrieved_at: NotRequired[str | None]
     state: NotRequired[dict[str, Any]]
     """the fields of its state that differ from a new memory's: confidence, ended_at, ended, merged_into, trust, …"""
 
@@ -146,6 +149,52 @@ class Decision(TypedDict):
     run: str | None
     undoes: str | None
     undone_by: str | None
+
+
+class TrustReport(TypedDict):
+    """The trust of a memory, without its text.
+
+    ``trust`` holds now, ``stated_trust`` came with the memory, and ``changes`` are the decisions between them, the
+    latest first. ``packEligibility`` is openclaw-mem's word for whether a pack may have it.
+    """
+
+    ref: str
+    recordRef: str
+    trust: Literal["trusted", "unknown", "untrusted", "quarantined"]
+    stated_trust: Literal["trusted", "unknown", "untrusted", "quarantined"]
+    quarantined: bool
+    packEligibility: Literal["excluded_by_quarantine", "eligible_subject_to_pack_policy"]
+    origin: str
+    source: str | None
+    provenance: Provenance
+    changes: list[Decision]
+    included: int
+    last_included_at: str | None
+    retrieved: int
+    last_retrieved_at: str | None
+    rule: str
+
+
+class Plan(TypedDict):
+    """What a memory announces, and whether it is to come, due, or over since ``until``."""
+
+    ref: str
+    recordRef: str
+    text: str
+    kind: str
+    status: Literal["due", "overdue", "upcoming", "undated"]
+    due: str | None
+    until: str | None
+    precision: str | None
+    trust: str
+    scope: dict[str, str]
+
+
+class Plans(TypedDict):
+    """Plans by due time; ``more``: there are others beyond the limit."""
+
+    plans: list[Plan]
+    more: bool
 
 
 class StateReply(TypedDict):

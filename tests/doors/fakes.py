@@ -437,6 +437,12 @@ class FakeFusion:
         progress(1, 1)
         return {**examples()["lifecycle"]["reply"], "dry_run": request.dry_run}
 
+    async def inspect_trust(self, ref: str, scope: Scope) -> object:
+        return examples()["trust"]["reply"]
+
+    async def plans(self, scope: Scope, limit: int, *, everything: bool = False) -> object:
+        return examples()["plans"]["reply"]
+
     async def grade(self, request: GradeRequest) -> object:
         return {**examples()["grade"]["reply"], "dry_run": request.dry_run}
 

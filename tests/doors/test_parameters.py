@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from fusion.client import calls as client
 from fusion.doors import schemas
 from fusion.doors.cli import ask, look, measure, pack, remember, tend
-from fusion.doors.cli.mem import facts, grades
+from fusion.doors.cli.mem import facts, grades, standing
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
@@ -40,6 +40,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "set_state": schemas.StateBody,
     "prefix": schemas.PrefixBody,
     "decisions": schemas.DecisionsQuery,
+    "trust": schemas.Scoped,
+    "plans": schemas.PlansQuery,
     "undo_decision": schemas.UndoDecisionBody,
     "assert_fact": schemas.FactBody,
     "retract_fact": schemas.FactEndBody,
@@ -115,6 +117,7 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "fact_pack": (facts.pack, schemas.FactPackBody),
     "lifecycle": (tend.lifecycle, schemas.LifecycleBody),
     "mem grade": (grades.grade, schemas.GradeBody),
+    "mem plans": (standing.plans, schemas.PlansQuery),
 }
 CLIENT_NAMES = {
     ("document", "start"): "from",
@@ -140,6 +143,7 @@ COMMAND_NAMES = {
 IN_PATH = {
     ("memory", "ref"),
     ("why", "ref"),
+    ("trust", "ref"),
     ("update", "ref"),
     ("forget", "ref"),
     ("receipt", "receipt_id"),

@@ -340,7 +340,7 @@ class MemoryGet(Arguments):
             page = await caller.gateway.memory_get(self.path, start=self.start, lines=self.lines, **scope)
             return ReadResult.model_validate(page)
         memory = await caller.gateway.memory(str(self.ref), **scope)
-        text = memory["text"]
+        text = "" if memory["trust"] == "quarantined" else memory["text"]
         read = {**memory, "path": memory["document"], "from": memory["position"], "text": clip(text, MAX_CHARS)}
         return ReadResult.model_validate({**read, "truncated": len(text) > MAX_CHARS})
 

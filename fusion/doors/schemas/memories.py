@@ -31,6 +31,7 @@ from fusion.doors.schemas.base import (
     StatedProvenance,
     Tags,
     When,
+    boolean,
     end_of_day,
     integer,
     one_line,
@@ -284,6 +285,15 @@ class StateBody(Scoped):
         tags = None if self.tags is None else tuple(self.tags)
         due = None if self.due is None else moment(self.due)
         return self._as(StateRequest, scope=self.scope(tenant), tags=tags, project=self.for_project, due=due)
+
+
+class PlansQuery(Scoped):
+    """Which plans to list, by due time."""
+
+    everything: Annotated[bool, BeforeValidator(boolean)] = Field(
+        default=False, description="also those that are not due yet, or have no due time"
+    )
+    limit: PageSize = 20
 
 
 class DecisionsQuery(Scoped):

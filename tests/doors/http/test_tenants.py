@@ -256,6 +256,14 @@ async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
         assert not {row["ref"] for row in reply.json()["forgotten"]}.intersection(other.refs)
 
 
+@case(("GET", "/v1/trust/{ref}"), ("GET", "/v1/plans"))
+async def looks_at_standing(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Neither the trust of another tenant's memories nor their plans are shown."""
+    for ref in other.refs:
+        yield not_found(await me.get(f"/v1/trust/{ref}"), ref)
+    yield await me.get("/v1/plans", everything="true")
+
+
 @case(("POST", "/v1/state"), ("GET", "/v1/decisions"), ("POST", "/v1/decisions/undo"))
 async def decides(me: Tenant, other: Tenant, word: str) -> Replies:
     """A memory of the other's has no state here, and a decision of the other's is none."""

@@ -16,6 +16,7 @@ from fusion.doors.cli.mem.look import profile, status
 from fusion.doors.cli.mem.pack import pack
 from fusion.doors.cli.mem.prefix import prefix
 from fusion.doors.cli.mem.recall import get, search, timeline
+from fusion.doors.cli.mem.standing import plans, trust
 from fusion.doors.cli.mem.store import capsule, export, store
 from fusion.doors.cli.why import why
 
@@ -31,6 +32,8 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "export": export,
     "grade": grade,
     "prefix": prefix,
+    "trust": trust,
+    "plans": plans,
 }
 """the commands by name, the most used first"""
 

@@ -12,6 +12,7 @@ from fusion.doors.http.routes import (
     packs,
     prefix,
     recall_steps,
+    standing,
     tools,
     transfer,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "prefix",
     "recall_steps",
     "router",
+    "standing",
     "tools",
     "transfer",
 ]

@@ -50,6 +50,8 @@ async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
         memory = await context.gateway.memory(checked_ref(body.path), scope)
     except NotFound:
         return reply(openclaw.empty_result(body.path))
+    if memory["trust"] == "quarantined":  # a model gets nothing of it
+        return reply(openclaw.empty_result(body.path))
     return reply({"text": clip(memory["text"], MAX_CHARS), "path": body.path})
 
 
