@@ -3,6 +3,9 @@
 Two sets of small histories with a question each (``benchmarks/data/README.md``): ``dissent.jsonl`` is reported, and
 nothing was tuned on it; of ``dissent_dev.jsonl`` one half was for fitting and the other is reported as well. All
 histories of a set are in one home, each of a user of its own.
+
+``marked_if_told`` is the share that a pack marks if a language model that is never wrong names the pair: what is
+missing there is due to search and packing.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from html import unescape
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,12 +34,14 @@ from fusion.gateway.packing import ContextPack, PackRequest
 from fusion.ingest.intake import NewMemory
 from fusion.lib.languages import OTHER
 from fusion.lib.listing import record_ref
-from fusion.lib.words import word_list
+from fusion.lib.words import spoken, word_list
 
 FOLDER = Path(__file__).parent / "data"
 REPORTED, DEVELOPMENT = FOLDER / "dissent.jsonl", FOLDER / "dissent_dev.jsonl"
 _MARK = re.compile(r"^- \[(obs:[^\]\s]+)\] .*\[conflicts with: ([^\]]+)\]$", re.MULTILINE)
 """a line of a pack with its ref and the refs that it conflicts with"""
+_MEMORY = re.compile(r'<memory-\w+ number="(\d+)"[^>]*>\n(.*?)\n</memory-', re.DOTALL)
+"""a memory in the prompt of a model"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class Result:
     case: Case
     held: bool
     marked: bool
+    told: bool = False
+    """marked if a model that is never wrong names the pair"""
     others: frozenset[frozenset[int]] = frozenset()
     took_ms: float = 0.0
 
@@ -80,11 +88,38 @@ class Result:
         return not self.case.sides and bool(self.others)
 
 
+class RightModel:
+    """A language model that knows which memories of the cases contradict each other."""
+
+    name = "right"
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._side_of = {
+            spoken(case.memories[i].text, case.memories[i].speaker): (case.id, number)
+            for case in cases
+            for number, side in enumerate(case.sides)
+            for i in side
+        }
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> str:
+        found = {}
+        for number, text in _MEMORY.findall(user):
+            if (side := self._side_of.get(unescape(text))) is not None:
+                found[side] = int(number)
+        pairs = [[number, found[case, 1]] for (case, side), number in found.items() if not side and (case, 1) in found]
+        return json.dumps({"pairs": pairs})
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Filled:
     """A home with the histories of all cases: the ref of each memory, by case."""
 
     gateway: Gateway
+    told: Gateway
+    """the same with a model that is never wrong"""
     refs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -142,7 +177,10 @@ async def _fill(gateway: Gateway, cases: Sequence[Case]) -> _Filled:
         refs += [kept.ref for kept in await gateway.remember(memories[begin : begin + BATCH])]
     await wait_until_stored(gateway, len(memories))
     rest = iter(refs)
-    return _Filled(gateway, {case.id: [next(rest) for _ in case.memories] for case in cases})
+    settings = gateway.settings
+    model = settings.model.model_copy(update={"dissent_ms": TIMEOUT_MS})
+    told = replace(gateway, model=RightModel(cases), settings=settings.model_copy(update={"model": model}))
+    return _Filled(gateway, told, {case.id: [next(rest) for _ in case.memories] for case in cases})
 
 
 async def _result(filled: _Filled, case: Case) -> Result:
@@ -153,15 +191,27 @@ async def _result(filled: _Filled, case: Case) -> Result:
 
     pack, took_ms = await until_encoded(filled.gateway.live, ask)
     refs = {record_ref(ref): n for n, ref in enumerate(filled.refs[case.id])}
-    marked = {
+    told = await filled.told.pack(PackRequest(case.question, case.scope, timeout_ms=TIMEOUT_MS)) if case.sides else pack
+    shown = {n for ref, n in refs.items() if f"- [{ref}] " in pack.bundle_text}
+    held = bool(case.sides) and not any(shown.isdisjoint(side) for side in case.sides)
+    marked = _marked(pack, refs)
+    right = {pair for pair in marked if _is_right(pair, case)}
+    is_told = any(_is_right(pair, case) for pair in _marked(told, refs))
+    return Result(case, held, bool(right), is_told, frozenset(marked - right), took_ms)
+
+
+def _marked(pack: ContextPack, refs: Mapping[str, int]) -> set[frozenset[int]]:
+    """The pairs that a pack marks, as indexes of a case's memories."""
+    return {
         frozenset((refs[ref], refs[rival]))
         for ref, rivals in _MARK.findall(pack.bundle_text)
         for rival in rivals.split(", ")
     }
-    shown = {n for ref, n in refs.items() if f"- [{ref}] " in pack.bundle_text}
-    held = bool(case.sides) and not any(shown.isdisjoint(side) for side in case.sides)
-    right = {pair for pair in marked if case.sides and not any(pair.isdisjoint(side) for side in case.sides)}
-    return Result(case, held, bool(right), frozenset(marked - right), took_ms)
+
+
+def _is_right(pair: frozenset[int], case: Case) -> bool:
+    """Whether a pair is the contradiction of a case."""
+    return bool(case.sides) and not any(pair.isdisjoint(side) for side in case.sides)
 
 
 def figures(found: Sequence[Result]) -> dict[str, Any]:
@@ -186,6 +236,7 @@ def _shares(found: Sequence[Result]) -> dict[str, Any]:
         "contradicted": len(contradicted),
         "both_sides_held": mean([result.held for result in contradicted]),
         "marked": mean([result.held and result.marked for result in contradicted]),
+        "marked_if_told": mean([result.told for result in contradicted]),
         "other_pair_marked": mean([bool(result.others) for result in contradicted]),
         "without": len(others),
         "false_dissent": mean([result.false for result in others]),

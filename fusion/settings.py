@@ -182,6 +182,7 @@ class ModelSettings(_Part):
     connect_ms: int = Field(default=5000, ge=1, le=60_000)
     timeout_ms: int = Field(default=60_000, gt=0)
     quiet_s: float = Field(default=30.0, ge=0)
+    dissent_ms: int = Field(default=0, ge=0, le=30_000)
 
 
 class JournalSettings(_Part):

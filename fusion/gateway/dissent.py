@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from fusion.contract import Embedder, Hit, KnowsVectors, text_scale, token_scale
+from fusion.contract import Embedder, Hit, KnowsVectors, LanguageModel, text_scale, token_scale
 from fusion.errors import FusionError
+from fusion.gateway.dissent_by_model import dissent_by_model
 from fusion.lib.words import spoken
 from fusion.recall.dissent import Dissent, dissents, readable
 from fusion.recall.dissent_features import Asked, Scales, Stated
@@ -14,11 +15,19 @@ from fusion.recall.pack import Ranking
 log = logging.getLogger(__name__)
 
 
-async def find_dissent(ranking: Ranking, embedder: Embedder | None) -> list[Dissent]:
-    """The memories of a ranking that answer its question differently; none without a model, and none if it fails.
+async def find_dissent(
+    ranking: Ranking, embedder: Embedder | None, model: LanguageModel | None = None, model_ms: int = 0
+) -> list[Dissent]:
+    """The memories of a ranking that answer its question differently.
 
-    Only vectors that are there already are used: a memory that was just stored is compared at the next question.
+    The language model decides if there is one and it has ``model_ms`` for it, otherwise rules over the embedder's
+    vectors. Only vectors that are there already are used: a new memory is compared at the next question.
     """
+    if model is not None and model_ms:
+        hits = {one.ref: one.pooled.candidate.hit for one in readable(ranking)}
+        found = await dissent_by_model(ranking.question, hits, model, model_ms / 1000)
+        if found is not None:
+            return found
     asked, answers = await answers_of(ranking, embedder)
     return dissents(asked, answers) if asked is not None else []
 

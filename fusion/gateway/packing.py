@@ -134,7 +134,9 @@ class ContextPacking(Answering):
 
     def _packing(self, request: PackRequest, tail: Tail) -> Packing:
         async def packer(ranking: Ranking) -> Block:
-            ranking = with_dissent(ranking, await find_dissent(ranking, self.live.embedder))
+            model_ms = self.settings.model.dissent_ms
+            found = await find_dissent(ranking, self.live.embedder, self.model, model_ms)
+            ranking = with_dissent(ranking, found)
             layers = await self._layers(long_events(ranking, LAYERED), ranking)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
             return bundle(ranking, layered, tail, self._nonce_key)

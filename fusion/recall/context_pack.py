@@ -19,6 +19,7 @@ from fusion.contract import Hit, Trust
 from fusion.lib.budget import Size, estimate_tokens
 from fusion.lib.importance import LABELS, Label, label_of
 from fusion.lib.listing import CONTEXT_PACK, end, record_ref
+from fusion.lib.paraphrase import Kind
 from fusion.lib.private_paths import public_path
 from fusion.recall.decision import OUT_OF_ROOM, Decision
 from fusion.recall.dispute import Dispute, rivals_of
@@ -203,13 +204,14 @@ def with_both_sides(ranking: Ranking) -> Block:
     return replace(ranking, order=order).block()
 
 
-def _with_rivals_admitted(ranking: Ranking, rivals: Mapping[str, Iterable[str]]) -> Ranking:
-    """The ranking in which a memory is not too weak if one that it contradicts is admitted."""
+def _with_rivals_admitted(ranking: Ranking, rivals: Mapping[str, Mapping[str, Kind]]) -> Ranking:
+    """The ranking in which a memory is not too weak if one that it contradicts is admitted, or if both answer the
+    question differently."""
     admitted = {
         one.ref
         for one in ranking.order
         if one.ref in rivals and not one.is_below(ranking.floors) and one.pooled.key not in ranking.left_out
-    }
+    } | {ref for ref, others in rivals.items() if Kind.DISSENT in others.values()}
     wanted = {other for ref in admitted for other in rivals[ref]} | admitted
     order = [one._replace(asked_for=True) if one.ref in wanted else one for one in ranking.order]
     keys = {one.pooled.key for one in ranking.order if one.ref in wanted}

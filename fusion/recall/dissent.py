@@ -2,8 +2,9 @@
 
 Two memories contradict each other only with regard to a question: both answer it, they are about one thing, and what
 they say cannot both be current. `dissent_features` compares the best few answers in pairs; logistic regression makes a
-probability of each comparison. Its weights are a table of a few numbers each for questions whose answer is a value, for
-those of yes or no, and for all others.
+probability of each comparison. Its weights are a few numbers each for questions whose answer is a value and for those
+of yes or no. For questions after a person, place or thing, such features found hardly a contradiction, so only a
+language model does (`fusion.gateway.dissent_by_model`).
 
 Nothing that a memory says of itself or of others counts ("this conflicts with everything"): only what it answers.
 """
@@ -53,14 +54,9 @@ class Weights:
 
 
 WEIGHTS: Mapping[str, Weights] = {
-    "value": Weights(-7.15, {"likeness": 7.33, "similarity": 5.59, "best_two": 0.92}, threshold=0.89),
+    "value": Weights(-7.15, {"likeness": 7.33, "similarity": 5.59, "best_two": 0.92}, threshold=0.9),
     "truth": Weights(
-        -5.11, {"likeness": 0.73, "coverage": 1.2, "lead": 7.8, "added": 4.65, "best_two": 1.05}, threshold=0.8
-    ),
-    "other": Weights(
-        -7.08,
-        {"coverage": 2.92, "lead": 3.39, "added": 6.42, "best_two": 1.06, "other_names": 2.54, "change": 2.58},
-        threshold=0.85,
+        -5.11, {"likeness": 0.73, "coverage": 1.2, "lead": 7.8, "added": 4.65, "best_two": 1.05}, threshold=0.9
     ),
 }
 """fitted by ``python -m benchmarks.dissent_fit`` on the half for fitting of ``benchmarks/data/dissent_dev.jsonl``"""
@@ -73,11 +69,11 @@ class Dissent(NamedTuple):
     probability: float
 
 
-def sort_of(kind: AnswerType) -> str:
-    """The key in `WEIGHTS` for questions that ask for this."""
+def sort_of(kind: AnswerType) -> str | None:
+    """The key in `WEIGHTS` for questions that ask for this; None if there are no weights for them."""
     if kind in (AnswerType.NUMBER, AnswerType.TIME):
         return "value"
-    return "truth" if kind is AnswerType.TRUTH else "other"
+    return "truth" if kind is AnswerType.TRUTH else None
 
 
 def compared(answers: Sequence[Stated]) -> Iterable[tuple[Stated, Stated, Features]]:
@@ -92,7 +88,10 @@ def compared(answers: Sequence[Stated]) -> Iterable[tuple[Stated, Stated, Featur
 
 def dissents(asked: Asked, answers: Sequence[Stated]) -> list[Dissent]:
     """The pairs that answer the question differently, the surest first; a memory is in one of them."""
-    weights = WEIGHTS[sort_of(asked.kind)]
+    sort = sort_of(asked.kind)
+    if sort is None:
+        return []
+    weights = WEIGHTS[sort]
     sure = [
         Dissent((one.ref, other.ref), probability)
         for one, other, found in compared(answers)

@@ -1,14 +1,13 @@
 """What two memories have to do with a question and with each other: the features by which dissent is recognised.
 
 The vectors are those of the local model that ranking uses. They say how far both memories answer the question. What
-they cannot say, that two values exclude each other, is compared by values, names and polarity.
+they cannot say, that two values exclude each other, is compared by values and polarity.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,8 +17,7 @@ from fusion.lib.answer_type import AnswerType, answer_type
 from fusion.lib.polarity import polarity
 from fusion.lib.same_subject import kept_apart_by
 from fusion.lib.stated_values import Relation, relation
-from fusion.lib.word_forms import names, same_word
-from fusion.lib.words import STOP_WORDS, normalise, word_list
+from fusion.lib.words import STOP_WORDS, normalise, stems
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,14 +29,10 @@ NOT_ASKED = 0.62
 """cosine with the question's words below which a token of a memory says something that the question does not"""
 MAX_LEAD = 0.4
 """by how much more than a third memory two can answer the question, and the same for less"""
+MAX_CHARS = 2_000
+"""characters of a memory whose words are compared"""
 MAX_TOKENS = 96
 """tokens of a memory that are compared"""
-_CHANGE = re.compile(
-    r"\b(?:now|nowadays|these days|no longer|any ?more|instead|switch(?:ed|ing)?|took over|taken over|gave up|dropped|"
-    r"used to|moved|from now on|as of|since|lately|turned out|replaced|rewrote|has left|changed|went for|settled on|"
-    r"after all|new|jetzt|inzwischen|stattdessen|nicht mehr|seit|desormais|maintenant|plus|depuis|ahora|ya no|desde|"
-    r"ora|adesso|non piu|da quando|nu|niet meer|sinds|agora|ja nao)\b"
-)
 
 
 class Scales(NamedTuple):
@@ -52,7 +46,7 @@ UNSCALED = Scales()
 
 
 class Asked:
-    """A question with its vectors, and the words in it that a memory must be about."""
+    """A question with its vectors: those of the words that say what it is about, and that of the whole."""
 
     def __init__(self, text: str, tokens: TokenVectors, dense: Floats, scales: Scales = UNSCALED) -> None:
         self.text, self.dense, self.scales = text, dense, scales
@@ -60,12 +54,6 @@ class Asked:
         content = [i for i, (t, w) in enumerate(zip(tokens.tokens, tokens.words, strict=True)) if _says(t, w)]
         rows = _unit(tokens)
         self.vectors = rows[content] if content else rows
-        self.words = frozenset(word_list(text)) | names(text)
-
-    @property
-    def typed(self) -> bool:
-        """Whether the answer is a value that can be read from a text."""
-        return self.kind in (AnswerType.NUMBER, AnswerType.TIME)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +67,11 @@ class Stated:
     tokens: TokenVectors
     dense: Floats
     asked: Asked
+
+    @cached_property
+    def said(self) -> str:
+        """The text as far as it is compared."""
+        return self.text[:MAX_CHARS]
 
     @cached_property
     def vectors(self) -> Floats:
@@ -111,16 +104,10 @@ class Stated:
         """How far it answers the question, at most 2."""
         return self.similarity + float(self.coverage.mean())
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The names that it adds to the question's words."""
-        own = frozenset(word_list(self.speaker or ""))
-        return frozenset(name for name in names(self.text) if name not in self.asked.words | own)
-
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The features of two memories; those that are true or false are 1 or 0."""
+    """The features of two memories."""
 
     likeness: float
     """the cosine of the two"""
@@ -131,26 +118,9 @@ class Features:
     lead: float
     """by how much they answer the question more than the best of the others"""
     best_two: float
-    """whether no other memory answers the question more"""
+    """1 if no other memory answers the question more, else 0"""
     added: float
     """how far what each adds to the question is about the same"""
-    other_names: float
-    """whether they add other names"""
-    one_named: float
-    """whether only one of them adds a name"""
-    opposed: float
-    """whether one affirms and the other denies"""
-    change: float
-    """whether the later one says that something changed"""
-    other_values: float
-    """whether they give other values of the sort that is asked for"""
-
-    def row(self) -> tuple[float, ...]:
-        """The features in the order of the fields."""
-        return tuple(getattr(self, name) for name in FEATURES)
-
-
-FEATURES = tuple(field.name for field in fields(Features))
 
 
 def features(one: Stated, other: Stated, third: float | None, best_two: bool) -> Features | None:
@@ -162,18 +132,8 @@ def features(one: Stated, other: Stated, third: float | None, best_two: bool) ->
     early, late = in_order(one, other)
     if early.speaker and late.speaker and normalise(early.speaker) != normalise(late.speaker):
         return None
-    values = relation(early.text, late.text, asked.text, times=asked.kind is AnswerType.TIME)
-    if asked.typed and values is not Relation.DIFFERENT:
+    if not _exclude(asked, early.said, late.said) or kept_apart_by(asked.text, early.said, late.said) is not None:
         return None
-    if values is Relation.EQUAL and asked.kind is AnswerType.THING:
-        return None
-    if kept_apart_by(asked.text, early.text, late.text) is not None:
-        return None
-    poles = polarity(early.text), polarity(late.text)
-    opposed = poles[0] != poles[1] and min(poles) < 0
-    if (asked.kind is AnswerType.TRUTH and not opposed) or (not opposed and _repeats(early.text, late.text)):
-        return None
-    named = bool(early.names), bool(late.names)
     return Features(
         likeness=asked.scales.texts.of(float(one.dense @ other.dense)),
         similarity=min(one.similarity, other.similarity),
@@ -181,12 +141,16 @@ def features(one: Stated, other: Stated, third: float | None, best_two: bool) ->
         lead=0.0 if third is None else max(-MAX_LEAD, min(MAX_LEAD, min(one.answers, other.answers) - third)),
         best_two=float(best_two),
         added=_added(one, other),
-        other_names=float(all(named) and _disjoint(early.names, late.names)),
-        one_named=float(named[0] != named[1]),
-        opposed=float(opposed),
-        change=float(bool(_CHANGE.search(normalise(late.text)))),
-        other_values=float(values is Relation.DIFFERENT),
     )
+
+
+def _exclude(asked: Asked, early: str, late: str) -> bool:
+    """Whether two statements give other values, or one affirms what the other denies, if the question asks for that."""
+    if asked.kind is AnswerType.TRUTH:
+        poles = polarity(early), polarity(late)
+        return poles[0] != poles[1] and min(poles) < 0
+    times = asked.kind is AnswerType.TIME
+    return not _repeats(early, late) and relation(early, late, asked.text, times=times) is Relation.DIFFERENT
 
 
 def in_order(one: Stated, other: Stated) -> tuple[Stated, Stated]:
@@ -204,12 +168,7 @@ def _added(one: Stated, other: Stated) -> float:
 
 def _repeats(early: str, late: str) -> bool:
     """Whether the later statement says all that the earlier one says: it adds to it."""
-    there = word_list(late)
-    return all(any(same_word(word, other) for other in there) for word in word_list(early) if word not in STOP_WORDS)
-
-
-def _disjoint(mine: frozenset[str], theirs: frozenset[str]) -> bool:
-    return not any(same_word(a, b, named=True) for a in mine for b in theirs)
+    return {*stems(early)} <= {*stems(late)}
 
 
 def _says(token: str, word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import pytest
 
 from fusion.contract import State, TokenVectors
 from fusion.lib.paraphrase import Kind
+from fusion.recall.context_pack import with_both_sides
 from fusion.recall.decision import Decision
 from fusion.recall.dissent import MAX_PAIRS, MAX_READ, Dissent, dissents, readable, with_dissent
 from fusion.recall.dissent_features import Asked, Stated
@@ -86,6 +88,14 @@ def test_dissent_is_bounded() -> None:
     assert len(refs) == len(set(refs)), "a memory is in one pair"
 
 
+def test_dissent_among_huge_texts_is_found_fast() -> None:
+    words = " ".join(f"Word{n}" for n in range(20_000))
+    answers = [stated("a", f"{SEVEN} {words}"), other("x"), stated("b", f"{EIGHT} {words} more", day=20)]
+    began = time.perf_counter()
+    dissents(ASKED, answers)
+    assert time.perf_counter() - began < 3
+
+
 def ranking(order: Sequence[Scored], **more: object) -> Ranking:
     return replace(Ranking(QUESTION, order, PackSettings(), RerankSettings(), "0123"), **more)  # type: ignore[arg-type]
 
@@ -110,6 +120,24 @@ def test_a_resolved_conflict_is_no_dissent(status: str, settled: bool) -> None:
     records = [replace(record(f"e{n}"), ref=f"r{n}", state=state) for n in (1, 2)]
     found = with_dissent(ranking(two(), records=by_id(*records)), [Dissent(("r1", "r2"), 0.9)])
     assert any(one.pooled.candidate.rivals for one in found.order) is not settled
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(Kind.DISSENT, 2), (Kind.WORD, 0)])
+def test_two_answers_that_dissent_are_never_too_weak(kind: Kind, shown: int) -> None:
+    found = with_dissent(ranking(two()), [Dissent(("r1", "r2"), 0.9)])
+    order = [
+        one._replace(
+            local=0.01,
+            pooled=one.pooled._replace(
+                candidate=one.pooled.candidate._replace(
+                    rivals=tuple(rival._replace(kind=kind) for rival in one.pooled.candidate.rivals)
+                )
+            ),
+        )
+        for one in found.order
+    ]
+    weak = replace(found, order=order, floors=RerankSettings(floor=0.5, abstain=0.5))
+    assert len(with_both_sides(weak).packed) == shown
 
 
 def test_what_is_private_is_not_compared_and_few_are_read() -> None:
