@@ -64,6 +64,10 @@ class AlreadyReplaced(BadInput):
         self.details = {} if current is None else {"current": current}
 
 
+class AlreadyDecided(BadInput):
+    """Somebody decided on the proposal before; says what became of it."""
+
+
 class NobodyNamed(BadInput):
     """A question names neither user nor agent where several have memories; ``details`` has ``users`` or ``agents``."""
 

@@ -29,6 +29,7 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.BadInput: 422,
     errors.TooLarge: 413,
     errors.AlreadyReplaced: 409,
+    errors.AlreadyDecided: 409,
     errors.NobodyNamed: 422,
     errors.KeyReused: 422,
     errors.KeyInUse: 409,

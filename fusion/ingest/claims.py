@@ -15,8 +15,11 @@ from fusion.ingest.intake import NewMemory
 
 
 def as_stated_by_caller(item: NewMemory) -> NewMemory:
-    """The memory as a caller that is not a reader may state it: without a file, a reader's source as claimed."""
-    return replace(_claimed(item, READER_KINDS), file=None)
+    """The memory as a caller that is not a reader may state it.
+
+    It is without a file, derived from nothing, and a reader's source is claimed.
+    """
+    return replace(_claimed(item, READER_KINDS), file=None, derived_from=())
 
 
 def as_stated_by_line(item: NewMemory) -> NewMemory:

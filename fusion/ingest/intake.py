@@ -21,6 +21,7 @@ from fusion.ingest.distil import Distiller
 from fusion.journal import Journal, retire
 from fusion.journal.append import Stored
 from fusion.journal.idempotency import reused
+from fusion.journal.journal import Around
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.annotations import CURATED, annotations_of
 from fusion.lib.clean import clean
@@ -82,6 +83,8 @@ class NewMemory:
     stated: tuple[tuple[str, str], ...] = ()
     file: str | None = None
     """the file of JSONL that it was read from"""
+    derived_from: tuple[str, ...] = ()
+    """the ids of the events that it follows from; it is forgotten with the last of them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +158,16 @@ class Intake:
         apart: bool = False,
         updates: bool = False,
         in_order: bool = False,
+        around: Around | None = None,
     ) -> Sequence[Acknowledged]:
         """Store all ``items``, or raise and store none; what is acknowledged is on the disk.
 
         A repeated request of an ``idempotency_key`` gets the first one's reply, as `Replayed`. ``batch`` is the id of
         the ingest run. A small request is delivered first, unless it has a batch or imported memories, or is to be
         delivered ``in_order``. With ``apart``, words that were remembered before become another memory. With
-        ``updates``, each item replaces the current memory that it supersedes, or raises AlreadyReplaced. Raises
-        BadInput that names the item, KeyReused, KeyInUse, StoreFull and StoreBusy.
+        ``updates``, each item replaces the current memory that it supersedes, or raises AlreadyReplaced. ``around`` is
+        done in the transaction that stores them (`Journal.append`). Raises BadInput that names the item, KeyReused,
+        KeyInUse, StoreFull and StoreBusy.
         """
         prepared = [self._prepare(number, item, tenant) for number, item in enumerate(items)]
         events = [one.event for one in prepared if one.event is not None]
@@ -183,7 +188,14 @@ class Intake:
                 and all(event.origin != "import" for event in events)
             )
             outcome = await self._journal.append(
-                events, guard=guard, reply=reply, batch=batch, urgent=urgent, apart=apart, updates=updates
+                events,
+                guard=guard,
+                reply=reply,
+                batch=batch,
+                urgent=urgent,
+                apart=apart,
+                updates=updates,
+                around=around,
             )
         self._deliverer.wake()
         if self._distiller is not None:
@@ -274,6 +286,7 @@ class Intake:
             valid_from=item.valid_from,
             valid_to=item.valid_to or (None if (lasts := time_to_live(item.stated)) is None else now + lasts),
             supersedes=item.supersedes,
+            derived_from=item.derived_from,
             stated=(*item.stated, *_annotated(item, text)),
             file=item.file and name_of_file(item.file),
         )

@@ -65,7 +65,7 @@ def _new_version(old: Event, change: Change) -> NewMemory:
     kept = {field.name: getattr(old, field.name) for field in fields(NewMemory)}
     named = {field.name: getattr(change, field.name) for field in fields(Change)}
     changed = {name: value for name, value in named.items() if value is not None}
-    new = replace(NewMemory(**kept), **changed, supersedes=old.event_id)
+    new = replace(NewMemory(**kept), **changed, supersedes=old.event_id, derived_from=())
     if new.valid_from is not None and new.valid_to is not None and new.valid_to <= new.valid_from:
         raise BadInput("valid_to is not after valid_from: such a memory would never be true")
     return replace(new, revision=versions.revision_of(old, repr(_says(new))))

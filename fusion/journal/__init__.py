@@ -19,6 +19,7 @@ Every other module owns one table or one step:
 - `tombstones` has the hashes of what was forgotten, and keeps it out.
 - `audit` has the log of deletions.
 - `retire` takes out memories that are no longer in their file.
+- `proposals` has the memories that somebody asks to store, until a person or a policy decides on them.
 - `batches` has the ingest runs, and undoes one.
 - `jobs` has the jobs with their leases, and the log of their runs.
 - `cache` keeps in memory what every question needs.

@@ -24,6 +24,7 @@ from fusion.journal import (
     inclusions,
     outbox,
     prefix,
+    proposals,
     state,
     statements,
     use,
@@ -178,6 +179,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     statements.drop(db, row["seq"])
     fact_rows.drop(db, row["seq"])
     prefix.drop(db, row["seq"], now)
+    proposals.drop_with(db, record.event)
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)

@@ -2,7 +2,7 @@
 
 What was forgotten is in it as hashes and ids only. Deliveries, document frequencies and the replies to repeated
 requests are not in it: they belong to one home, and an import makes them anew. Neither are the external items that were
-shown lately: their backends have them.
+shown lately: their backends have them. Nor are proposals, and what was decided about them: they are work in progress.
 """
 
 from __future__ import annotations
@@ -187,7 +187,12 @@ TABLES = (
         _distil,
     ),
     Table("external_state", "select * from external_state where tenant = :tenant order by ref", _external_state),
-    Table("decision", "select * from decision where tenant = :tenant order by id", _decision),
+    Table(
+        "decision",
+        "select * from decision where tenant = :tenant and id not in (select decision from proposal_decision) "
+        "order by id",
+        _decision,
+    ),
     Table(
         "audit",
         "select a.*, e.event_id from audit a join event e using(seq) where a.tenant = :tenant order by a.id",

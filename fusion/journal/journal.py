@@ -36,6 +36,7 @@ from fusion.journal import (
     listing,
     outbox,
     owners,
+    proposals,
     retire,
     split_tenants,
     state,
@@ -51,6 +52,7 @@ from fusion.journal.external_refs import is_external
 from fusion.journal.listing import Page
 from fusion.journal.merge import Merge, MergeRules
 from fusion.journal.outbox import Deliveries, Outbox
+from fusion.journal.proposals import Decider, NewProposal
 from fusion.journal.retire import CURRENT, CompleteFile
 from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
@@ -67,6 +69,8 @@ from fusion.store.sqlite import WAL_BYTES, Connection, Database, Guard
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Around = Callable[[Connection], Callable[[Sequence[Stored]], None]]
+"""work in the transaction of an append: before the events are stored, and on what was stored"""
 
 
 class Journal:
@@ -195,6 +199,7 @@ class Journal:
         urgent: bool = False,
         apart: bool = False,
         updates: bool = False,
+        around: Around | None = None,
     ) -> Sequence[Stored] | str:
         """Store all events or none, in one transaction; durable when it returns.
 
@@ -212,7 +217,10 @@ class Journal:
                 idempotency.expire(db, now - self._keys_kept_s)
                 if (known := idempotency.replayed(db, guard)) is not None:
                     return known
+            conclude = None if around is None else around(db)
             stored = self._append(db, events, urgent=urgent, apart=apart, updates=updates)
+            if conclude is not None:
+                conclude(stored)
             new = [one for one in stored if one.state in ("stored", "superseded")]
             if batch is not None:
                 batches.enter(db, batch, [one.event.event_id for one in new])
@@ -270,6 +278,22 @@ class Journal:
     def changes(self) -> int:
         """The number of writes since it was opened that may change an answer."""
         return self._cache.changes
+
+    async def propose(
+        self,
+        given: Sequence[NewProposal],
+        by: Decider,
+        limits: proposals.Limits,
+        guard: idempotency.Guard | None = None,
+    ) -> list[tuple[int, bool]]:
+        """Enter proposals, as `proposals.propose`; durable when it returns."""
+
+        def work(db: Connection) -> list[tuple[int, bool]]:
+            now = self.clock()
+            idempotency.expire(db, now.timestamp() - self._keys_kept_s)
+            return proposals.propose(db, given, by, limits, now, guard)
+
+        return await self.write(work)
 
     # Reading events
 
@@ -533,7 +557,12 @@ class Journal:
 
     async def undo_decision(self, name: str, scope: Scope, who: str, *, may_raise_trust: bool = True) -> Decision:
         """Take a decision back, as `state.undo`; what gives a memory more trust again as `decide`."""
-        made = await self._decide(lambda db: [state.undo(db, name, scope, who, self.clock())], may_raise_trust)
+
+        def work(db: Connection) -> list[Decision]:
+            undo = proposals.undo if proposals.is_about_proposal(db, name) else state.undo
+            return [undo(db, name, scope, who, self.clock())]
+
+        made = await self._decide(work, may_raise_trust)
         return made[0]
 
     async def undo_run(self, run: str, scope: Scope, who: str, *, may_raise_trust: bool = True) -> list[Decision]:

@@ -94,10 +94,14 @@ def made_of(db: Connection, event_id: str) -> list[Any]:
 
 
 def replaced(db: Connection, seqs: Collection[int], events: Sequence[Event]) -> list[Any]:
-    """The rows of earlier memories that ``events`` replace: derived from these turns alone, with one in common."""
+    """The rows of earlier memories that ``events`` replace: derived from these turns alone, with one in common.
+
+    What somebody approved as a proposal stays.
+    """
     turns = db.execute(f"select event_id from event where seq in ({MANY})", (json.dumps(list(seqs)),))
     again, kept = {row["event_id"] for row in turns}, {event.event_id for event in events}
     earlier = _made_of(db, [source for event in events for source in event.derived_from])
+    kept |= {row["event_id"] for row in db.execute("select event_id from proposal where event_id is not null")}
     return [row for row in earlier if row["event_id"] not in kept and again.issuperset(event_of(row).derived_from)]
 
 

@@ -18,6 +18,7 @@ from fusion.journal import (
     outbox,
     owners,
     prefix,
+    proposals,
     retire,
     same_words,
     sessions,
@@ -104,5 +105,6 @@ STEPS = (
     inclusions.SCHEMA,
     prefix.SCHEMA,
     use.RETRIEVED,
+    proposals.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -85,6 +85,8 @@ class Decision:
     run: str | None = None
     undoes: int | None = None
     undone_by: int | None = None
+    proposal: str | None = None
+    """the name of the proposal that it decided on"""
 
     @property
     def name(self) -> str:
@@ -162,7 +164,7 @@ def decide(
         altered.append((row, before, after, replace(state, **after)))
     if not altered:
         return None
-    number = _enter(db, altered[0][0], who, why, now, run, undoes)
+    number = enter(db, altered[0][0], who, why, now, run, undoes)
     for row, before, after, state in altered:
         _put(db, number, row["event_id"], before, after)
         db.execute(
@@ -219,7 +221,7 @@ def decide_external(
     before, after = _difference(state, change)
     if not after:
         return None
-    number = _enter(db, {"tenant": tenant, "user_id": user_id}, who, why, now, None, None)
+    number = enter(db, {"tenant": tenant, "user_id": user_id}, who, why, now, None, None)
     _put(db, number, ref, before, after)
     _store_external(db, tenant, ref, replace(state, **after))
     return Decision(number, now, who, why, (Altered(ref, ref, before, after),))
@@ -238,13 +240,18 @@ def undo(db: Connection, name: str, scope: Scope, who: str, now: datetime) -> De
     Raises NotFound for an unknown decision or another owner's, and BadInput for one that was undone already or whose
     memories were changed since; the error names the later decision, which is to be undone first.
     """
-    row = _visible_row(db, name, scope)
-    if row["undone_by"] is not None:
-        raise BadInput(f"{name} was undone by d{row['undone_by']}. To have it again: undo d{row['undone_by']}")
-    undone = _undo(db, row, who, now)
+    undone = revert(db, undoable(db, name, scope), who, now)
     if undone is None:
         raise BadInput(f"{name} cannot be undone: its memories were forgotten since")
     return undone
+
+
+def undoable(db: Connection, name: str, scope: Scope) -> Row:
+    """The row of a decision by its name. Raises NotFound, and BadInput if it was undone already."""
+    row = _visible_row(db, name, scope)
+    if row["undone_by"] is not None:
+        raise BadInput(f"{name} was undone by d{row['undone_by']}. To have it again: undo d{row['undone_by']}")
+    return row
 
 
 def undo_run(db: Connection, run: str, scope: Scope, who: str, now: datetime) -> list[Decision]:
@@ -257,15 +264,18 @@ def undo_run(db: Connection, run: str, scope: Scope, who: str, now: datetime) ->
     if not rows:
         raise NotFound(f"no run {run!r} decided anything here")
     left = [row for row in rows if row["undone_by"] is None]
-    undone = [decision for row in left if (decision := _undo(db, row, who, now)) is not None]
+    undone = [decision for row in left if (decision := revert(db, row, who, now)) is not None]
     if not undone:
         what = "its memories were forgotten since" if left else "each of its decisions was undone already"
         raise BadInput(f"the run {run} cannot be undone: {what}")
     return undone
 
 
-def _undo(db: Connection, row: Row, who: str, now: datetime) -> Decision | None:
-    """Take the decision of a row back; None if its memories were forgotten. Raises BadInput under a later one."""
+def revert(db: Connection, row: Row, who: str, now: datetime) -> Decision | None:
+    """Take back what the decision of a row changed about memories; None if nothing of it is left.
+
+    Raises BadInput if a later decision changed the same.
+    """
     name = f"d{row['id']}"
     changes: dict[str, Change] = {}
     external: list[tuple[str, StateChange]] = []
@@ -292,11 +302,16 @@ def _undo(db: Connection, row: Row, who: str, now: datetime) -> Decision | None:
         undone = decide_external(db, row["tenant"], row["user_id"], ref, before, who, f"undo of {name}", now) or undone
     if undone is None:
         return None
-    db.execute("update decision set undoes = ? where id = ?", (row["id"], undone.id))
-    db.execute("update decision set undone_by = ? where id = ?", (undone.id, row["id"]))
+    link_undo(db, row, undone.id)
+    return replace(undone, undoes=row["id"])
+
+
+def link_undo(db: Connection, row: Row, undone_by: int) -> None:
+    """Note that one decision took the decision of a row back."""
+    db.execute("update decision set undoes = ? where id = ?", (row["id"], undone_by))
+    db.execute("update decision set undone_by = ? where id = ?", (undone_by, row["id"]))
     if row["undoes"] is not None:  # what this had taken back holds again, and may be undone again
         db.execute("update decision set undone_by = null where id = ?", (row["undoes"],))
-    return replace(undone, undoes=row["id"])
 
 
 def _without_repetition(
@@ -510,15 +525,16 @@ def _difference(state: State, change: StateChange) -> tuple[StateChange, StateCh
     return cast(StateChange, before), cast(StateChange, after)
 
 
-def _enter(
+def enter(
     db: Connection,
     owner: Row | Mapping[str, Any],
     who: str,
     why: str,
     now: datetime,
-    run: str | None,
-    undoes: int | None,
+    run: str | None = None,
+    undoes: int | None = None,
 ) -> int:
+    """Enter a decision about something of an owner into the log, without its changes; returns its number."""
     entered = db.execute(
         "insert into decision(at, tenant, user_id, who, why, run, undoes) values(?, ?, ?, ?, ?, ?, ?)",
         (microseconds(now), owner["tenant"], owner["user_id"], storable(who), storable(why), run, undoes),
@@ -554,7 +570,13 @@ def _visible_row(db: Connection, name: str, scope: Scope) -> Row:
     return found
 
 
+def decision_of(db: Connection, number: int) -> Decision:
+    """The decision of a number."""
+    return _decision(db, db.execute("select * from decision where id = ?", (number,)).fetchone())
+
+
 def _decision(db: Connection, row: Row) -> Decision:
+    about = db.execute("select proposal from proposal_decision where decision = ?", (row["id"],)).fetchone()
     changes = db.execute(
         "select c.*, e.seq from state_change c left join event e on e.event_id = c.item where c.decision = ?",
         (row["id"],),
@@ -568,6 +590,5 @@ def _decision(db: Connection, row: Row) -> Decision:
         )
         for one in changes
     )
-    return Decision(
-        row["id"], time_of(row["at"]), row["who"], row["why"], altered, row["run"], row["undoes"], row["undone_by"]
-    )
+    more = (row["run"], row["undoes"], row["undone_by"], None if about is None else f"p{about['proposal']}")
+    return Decision(row["id"], time_of(row["at"]), row["who"], row["why"], altered, *more)

@@ -220,6 +220,12 @@ def is_blocked(db: Connection, event: Event) -> bool:
     return found.fetchone() is not None
 
 
+def is_forgotten(db: Connection, words: str) -> bool:
+    """Whether a text with this words key was forgotten; never for a short text."""
+    known = words.startswith(WORDS) and db.execute("select 1 from tombstone where key = ?", (words,)).fetchone()
+    return bool(known)
+
+
 def store_tombstones(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
     """Store every tombstone of one memory, each with the words key that lifts it."""
     db.executemany(

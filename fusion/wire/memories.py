@@ -149,6 +149,8 @@ class Decision(TypedDict):
     run: str | None
     undoes: str | None
     undone_by: str | None
+    proposal: NotRequired[str]
+    """the proposal that it decided on; ``changes`` may be empty then"""
 
 
 class TrustReport(TypedDict):
