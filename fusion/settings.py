@@ -379,6 +379,10 @@ class ObserveJobSettings(JobSettings):
     schedule: ScheduleText = "every 1 hour"
 
 
+class ProposalsJobSettings(JobSettings):
+    schedule: ScheduleText = "every 1 hour"
+
+
 class ReceiptsJobSettings(JobSettings):
     schedule: ScheduleText = "30 3 * * *"
 
@@ -428,11 +432,45 @@ class JobsSettings(_Part):
     grade: GradeJobSettings = GradeJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     observe: ObserveJobSettings = ObserveJobSettings()
+    proposals: ProposalsJobSettings = ProposalsJobSettings()
     receipts: ReceiptsJobSettings = ReceiptsJobSettings()
     reflect: ReflectJobSettings = ReflectJobSettings()
     reflect_prefix: ReflectPrefixJobSettings = ReflectPrefixJobSettings()
     shepherd: ShepherdJobSettings = ShepherdJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()
+
+
+class ProposalRule(_Part):
+    """One rule by which proposals are decided without a person."""
+
+    name: str = Field(min_length=1, max_length=64)
+    action: Literal["approve", "reject"]
+    kinds: tuple[Kind, ...] = ()
+    sources: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    trust: tuple[Literal["unknown", "untrusted", "quarantined"], ...] = ()
+    min_importance: float | None = Field(default=None, ge=0, le=1)
+    max_importance: float | None = Field(default=None, ge=0, le=1)
+    min_age_hours: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _narrow(self) -> Self:
+        conditions = (self.kinds, self.sources, self.keys, self.trust, self.min_importance, self.max_importance)
+        if self.action == "approve" and not any(conditions):
+            raise ValueError(f"the rule {self.name!r} would approve everything: say for which kinds, sources or keys")
+        return self
+
+
+class ProposalSettings(_Part):
+    """What may be proposed, and who decides on it."""
+
+    decided_by: Literal["writer", "operator"] = "operator"
+    max_chars: int = Field(default=8000, ge=1, le=100_000)
+    max_open: int = Field(default=1000, ge=1, le=100_000)
+    max_open_per_key: int = Field(default=200, ge=1, le=100_000)
+    expire_days: float = Field(default=30.0, ge=0)
+    keep_days: float = Field(default=90.0, ge=0)
+    rules: tuple[ProposalRule, ...] = ()
 
 
 class LifecycleSettings(_Part):
@@ -519,6 +557,7 @@ class Settings(BaseSettings):
     jobs: JobsSettings = JobsSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
     trust: TrustSettings = TrustSettings()
+    proposals: ProposalSettings = ProposalSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

@@ -113,7 +113,7 @@ async def undo_run(
 
 def shown(decision: Decision) -> wire.Decision:
     """A decision as doors show it."""
-    return {
+    entry: wire.Decision = {
         "id": decision.name,
         "at": decision.at.isoformat(),
         "who": decision.who,
@@ -126,6 +126,9 @@ def shown(decision: Decision) -> wire.Decision:
         "undoes": None if decision.undoes is None else f"d{decision.undoes}",
         "undone_by": None if decision.undone_by is None else f"d{decision.undone_by}",
     }
+    if decision.proposal is not None:
+        entry["proposal"] = decision.proposal
+    return entry
 
 
 def shown_state(found: State, default: State) -> Mapping[str, Any]:

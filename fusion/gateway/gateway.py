@@ -43,6 +43,7 @@ from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.temporal_facts import FactCalls
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
+from fusion.gateway.triage import TriageCalls
 from fusion.gateway.trust_report import TrustCalls
 from fusion.gateway.views import document, position_of, public, standing
 from fusion.gateway.why import WhyCalls
@@ -96,7 +97,9 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(EpisodeCalls, FactCalls, GradeCalls, ProgressiveRecall, WhyCalls, PrefixCalls, PlanCalls, TrustCalls):
+class Gateway(
+    EpisodeCalls, FactCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecall, TriageCalls, TrustCalls, WhyCalls
+):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

@@ -35,6 +35,7 @@ from fusion.upkeep import (
     feed,
     grade,
     lifecycle,
+    proposals,
     receipts,
     reflect,
     shepherd,
@@ -57,6 +58,7 @@ class JobCalls(WorkspaceCalls, Protocol):
     def statements_waiting(self, tenant: str) -> Awaitable[int]: ...
     def compare_statements(self, tenant: str) -> Awaitable[int]: ...
     def prune_receipts(self, tenant: str, *, dry_run: bool) -> Awaitable[int]: ...
+    def tend_proposals(self, tenant: str, *, dry_run: bool) -> Awaitable[Mapping[str, int]]: ...
     def read_by_second(
         self, tenant: str, before: int | None = None, *, dry_run: bool = False
     ) -> Awaitable[vectors.Portion | None]: ...
@@ -104,6 +106,9 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
 
     async def prune(tenant: str, dry_run: bool) -> int:
         return await gateway.prune_receipts(tenant, dry_run=dry_run)
+
+    async def tend(tenant: str, dry_run: bool) -> Mapping[str, int]:
+        return await gateway.tend_proposals(tenant, dry_run=dry_run)
 
     jobs = (
         Job(
@@ -167,6 +172,7 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             stable_prefix.step(gateway.prefix_windows, gateway.observe_prefix),
             **planned(settings.observe),
         ),
+        Job(proposals.NAME, proposals.DOES, tenants, proposals.step(tend), **planned(settings.proposals)),
         Job(receipts.NAME, receipts.DOES, tenants, receipts.step(prune), **planned(settings.receipts)),
         Job(
             reflect.NAME,
