@@ -365,6 +365,7 @@ class TestANewFile:
             "grade",
             "lifecycle",
             "observe",
+            "proposals",
             "receipts",
             "reflect",
             "reflect_prefix",

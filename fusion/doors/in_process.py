@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fusion.client import AsyncClient
 
-RIGHTS = ("tenant", "request_id", "may_ask_all", "role")
+RIGHTS = ("tenant", "request_id", "may_ask_all", "role", "key_name")
 """the members of a request's scope that say what it may do"""
 
 

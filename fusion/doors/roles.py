@@ -62,6 +62,12 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/mcp/openclaw-mem"): READER,
     ("GET", "/openapi.json"): READER,
     ("GET", "/docs"): READER,
+    # propose
+    ("POST", "/v1/store/propose"): PROPOSER,
+    # it only shows candidates; to queue them needs the role proposer (`routes.proposals`)
+    ("POST", "/v1/store/extract"): READER,
+    ("GET", "/v1/proposals"): PROPOSER,
+    ("GET", "/v1/proposals/{proposal}"): PROPOSER,
     # store and forget
     ("POST", "/v1/feedback"): WRITER,
     ("POST", "/v1/memories"): WRITER,
@@ -76,6 +82,11 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/ingest"): WRITER,
     ("POST", "/v1/tools/memory_append"): WRITER,
     # decide and operate
+    # what needs a person may quote what is kept out of every answer
+    ("GET", "/v1/triage"): OPERATOR,
+    ("POST", "/v1/triage"): OPERATOR,
+    ("POST", "/v1/proposals/{proposal}/approve"): OPERATOR,
+    ("POST", "/v1/proposals/{proposal}/reject"): OPERATOR,
     ("POST", "/v1/state"): OPERATOR,
     ("POST", "/v1/decisions/undo"): OPERATOR,
     ("POST", "/v1/lifecycle"): OPERATOR,
@@ -90,9 +101,13 @@ NEEDS: Mapping[tuple[str, str], Role] = {
 }
 
 
-def role_of(method: str, path: str) -> Role:
-    """The role that a route needs; ``path`` is its template."""
-    return NEEDS.get((method, path), OPERATOR)
+DECIDES_ON_PROPOSALS = frozenset({"/v1/proposals/{proposal}/approve", "/v1/proposals/{proposal}/reject"})
+"""the routes whose role the settings lower to writer: `[proposals] decided_by`"""
+
+
+def role_of(method: str, path: str, decides: Role = OPERATOR) -> Role:
+    """The role that a route needs; ``path`` is its template. Who ``decides`` on proposals is the settings' choice."""
+    return decides if path in DECIDES_ON_PROPOSALS else NEEDS.get((method, path), OPERATOR)
 
 
 def role_of_drop_in(method: str, *, asks: bool) -> Role:

@@ -26,6 +26,7 @@ from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
+from fusion.gateway.extracting import ExtractRequest
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
@@ -34,9 +35,11 @@ from fusion.home import HomeLock, ServerRecord, owner, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.ingest.intake import Acknowledged
 from fusion.ingest.observe import KeptObservation
+from fusion.ingest.proposals import Edit, Proposed
 from fusion.ingest.update import Change
 from fusion.journal import Journal
 from fusion.journal.export_format import ExportFile
+from fusion.journal.proposals import Decider
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
 from fusion.lib.observation import NewObservation
@@ -385,6 +388,44 @@ class FakeFusion:
 
     async def rebuild_facts(self, tenant: str) -> dict[str, Any]:
         return examples()["rebuild_facts"]["reply"]
+
+    async def propose(
+        self, given: Sequence[Proposed], by: Decider, *, tenant: str = "default", idempotency_key: str | None = None
+    ) -> dict[str, Any]:
+        return examples()["propose"]["reply"]
+
+    async def proposals(
+        self, scope: Scope, state: str | None, limit: int, *, cursor: str | None = None, by: str | None = None
+    ) -> dict[str, Any]:
+        return examples()["proposals"]["reply"]
+
+    async def proposal(self, name: str, scope: Scope, *, by: str | None = None) -> dict[str, Any]:
+        if name != "p12":
+            raise NotFound(f"there is no proposal {name!r} here")
+        return examples()["proposal"]["reply"]
+
+    async def approve(
+        self, name: str, scope: Scope, by: Decider, edit: Edit, why: str, *, may_raise_trust: bool
+    ) -> dict[str, Any]:
+        await self.proposal(name, scope)
+        return examples()["approve"]["reply"]
+
+    async def extract(self, request: ExtractRequest, by: Decider) -> dict[str, Any]:
+        return examples()["extract"]["reply"]
+
+    async def triage(self, scope: Scope, limit: int) -> dict[str, Any]:
+        return examples()["triage"]["reply"]
+
+    async def decide_triage(
+        self, item: str, choice: str, scope: Scope, by: Decider, why: str, *, may_raise_trust: bool
+    ) -> dict[str, Any]:
+        if item != "p12":
+            raise NotFound(f"there is no {item!r} here")
+        return examples()["decide_triage"]["reply"]
+
+    async def reject(self, name: str, scope: Scope, by: Decider, why: str) -> dict[str, Any]:
+        await self.proposal(name, scope)
+        return examples()["reject"]["reply"]
 
     async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if name != "d12":

@@ -129,6 +129,7 @@ class TestTheTools:
             "memory_search": reads,
             "memory_get": reads,
             "memory_store": (False, False, False, False),
+            "memory_propose": (False, False, False, False),
             "memory_update": (False, True, True, False),
             "memory_append": (False, False, False, False),
             "memory_forget": (False, True, True, False),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 from fusion.client import calls as client
 from fusion.doors import schemas
-from fusion.doors.cli import ask, look, measure, pack, remember, tend
+from fusion.doors.cli import ask, look, measure, pack, remember, review, tend
 from fusion.doors.cli.mem import facts, grades, standing
 from fusion.doors.mcp.tools import TOOLS
 
@@ -49,6 +49,13 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "fact_timeline": schemas.FactTimelineQuery,
     "lint_facts": schemas.FactLintQuery,
     "fact_pack": schemas.FactPackBody,
+    "proposals": schemas.ProposalsQuery,
+    "proposal": schemas.Scoped,
+    "approve": schemas.ApproveBody,
+    "reject": schemas.RejectBody,
+    "extract": schemas.ExtractBody,
+    "triage": schemas.TriageQuery,
+    "decide_triage": schemas.TriageBody,
     "sources": schemas.SourcesQuery,
     "retire": schemas.RetireBody,
     "memory_search": schemas.SearchToolBody,
@@ -79,6 +86,7 @@ WITHOUT = {
     "health",
     "jobs",
     "pause_job",
+    "propose",
     "ready",
     "rebuild_facts",
     "remember",
@@ -91,6 +99,7 @@ TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_search": schemas.SearchToolBody,
     "memory_get": schemas.GetToolBody,
     "memory_store": schemas.MemoryBody,
+    "memory_propose": schemas.ProposalBody,
     "memory_update": schemas.UpdateBody,
     "memory_append": schemas.AppendToolBody,
     "memory_forget": schemas.ForgetBody,
@@ -118,6 +127,11 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "lifecycle": (tend.lifecycle, schemas.LifecycleBody),
     "mem grade": (grades.grade, schemas.GradeBody),
     "mem plans": (standing.plans, schemas.PlansQuery),
+    "propose": (review.propose, schemas.ProposalBody),
+    "proposals": (review.proposals, schemas.ProposalsQuery),
+    "approve": (review.approve, schemas.ApproveBody),
+    "reject": (review.reject, schemas.RejectBody),
+    "triage": (review.triage, schemas.TriageQuery),
 }
 CLIENT_NAMES = {
     ("document", "start"): "from",
@@ -139,6 +153,7 @@ COMMAND_NAMES = {
     "tag": "tags",
     "source": "sources",
     "object_": "object",
+    "evidence": "derived_from",
 }
 IN_PATH = {
     ("memory", "ref"),
@@ -147,6 +162,9 @@ IN_PATH = {
     ("update", "ref"),
     ("forget", "ref"),
     ("receipt", "receipt_id"),
+    ("proposal", "name"),
+    ("approve", "name"),
+    ("reject", "name"),
     ("run_job", "name"),
     ("import_export", "pieces"),
 }
@@ -162,6 +180,12 @@ OWN = {
     ("forget", "recorded"),  # time = "recorded"
     ("undo", "last"),  # says aloud what no id says, too
     ("undo", "run"),  # goes to another route
+    ("proposals", "name"),  # in the path of another route
+    ("approve", "name"),
+    ("reject", "name"),
+    ("triage", "item"),  # of the other route
+    ("triage", "choice"),
+    ("triage", "why"),
     ("update", "ref"),  # in the path of the route
     ("memory_update", "ref"),
     ("memory_get", "ref"),  # a tool's one of two: the path of the route takes both

@@ -51,6 +51,8 @@ async def client(home: Path) -> AsyncIterator[httpx.AsyncClient]:
         backends={"cortex": {"adapter": "adapters.cortex:Cortex"}},
     )
     async with Gateway.open(settings) as fusion:
+        await fusion.settle()  # what an opening home still writes would look like a write of a refused request
+        await fusion.health.compare()
         transport = Checked(create_app(fusion, settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8765") as http:
             yield http

@@ -55,13 +55,14 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "grade": "off",
             "lifecycle": "0 3 * * *",
             "observe": "every 1 hour",
+            "proposals": "every 1 hour",
             "receipts": "30 3 * * *",
             "reflect": "off",
             "reflect-prefix": "40 3 * * *",
             "shepherd": "off",
             "vectors": "0 4 * * *",
         }
-        for name in ("checks", "consolidation", "receipts", "vectors"):
+        for name in ("checks", "consolidation", "proposals", "receipts", "vectors"):
             run = await gateway.jobs().run(name)
             assert (run.status, run.receipt["steps"]) == ("done", {"done": 2, "total": 2})
         run = await gateway.jobs().run("lifecycle")

@@ -23,6 +23,7 @@ from fusion.doors.cli.mem import app as mem
 from fusion.doors.cli.models import app as models
 from fusion.doors.cli.pack import pack
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
+from fusion.doors.cli.review import approve, proposals, propose, reject, triage
 from fusion.doors.cli.serve import hook, mcp, serve, stop, token
 from fusion.doors.cli.shepherd import app as shepherd
 from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
@@ -32,6 +33,7 @@ from fusion.doors.cli.why import why
 GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, pack, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
+    "Review": (triage, proposals, propose, approve, reject),
     "Look": (memories, get, why, status, backends, decisions, forgotten),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),

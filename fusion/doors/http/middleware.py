@@ -32,6 +32,7 @@ from fusion import problem
 from fusion.contract import Role
 from fusion.doors.compat.openclaw_mem.errors import in_their_words
 from fusion.errors import FusionError, Overloaded, TooLarge
+from fusion.journal.state import BY_HAND
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
 
@@ -54,6 +55,8 @@ STREAMS_BODY = "fusion.streams_body"
 LINES = b"application/x-ndjson"
 """the media type that these take besides JSON"""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+ANYONE = "anyone"
+"""the name of a caller without a key, where none is needed"""
 MAX_DISCARDED_BYTES = 10_000_000
 """bytes of a refused body that are read and discarded, so that its sender sees the refusal; a larger one is cut off"""
 
@@ -83,6 +86,8 @@ class Rules:
     """of these keys, those that may ask for the memories of all users of their tenant"""
     roles: Mapping[str, Role] = field(default_factory=dict)
     """the role of each of these keys; one without is an operator"""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """the name of each of these keys but the home's token"""
     open_port: int = 0
     """the port at which the routes `OPEN` need no key, for the tenant `default`; 0: none"""
     token: str | None = field(default=None, repr=False)
@@ -114,6 +119,7 @@ class Rules:
             keys=tuple(keys),
             asks_all=frozenset(asks_all),
             roles={key.sha256: key.role for key in settings.keys},
+            names={key.sha256: key.name for key in settings.keys},
             open_port=cortex.port if is_open else 0,
             token=local_token,
             max_body_bytes=server.max_body_bytes,
@@ -167,7 +173,7 @@ class Refused(Exception):
 class Gate:
     """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]``, ``scope["admitted"]``: whether the request
     has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users, and
-    ``scope["role"]`` (`fusion.doors.roles`).
+    ``scope["role"]`` (`fusion.doors.roles`) and ``scope["key_name"]``, the name of the key.
     Without a key it reaches the public routes only, and on ``open_port`` those of `OPEN`."""
 
     def __init__(
@@ -280,6 +286,7 @@ class Gate:
             scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
             scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
             scope["role"] = self._role(digest, admitted=scope["admitted"])
+            scope["key_name"] = self._key_name(digest, admitted=scope["admitted"])
             if scope["path"] not in self._probes:
                 self._require_home()
             streamed = scope["path"] in STREAMED
@@ -335,6 +342,10 @@ class Gate:
     def _role(self, digest: str, *, admitted: bool) -> Role:
         """The role of a request; without a key, where none is needed, it may store and decide nothing."""
         return self.rules.roles.get(digest, "operator") if admitted else "writer"
+
+    def _key_name(self, digest: str, *, admitted: bool) -> str:
+        """The name of a request's key, for the log of decisions."""
+        return self.rules.names.get(digest, BY_HAND) if admitted else ANYONE
 
     def _is_open(self, scope: Scope, head: Mapping[bytes, bytes]) -> bool:
         """Whether a request needs no key. One with a wrong key does: its client can send the right one.

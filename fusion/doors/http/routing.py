@@ -23,6 +23,8 @@ from fusion.doors import schemas, validation
 from fusion.doors.http.encode import encode
 from fusion.doors.roles import require_role, role_of
 from fusion.errors import BadInput, NotFound
+from fusion.journal.proposals import Decider
+from fusion.journal.state import BY_HAND
 
 if TYPE_CHECKING:
     from fusion.doors.http.middleware import Gate
@@ -47,9 +49,9 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def read_strictly(request: Request) -> Response:
-            require_role(
-                request.scope["role"], role_of(request.method, self.path_format), f"{request.method} {self.path_format}"
-            )
+            decides = request.app.state.context.settings.proposals.decided_by
+            needed = role_of(request.method, self.path_format, decides)
+            require_role(request.scope["role"], needed, f"{request.method} {self.path_format}")
             if request.scope["query_string"]:
                 validation.refuse_duplicates(request.query_params.multi_items())
             if self.body_field is not None:
@@ -86,6 +88,13 @@ class RequestContext:
     """whether the request's key may ask for the memories of all users"""
     role: Role = "operator"
     """the role of the request's key"""
+    caller: str = BY_HAND
+    """the name of the request's key; `BY_HAND` with the home's token"""
+
+    @property
+    def decider(self) -> Decider:
+        """The caller as the log of decisions names it."""
+        return Decider(self.caller, self.role)
 
     def permit(self, body: schemas.Asking) -> None:
         """Raise BadInput for a request for all users whose key may not do that."""
@@ -118,6 +127,7 @@ async def context_of(request: Request) -> RequestContext:
         request.scope["tenant"],
         request.scope["may_ask_all"],
         request.scope["role"],
+        request.scope["key_name"],
     )
 
 

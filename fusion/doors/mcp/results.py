@@ -124,6 +124,23 @@ class StoreResult(Result):
         return f"{outcome}: {self.reason}" if self.reason else f"{outcome}."
 
 
+class ProposeResult(Result):
+    """What became of the proposal that was sent."""
+
+    id: str = Field(description="names the proposal; empty when nothing was proposed")
+    state: Literal["open", "approved", "rejected", "expired"] | None = None
+    status: Literal["proposed", "duplicate", "skipped"]
+    ref: str | None = Field(default=None, description="cites the memory, if it was approved at once")
+    redacted: int = Field(description="secrets that were masked")
+    reason: str = Field(description="how what is proposed differs from what was sent, or why it was skipped")
+    writes_performed: bool = Field(description="whether a memory was stored; false while it waits for a decision")
+
+    def as_text(self) -> str:
+        outcome = f"{self.id} {self.status}, {self.state or 'nothing is proposed'}".strip()
+        stored = f"; it is remembered as {self.ref}" if self.writes_performed else "; nothing is remembered yet"
+        return f"{outcome}{stored}" + (f": {self.reason}" if self.reason else ".")
+
+
 class UpdateResult(StoreResult):
     """What became of the update of a memory."""
 

@@ -25,13 +25,14 @@ from fusion.doors.mcp.results import (
     ForgottenMemory,
     PackedLine,
     PackResult,
+    ProposeResult,
     ReadResult,
     RecallResult,
     Result,
     StoreResult,
     UpdateResult,
 )
-from fusion.errors import BadInput, FusionError, NotFound
+from fusion.errors import BadInput, FusionError, NotFound, RoleTooLow
 from fusion.ingest.intake import MAX_TEXT_CHARS
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS, clip
 from fusion.lib.stated_fields import MAX_TTL_S
@@ -345,7 +346,17 @@ class MemoryGet(Arguments):
         return ReadResult.model_validate({**read, "truncated": len(text) > MAX_CHARS})
 
 
-class MemoryAppend(Arguments):
+class Writes(Arguments):
+    """A tool that stores something, which not every key may do."""
+
+    def fallback(self, error: FusionError) -> ToolResult:
+        """Raise the error; if the key may not store, with the tool that it may use."""
+        if isinstance(error, RoleTooLow):
+            raise RoleTooLow(f"{error}. With this key, propose it: memory_propose") from None
+        raise error
+
+
+class MemoryAppend(Writes):
     """Append to today's log, in Markdown: what happened, running notes, what to pick up tomorrow. Nothing in
     it is changed, and no other file can be written. Secrets are masked. For a lasting fact use memory_store."""
 
@@ -368,7 +379,7 @@ class MemoryAppend(Arguments):
         return f"{what}: {result['reason']}" if result["reason"] else f"{what}."
 
 
-class MemoryStore(Arguments):
+class MemoryStore(Writes):
     """Remember one thing in every memory system: a decision, a preference, a fact, how something is done. Write it so
     that it can be understood without this conversation. Secrets are masked. Kept as soon as this returns."""
 
@@ -413,7 +424,44 @@ class MemoryStore(Arguments):
         return StoreResult.model_validate({name: value for name, value in kept if name in StoreResult.model_fields})
 
 
-class MemoryUpdate(Arguments):
+class MemoryPropose(Arguments):
+    """Propose one thing to remember, where you may not store it or are not sure that it should be: a person decides.
+    Nothing is remembered until then, so do not rely on it. Say why it is worth keeping, and cite the memories that it
+    follows from. Secrets are masked."""
+
+    name = "memory_propose"
+    title = "Propose to remember"
+    hints = ADDS
+    result = ProposeResult
+
+    text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="what to remember; one thing")
+    kind: Kind = Field(default="note", description="what sort of thing it is")
+    at: str | None = Field(default=None, description="when it happened, as precisely as known: 2026, 2026-01-31, …")
+    valid_to: str | None = Field(default=None, description="until when it is true: 2026-01-31")
+    importance: float | None = Field(default=None, ge=0, le=1, description="how much it matters")
+    trust: Literal["unknown", "untrusted", "quarantined"] = Field(
+        default="unknown", description="less for what a stranger said"
+    )
+    tags: schemas.Tags = Field(default=(), description="labels of your choice")
+    source: schemas.Reference | None = Field(default=None, description="where it comes from")
+    derived_from: list[Ref] = Field(default=[], max_length=32, description="refs of the memories that it follows from")
+    supersedes: Ref | None = Field(default=None, description="ref of the memory that it would replace")
+    reason: str = Field(default="", max_length=500, description="why it is worth keeping")
+    audience: Audience = Field(default="group", description="private: never shown where others read along")
+    user_id: schemas.Id | None = Field(default=None, description="whose memory it is")
+    agent_id: schemas.Id | None = Field(default=None, description="the agent that it belongs to")
+    session_id: schemas.Id | None = Field(default=None, description="the session that it belongs to")
+    project: schemas.Id | None = Field(default=None, description="the project that it belongs to")
+
+    async def run(self, caller: Caller) -> ProposeResult:
+        whose = {"audience", "user_id", "agent_id", "session_id", "project"}
+        said = self.model_dump(exclude=whose, exclude_none=True, exclude_defaults=True)
+        scope = {name: value for name, value in _scope_of(caller, self).items() if value is not None}
+        reply = await caller.gateway.propose({**said, **scope, "audience": self.audience})
+        return ProposeResult(writes_performed=reply["writes_performed"], **reply["proposal"])
+
+
+class MemoryUpdate(Writes):
     """Correct one memory in every memory system: a new version takes its place. Name the memory by its ref, as a block
     or a result cites it, and write all that it should say now; what you leave out stays as it is. The user can undo it.
     If somebody replaced the memory meanwhile, the error names its newest version: read that first."""
@@ -488,12 +536,22 @@ class MemoryForget(Arguments):
 
 TOOLS: Mapping[str, type[Arguments]] = {
     tool.name: tool
-    for tool in (MemoryFuse, MemoryPack, MemorySearch, MemoryGet, MemoryStore, MemoryUpdate, MemoryAppend, MemoryForget)
+    for tool in (
+        MemoryFuse,
+        MemoryPack,
+        MemorySearch,
+        MemoryGet,
+        MemoryStore,
+        MemoryPropose,
+        MemoryUpdate,
+        MemoryAppend,
+        MemoryForget,
+    )
 }
 
 
 def _scope_of(
-    caller: Caller, given: MemoryFuse | MemoryPack | MemorySearch | MemoryStore | MemoryAppend
+    caller: Caller, given: MemoryFuse | MemoryPack | MemorySearch | MemoryStore | MemoryPropose | MemoryAppend
 ) -> dict[str, Any]:
     return caller.scope(
         user_id=given.user_id, agent_id=given.agent_id, session_id=given.session_id, project=given.project

@@ -14,5 +14,7 @@ from fusion.doors.schemas.home import *  # noqa: F403
 from fusion.doors.schemas.memories import *  # noqa: F403
 from fusion.doors.schemas.packs import *  # noqa: F403
 from fusion.doors.schemas.prefix import *  # noqa: F403
+from fusion.doors.schemas.proposals import *  # noqa: F403
 from fusion.doors.schemas.questions import *  # noqa: F403
 from fusion.doors.schemas.recall_steps import *  # noqa: F403
+from fusion.doors.schemas.triage import *  # noqa: F403

@@ -51,10 +51,17 @@ from fusion.recall.document import MAX_LINES, PAGE_LINES
 
 
 def _header(max_chars: int, why: str) -> Callable[[str], str]:
-    """A check that a header has 1 to ``max_chars`` printable ASCII characters; ``why`` is the message otherwise."""
+    """A check that a header has 1 to ``max_chars`` printable ASCII characters, no space first or last.
+
+    ``why`` is the message otherwise.
+    """
 
     def check(header: str) -> str:
-        if not 0 < len(header) <= max_chars or not (header.isascii() and header.isprintable()):
+        if (
+            not 0 < len(header) <= max_chars
+            or header != header.strip()
+            or not (header.isascii() and header.isprintable())
+        ):
             raise BadInput(why)
         return header
 

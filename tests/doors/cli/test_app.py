@@ -53,7 +53,7 @@ def test_help_groups_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = fusion("--help").stdout
     groups = [line.split()[1] for line in shown.splitlines() if line.startswith("╭─")]
-    assert groups[:7] == ["Options", "Ask", "Remember", "Look", "Tend", "Measure", "Serve"]
+    assert groups[:8] == ["Options", "Ask", "Remember", "Review", "Look", "Tend", "Measure", "Serve"]
     for commands in GROUPS.values():
         for command in commands:
             line = (command.__doc__ or "").strip().splitlines()[0]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from fusion.doors.cli.mem.extract import extract
 from fusion.doors.cli.mem.flags import LedgerGroup
 from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph
@@ -27,6 +28,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "pack": pack,
     "why": why,
     "store": store,
+    "extract": extract,
     "status": status,
     "profile": profile,
     "export": export,

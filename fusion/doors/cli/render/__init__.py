@@ -18,8 +18,10 @@ from fusion.doors.cli.render.memories import (
     to_forget,
     undone,
 )
+from fusion.doors.cli.render.proposals import decided, extracted, proposal, proposals, proposed
 from fusion.doors.cli.render.tables import size
 from fusion.doors.cli.render.transfer import backed_up, imported, restored
+from fusion.doors.cli.render.triage import triage, triage_decided, triage_item
 
 __all__ = [
     "LABELS",
@@ -28,9 +30,11 @@ __all__ = [
     "backends",
     "batches",
     "compared",
+    "decided",
     "decision",
     "decisions",
     "discovered",
+    "extracted",
     "findings",
     "forgettings",
     "found",
@@ -46,6 +50,9 @@ __all__ = [
     "memories",
     "memory",
     "minute",
+    "proposal",
+    "proposals",
+    "proposed",
     "ran",
     "receipt",
     "released",
@@ -55,6 +62,9 @@ __all__ = [
     "size",
     "status",
     "to_forget",
+    "triage",
+    "triage_decided",
+    "triage_item",
     "undone",
     "verdict",
 ]

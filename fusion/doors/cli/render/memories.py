@@ -161,6 +161,8 @@ def decisions(page: wire.Decisions) -> None:
 
 
 def _changes(made: wire.Decision) -> str:
+    if not made["changes"] and "proposal" in made:
+        return made["proposal"]
     return "; ".join(
         f"{one['ref']} " + ", ".join(f"{name} {_value(value)}" for name, value in one["after"].items())
         for one in made["changes"]

@@ -11,10 +11,12 @@ from fusion.doors.http.routes import (
     operate,
     packs,
     prefix,
+    proposals,
     recall_steps,
     standing,
     tools,
     transfer,
+    triage,
 )
 from fusion.doors.http.routing import router
 
@@ -29,9 +31,11 @@ __all__ = [
     "operate",
     "packs",
     "prefix",
+    "proposals",
     "recall_steps",
     "router",
     "standing",
     "tools",
     "transfer",
+    "triage",
 ]
