@@ -17,14 +17,16 @@ from itertools import chain
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, FusionError, NotFound
 from fusion.ingest.deliver import Deliverer
-from fusion.journal import Journal, batches, deletion, external_refs, listing
+from fusion.journal import Journal, batches, deletion, external_refs, listing, proposals
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.listing import Criteria
 from fusion.journal.outbox import Due
+from fusion.journal.proposals import Proposal, Wanted
 from fusion.journal.rows import Record, words_key
 from fusion.lib.clean import clean
 from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
+from fusion.lib.junk import content_words
 from fusion.lib.passages import is_long, spoken_passages
 from fusion.lib.redact import redact
 from fusion.lib.words import spoken
@@ -167,6 +169,7 @@ class Forgetter:
         """Forget what a request names, or show it with ``dry_run``; ``recall`` answers its query. Raises BadInput."""
         names = request.names()
         found, more = await self._found(request, recall)
+        found = [*await self._proposals(request), *found]
         refs = [one.ref for one in found]
         missing = tuple(ref for ref in dict.fromkeys(request.refs) if ref not in {one.ref for one in found})
         beyond = parse_short_ref(refs[-1]) if more and request.query is None else None
@@ -189,6 +192,17 @@ class Forgetter:
         """By the id of a memory that goes with the refs, the refs of those that are answered again without it."""
         deleted = await self._journal.read(deletion.events_to_delete, refs, scope)
         return await self._journal.read(deletion.released_by, [event.event_id for event in deleted], scope)
+
+    async def _proposals(self, request: ForgetRequest) -> list[Preview]:
+        """The proposals that the criteria of a request select, on its first page; they are in no document."""
+        criteria = request.criteria
+        if request.refs or request.cursor is not None or criteria.document is not None:
+            return []
+        words = None if request.query is None else content_words(request.query)
+        wanted = Wanted(criteria.source, criteria.after, criteria.before, words)
+        limit = request.limit or (MAX_FORGET if request.query is None else DEFAULT_QUERY_LIMIT)
+        found = await self._journal.read(proposals.to_forget, request.scope, wanted, limit)
+        return [_proposal_preview(one) for one in found]
 
     async def _found(self, request: ForgetRequest, recall: Recall) -> tuple[list[Preview], bool]:
         """The memories that a request names, and whether there are more than the limit."""
@@ -216,6 +230,10 @@ class Forgetter:
         shown = dict(zip(found, await self._previews(list(found.values())), strict=True))
         previews = []
         for ref in refs:
+            if proposals.parse_name(ref) is not None:
+                with contextlib.suppress(NotFound):
+                    previews.append(_proposal_preview(await self._journal.read(proposals.find, ref, scope)))
+                continue
             if not is_external(ref):
                 if ref in shown:
                     previews.append(replace(shown[ref], ref=ref))
@@ -340,6 +358,11 @@ def _embedded(event: Event) -> Iterator[str]:
     yield spoken(event.text, event.speaker)
     if is_long(event.text, event.speaker):
         yield from spoken_passages(event.text, event.speaker)
+
+
+def _proposal_preview(proposal: Proposal) -> Preview:
+    """The preview of a proposal, which no backend has."""
+    return Preview(proposal.name, shorten(proposal.text), (), proposal.stated_at, proposal.draft["source"])
 
 
 def external_preview(item: ExternalItem, ref: str | None = None) -> Preview:

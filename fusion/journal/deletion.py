@@ -110,6 +110,8 @@ def _forget(
 ) -> Sequence[Deletion]:
     """Forget what one ref names, which comes first, and what goes with it; nothing where there is no such memory."""
     try:
+        if proposals.parse_name(ref) is not None:
+            return [Deletion(Record(ref, proposals.forget(db, ref, scope, by, now)), {})]
         rows = _rows_to_delete(db, ref, scope, same_words)
         for row in rows:
             same_words.drop(row["seq"])

@@ -11,18 +11,20 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal
 
 import orjson
 
-from fusion.contract import Event, Role, Scope
+from fusion.contract import Event, Hit, Role, Scope
 from fusion.errors import AlreadyDecided, BadInput, NotFound, Overloaded
-from fusion.journal import idempotency, state
+from fusion.journal import audit, idempotency, state
 from fusion.journal.append import Stored
 from fusion.journal.rows import forgotten, row_of, visible_to, words_key
 from fusion.journal.state import Decision
-from fusion.journal.tombstones import is_forgotten, lift
-from fusion.lib.ids import short_ref
+from fusion.journal.tombstones import is_forgotten, lift, store_tombstones
+from fusion.lib.ids import short_ref, uuid7
+from fusion.lib.junk import content_words
 from fusion.store.rows import microseconds, scope_of, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
@@ -50,6 +52,10 @@ the memory that an approval stored, or found stored already. Of a decision, ``be
 its proposal, and ``event_id`` is the memory that it stored or took back."""
 
 ProposalState = Literal["open", "approved", "rejected", "expired"]
+LEAST_SHARE = 0.6
+"""share of the words of a query that a proposal must have to be forgotten by it"""
+NO_EVENT = 0
+"""the number in the audit of what never was an event"""
 RETRY_S = 600.0
 """seconds after which a proposer may try again when the queue is full"""
 
@@ -116,6 +122,12 @@ class Proposal:
     def name(self) -> str:
         """Its name for users: ``p`` and its number."""
         return f"p{self.id}"
+
+    @property
+    def stated_at(self) -> datetime:
+        """When what it says happened, if that is known, else when it was proposed."""
+        at = self.draft.get("at")
+        return self.at if at is None else datetime.fromisoformat(at["utc"])
 
     @property
     def text(self) -> str:
@@ -458,6 +470,55 @@ def drop_with(db: Connection, event: Event) -> None:
         if set(evidence_of(db, row["proposal"])) <= {event.event_id}:
             numbers.add(row["proposal"])
     delete(db, sorted(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which proposals to forget: those that meet every condition; None does not filter. ``words`` are stems."""
+
+    source: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+    words: frozenset[str] | None = None
+
+
+def to_forget(db: Connection, scope: Scope, wanted: Wanted, limit: int) -> list[Proposal]:
+    """The proposals of a scope in any state that are wanted, oldest first; not those whose memory is still there.
+
+    Their time is that of their statement, else when they were proposed.
+    """
+    terms, values = visible_to(scope)
+    rows = db.execute(f"select * from proposal where {terms} order by id", values)
+    found = (one for one in (_read(db, row) for row in rows) if one.ref is None and _is_wanted(one, wanted))
+    return list(islice(found, limit))
+
+
+def _is_wanted(proposal: Proposal, wanted: Wanted) -> bool:
+    at = proposal.stated_at
+    return (
+        (wanted.source is None or proposal.draft["source"] == wanted.source)
+        and (wanted.after is None or at >= wanted.after)
+        and (wanted.before is None or at < wanted.before)
+        and (wanted.words is None or _shares(wanted.words, content_words(proposal.text)))
+    )
+
+
+def _shares(wanted: frozenset[str], there: frozenset[str]) -> bool:
+    return bool(wanted) and len(wanted & there) >= LEAST_SHARE * len(wanted)
+
+
+def forget(db: Connection, name: str, scope: Scope, by: str, now: datetime) -> Event:
+    """Delete a proposal and keep its words out, as those of a forgotten memory; returns what it said.
+
+    ``by`` names the criteria for the audit. Raises NotFound.
+    """
+    proposal = find(db, name, scope)
+    speaker = proposal.draft.get("speaker")
+    said = Event(str(uuid7()), proposal.text, now, proposal.scope, kind=proposal.draft["kind"], speaker=speaker)
+    store_tombstones(db, said.event_id, words_key(said.text, speaker, said.scope), (), Hit.of(said))
+    delete(db, [proposal.id])
+    audit.put(db, said.scope, name, NO_EVENT, by, now)
+    return said
 
 
 def delete(db: Connection, numbers: Sequence[int]) -> None:

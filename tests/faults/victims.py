@@ -30,6 +30,7 @@ from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.journal import Journal
 from fusion.journal.listing import Criteria
+from fusion.journal.proposals import Decider
 from fusion.settings import Settings
 from fusion.store.sqlite import Database
 from fusion.upkeep.job import Job, JobContext
@@ -284,6 +285,16 @@ async def decide(home: str, ref: str, where: str, statement: str) -> None:
         say("decided", ref)
         await gateway.settle()
         say("delivered", ref)
+
+
+async def approve(home: str, name: str, statement: str) -> None:
+    """Approves one proposal, and is killed before a statement of the journal."""
+    async with Gateway.open(embedded(Path(home))) as gateway:
+        await gateway.settle()
+        watch(gateway.journal._database, killer(int(statement)))
+        await gateway.approve(name, NADIA, Decider("owner"))
+        say("approved", name)
+        await gateway.settle()
 
 
 async def take_in(home: str, file: str, statement: str) -> None:

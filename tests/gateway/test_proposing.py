@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ import pytest
 from fusion.contract import Scope
 from fusion.errors import AlreadyDecided, BadInput, KeyReused, NotFound, Overloaded
 from fusion.gateway.gateway import Gateway
+from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import NewMemory
 from fusion.ingest.proposals import Edit, Proposed
+from fusion.journal.listing import Criteria
 from fusion.journal.proposals import Decider
 from fusion.lib.stated_fields import to_stated
 from fusion.settings import ProposalSettings, Settings
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, embedded, remember, small
+from tests.gateway.test_transfer import export_of
 
 AGENT, OWNER = Decider("agent", "proposer"), Decider("owner", "operator")
 
@@ -287,3 +291,41 @@ async def test_a_forgotten_text_that_is_proposed_again_says_so(home: Path) -> No
         await gateway.settle()
         assert decided["writes_performed"]
         assert DECIDED in (await gateway.fuse(ASKED, scope=NADIA)).block
+
+
+@pytest.mark.feature("forget by query, source or time also finds proposals, and shows them first")
+async def test_forgetting_by_criteria_finds_proposals(home: Path) -> None:
+    """Rejected ones as well; not those of another user, and not what is about something else."""
+    async with Gateway.open(small(home)) as gateway:
+        (about,) = await propose(gateway, "The spare key of Nadia is under the blue pot")
+        (rejected,) = await propose(gateway, "Nadia hides her spare key behind the clock")
+        await gateway.reject(rejected, NADIA, OWNER)
+        (other,) = await propose(gateway, DECIDED)
+        (of_omar,) = await propose(gateway, "Omar has a spare key", scope=OMAR)
+        shown = await gateway.forget_many(ForgetRequest(NADIA, query="spare key", dry_run=True))
+        assert [(one.ref, one.text[:9]) for one in shown.found] == [(about, "The spare"), (rejected, "Nadia hid")]
+        assert len((await gateway.proposals(NADIA, None))["proposals"]) == 3
+        done = await gateway.forget_many(ForgetRequest(NADIA, query="spare key"))
+        assert [(one.ref, one.done) for one in done.receipts] == [(about, True), (rejected, True)]
+        assert [one["id"] for one in (await gateway.proposals(NADIA, None))["proposals"]] == [other]
+        everything = ForgetRequest(NADIA, criteria=Criteria(after=datetime(1970, 1, 1, tzinfo=UTC)))
+        assert [one.ref for one in (await gateway.forget_many(everything)).receipts] == [other]
+        assert (await gateway.proposals(OMAR))["proposals"][0]["id"] == of_omar
+        assert {one.ref for one in (await gateway.forgotten(NADIA))["forgotten"]} == {about, rejected, other}
+        assert (await gateway.forget(of_omar, OMAR)).ref == of_omar
+        with pytest.raises(NotFound):
+            await gateway.forget(of_omar, OMAR)
+        again = await propose(gateway, "The spare key of Nadia is under the blue pot")
+        assert (await gateway.proposal(again[0], NADIA))["forgotten_before"]
+    assert b"behind the clock" not in (home / "journal.sqlite").read_bytes()
+
+
+async def test_an_export_has_no_proposals(home: Path, tmp_path: Path) -> None:
+    """They are work in progress of one home; what was approved is a memory, and is in it."""
+    async with Gateway.open(embedded(home)) as gateway:
+        first, _ = await propose(gateway, DECIDED, "Omar waters the plants")
+        await gateway.approve(first, NADIA, OWNER, why="checked")
+        exported = await export_of(gateway)
+    assert DECIDED.encode() in exported
+    assert b"waters the plants" not in exported
+    assert b"approved p1" not in exported
