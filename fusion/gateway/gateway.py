@@ -61,6 +61,7 @@ from fusion.journal import (
     feedback,
     histories,
     owners,
+    proposals,
     rows,
     state,
     statements,
@@ -579,6 +580,7 @@ class Gateway(
             "agents": {} if scope is not None else await self.journal.read(owners.by_agent, self.tenant),
             **({} if scope is not None else {"prefixes": await self.prefix_counts()}),
             "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
+            "proposals": await self.journal.read(proposals.counts, scope or Scope(self.tenant, audience="private")),
         }
 
     @in_tenant

@@ -251,6 +251,14 @@ class PrefixCounts(TypedDict):
     prefix_hit_rate: float | None
 
 
+class Caller(TypedDict):
+    """Who makes a request: the name of its key ("owner" with the home's token), its role and its tenant."""
+
+    name: str
+    role: Literal["reader", "proposer", "writer", "operator"]
+    tenant: str
+
+
 class Status(TypedDict):
     """A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the fix."""
 
@@ -281,6 +289,10 @@ class Status(TypedDict):
     incidents: NotRequired[list[str]]
     """drifts of MEMORY.md from its baseline that a person should look at, for the home's owner"""
     requests: Requests
+    proposals: NotRequired[dict[str, int]]
+    """how many proposals there are, by state"""
+    caller: NotRequired[Caller]
+    """whose key this request has"""
 
 
 class TenantImport(TypedDict):

@@ -187,6 +187,11 @@ def _keys(settings: Settings) -> Iterator[Finding]:
     keys = len(settings.keys)
     reach = "this computer only" if settings.server.host in LOOPBACK else f"{settings.server.host}"
     yield ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
+    operators = [key.name for key in settings.keys if key.role == "operator"]
+    if len(operators) > 1:
+        detail = f"each of the keys {', '.join(map(printable, operators))} may decide, run jobs and export everything"
+        fix = 'give an agent role = "writer" in [[server.keys]], or "proposer" if a person decides what is remembered'
+        yield Finding("roles", "warn", detail, fix)
     if settings.memory_cortex.open_to_local_users:
         detail = (
             f"port {settings.memory_cortex.port} needs no token: every user and program of this computer can add "

@@ -80,6 +80,5 @@ async def _reported(work: Any, done: str) -> Any:
 
 def key_pressed() -> str:
     """One key, without a line end. Ctrl-C and Ctrl-D raise KeyboardInterrupt and EOFError."""
-    import click
-
-    return click.getchar()
+    key: str = typer.getchar()
+    return key

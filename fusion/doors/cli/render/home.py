@@ -128,6 +128,10 @@ def status(found: wire.Status, home: Path, url: str | None) -> None:
         "server": f"{url or 'in this process'}, version {found['version']}, up {_time(found['uptime_s'])}; "
         f"{counted(requests['in_flight'], 'request')} under way, {requests['queued']} waiting",
     }
+    if (caller := found.get("caller")) is not None and caller["name"] != "owner":
+        lines["key"] = f"{caller['name']}, a {caller['role']} of the tenant {caller['tenant']}"
+    if waiting := found.get("proposals", {}).get("open", 0):
+        lines["proposals"] = f"{waiting:,} open: fusion triage decides on them"
     if silent := sum(found.get("silent", {}).values()):
         lines["silent"] = f"{counted(silent, 'prompt')} that wanted no memory"
     if waiting := found.get("histories", {}).get("waiting", 0):

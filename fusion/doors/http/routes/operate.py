@@ -90,7 +90,8 @@ async def status(context: Context, query: Annotated[schemas.Scoped, InQuery]) ->
     """
     scope = query.scope(context.tenant)
     found = await context.gateway.status(context.tenant, scope if scope.named() else None)
-    return reply({**found, "requests": context.gate.load(context.tenant)})
+    caller = {"name": context.caller, "role": context.role, "tenant": context.tenant}
+    return reply({**found, "requests": context.gate.load(context.tenant), "caller": caller})
 
 
 @router.post("/v1/settle", response_model=wire.Settled)
