@@ -171,7 +171,6 @@ StatedProvenance = Annotated[
                 {
                     "type": "object",
                     "properties": {"kind": {"type": "string"}, "ref": {"type": "string"}},
-                    "required": ["kind"],
                     "additionalProperties": False,
                 },
             ],
