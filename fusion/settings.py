@@ -439,6 +439,11 @@ class JobsSettings(_Part):
     shepherd: ShepherdJobSettings = ShepherdJobSettings()
     vectors: VectorsJobSettings = VectorsJobSettings()
 
+    def of(self, name: str) -> JobSettings:
+        """The settings of a job by its name, in which a hyphen is an underscore here."""
+        found: JobSettings = getattr(self, name.replace("-", "_"))
+        return found
+
 
 class ProposalRule(_Part):
     """One rule by which proposals are decided without a person."""

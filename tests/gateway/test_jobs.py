@@ -62,6 +62,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "shepherd": "off",
             "vectors": "0 4 * * *",
         }
+        assert all(gateway.settings.jobs.of(name).catch_up for name in views)
         for name in ("checks", "consolidation", "proposals", "receipts", "vectors"):
             run = await gateway.jobs().run(name)
             assert (run.status, run.receipt["steps"]) == ("done", {"done": 2, "total": 2})

@@ -71,7 +71,7 @@ def plan(
         raise BadInput("the home's path has characters that a timer cannot have")
     found = []
     for job in jobs or ():
-        catch_up = getattr(settings.jobs, job["name"]).catch_up
+        catch_up = settings.jobs.of(job["name"]).catch_up
         if (one := timers.wanted(job["name"], job["schedule"], caller.zone, catch_up=catch_up)) is not None:
             found.append(one)
     programs = [] if jobs is None else timers.programs(settings.jobs.servers)
