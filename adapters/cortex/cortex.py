@@ -24,6 +24,8 @@ from fusion.contract import (
     Event,
     Extracted,
     Forgotten,
+    GraphEdge,
+    Graphs,
     Hit,
     Opening,
     Query,
@@ -150,6 +152,14 @@ class Cortex:
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
         """The hits' neighbours in the same document and scope, ordered by place, without superseded versions."""
         return [[Hit.of(near.event) for near in nears] for nears in await self.graph.neighbours(hits, span)]
+
+    async def entities_in(self, text: str, scope: Scope) -> Sequence[str]:
+        """The names of the entities that a text names; none over a graph database."""
+        return await self.graph.entities_in(text, scope) if isinstance(self.graph, Graphs) else ()
+
+    async def edges_at(self, names: Sequence[str], query: Query, limit: int) -> Sequence[GraphEdge]:
+        """The edges at entities of these names; none over a graph database."""
+        return await self.graph.edges_at(names, query, limit) if isinstance(self.graph, Graphs) else ()
 
     async def used(self, native_ids: Sequence[str], at: datetime) -> None:
         """Count one use of each memory and keep the latest time, for the recency and frequency factors."""

@@ -14,9 +14,11 @@ from json import dumps
 from typing import ClassVar
 
 from adapters.graph.names import key
+from adapters.graph.relations import relation
+from adapters.graph.traversal import query_entities
 from adapters.index import Entry, Index
-from fusion.contract import DIMENSIONS, Entity, Event, Extracted, Extraction, Fact, Opening, Scope
-from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable
+from fusion.contract import DIMENSIONS, Entity, Event, Extracted, Extraction, Fact, GraphEdge, Opening, Query, Scope
+from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable, visible
 from fusion.store.sqlite import VALUES, Connection, Database, Row, tuples
 
 SCHEMA = f"""
@@ -122,6 +124,20 @@ class GraphStore:
     async def close(self) -> None:
         await self._index.close()
         await self._database.close()
+
+    async def entities_in(self, text: str, scope: Scope) -> Sequence[str]:
+        """See `fusion.contract.Graphs.entities_in`."""
+
+        def look(db: Connection) -> list[str]:
+            ids = dumps(list(query_entities(db, text, scope)))
+            rows = tuples(db, f"select name from entity where id in {VALUES} order by mentions, id", (ids,))
+            return [name for (name,) in rows]
+
+        return await self._database.read(look)
+
+    async def edges_at(self, names: Sequence[str], query: Query, limit: int) -> Sequence[GraphEdge]:
+        """See `fusion.contract.Graphs.edges_at`."""
+        return await self._database.read(lambda db: _edges_at(db, names, query, limit))
 
     # SQLite
 
@@ -264,6 +280,39 @@ def _insert_with(names: tuple[str, ...]) -> str:
     """`INSERT_EVENT` with further columns."""
     head, _, marks = INSERT_EVENT.partition(") values (")
     return f"{', '.join([head, *names])}) values ({', '.join(['?'] * len(names) + [marks])}"
+
+
+def _edges_at(db: Connection, names: Sequence[str], query: Query, limit: int) -> list[GraphEdge]:
+    """The edges at the entities of these names, each direction by its own index."""
+    seen, values = visible(query)
+    mine = "" if query.scope.user_id is None else "and owner = :of"
+    wanted = [name for name in map(key, names) if name]
+    ids = tuples(
+        db,
+        f"select id from entity where tenant = :of_tenant {mine} and key in (select value from json_each(:keys))",
+        {
+            "of_tenant": storable(query.scope.tenant),
+            "of": storable(query.scope.user_id or ""),
+            "keys": dumps(wanted),
+        },
+    )
+    near = [
+        f"""select r.* from json_each(:ids) j join relation r on r.id in (
+            select id from relation where {end} = j.value order by id desc limit :most)"""
+        for end in ("subject", "object")
+    ]
+    rows = tuples(
+        db,
+        f"select s.name, r.predicate, o.name, m.event_id, s.type, o.type from ({' union '.join(near)}) r "
+        "join memory m on m.id = r.memory join entity s on s.id = r.subject join entity o on o.id = r.object "
+        f"where {seen} order by r.id desc",
+        {**values, "ids": dumps([id_ for (id_,) in ids]), "most": limit},
+    )
+    found = []
+    for subject, predicate, object_, event_id, *types in rows:
+        kind = relation(predicate)
+        found.append(GraphEdge(subject, predicate, object_, event_id, kind.type, kind.inverse, *types))
+    return found
 
 
 def fact_id(scope: Scope, fact: Fact) -> str:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from json import dumps
 
 from adapters.graph.names import key, named, spans
+from adapters.graph.relations import ALSO_CALLED
 from adapters.graph.traversal import MAX_QUERY_ENTITIES, rarity
-from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Extracted, Extraction, Fact, Scope
 from fusion.lib.words import STOP_WORDS
 from fusion.store.rows import storable

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from json import dumps
 from typing import NamedTuple
 
+from adapters.graph.relations import ALSO_CALLED, strength
 from adapters.graph.traversal import (
     HOP_DECAY,
     HUB_SCAN_FACTOR,
@@ -30,7 +31,6 @@ from adapters.graph.traversal import (
     rarity,
 )
 from adapters.triples.options import Options
-from adapters.triples.relations import ALSO_CALLED, strength
 from fusion.store.sqlite import VALUES, Connection, tuples
 
 ENTITY_SHARE = 0.5

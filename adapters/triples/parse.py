@@ -25,8 +25,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from adapters.graph.names import key
+from adapters.graph.relations import ALSO_CALLED
 from adapters.triples.names import aliases
-from adapters.triples.relations import ALSO_CALLED
 from fusion.contract import Fact
 from fusion.lib.front_matter import read
 from fusion.lib.titles import bare, lead

@@ -14,6 +14,7 @@ from json import dumps
 from typing import ClassVar, NamedTuple, Self
 
 from adapters.graph.names import key
+from adapters.graph.relations import ALSO_CALLED, asked_relations, relation, types
 from adapters.graph.store import SCHEMA, GraphStore, held_in, neighbours
 from adapters.graph.traversal import Condition, merge, paths, rarity, visible_memories, visible_rows
 from adapters.index import Index
@@ -23,7 +24,6 @@ from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
 from adapters.triples.parse import about, parse
-from adapters.triples.relations import ALSO_CALLED, asked_relations, relation, types
 from fusion.contract import EVERYTHING, Description, Entity, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.titles import BEGINNING

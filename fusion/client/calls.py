@@ -479,6 +479,30 @@ def _proposal(name: str) -> str:
     return f"/v1/proposals/{quote(name, safe='')}"
 
 
+def graph_neighbors(
+    entity: str, *, depth: int = 1, limit: int = 20, all_users: bool = False, **scope: str | None
+) -> Call[wire.GraphNeighbours]:
+    """The entities around one, nearest first, each with the path that justifies it."""
+    return Call.post("/v1/graph/neighbors", locals())
+
+
+def graph_impact(
+    entity: str, *, depth: int = 1, limit: int = 20, all_users: bool = False, **scope: str | None
+) -> Call[wire.GraphNeighbours]:
+    """What uses an entity or is blocked by it, directly or over others."""
+    return Call.post("/v1/graph/impact", locals())
+
+
+def graph_path(entity: str, to: str, *, all_users: bool = False, **scope: str | None) -> Call[wire.GraphPath]:
+    """The shortest way from one entity to another."""
+    return Call.post("/v1/graph/path", locals())
+
+
+def graph_match(idea: str, *, limit: int = 5, all_users: bool = False, **scope: str | None) -> Call[wire.GraphMatches]:
+    """The projects that an idea fits, each with the path that leads to it."""
+    return Call.post("/v1/graph/match", locals())
+
+
 def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
     """The ingests that can be undone, latest first."""
     return Call.get("/v1/batches", locals())

@@ -243,6 +243,37 @@ class FindsNeighbours(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """An edge between two entities, as one memory asserts it.
+
+    ``relation`` is its kind: USES, BLOCKED_BY, RELATES_TO, EVALUATES, DECIDES, MENTIONS, or "" for any other. With
+    ``inverse`` it runs from the object to the subject, as "blocks" says BLOCKED_BY. The types are those of `Entity`.
+    """
+
+    subject: str
+    predicate: str
+    object: str
+    event_id: str
+    relation: str = ""
+    inverse: bool = False
+    subject_type: str = "concept"
+    object_type: str = "concept"
+
+
+@runtime_checkable
+class Graphs(Protocol):
+    """A backend with a graph of entities, whose edges can be read from one entity to the next."""
+
+    async def entities_in(self, text: str, scope: Scope) -> Sequence[str]:
+        """The names of the entities that a text names, of the owners in ``scope``, rarest first, some ten at most."""
+        ...
+
+    async def edges_at(self, names: Sequence[str], query: Query, limit: int) -> Sequence[GraphEdge]:
+        """The edges at entities of these names that the query may see, newest first, at most ``limit`` an entity."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class StoredDocument:
     """The current text of a document that hits name in their ``place``, with its scope. Lines start at 1."""
 

@@ -40,7 +40,6 @@ from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
 from fusion.gateway.summaries import By, with_sections
-from fusion.gateway.temporal_facts import FactCalls
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.triage import TriageCalls
@@ -98,9 +97,7 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(
-    EpisodeCalls, FactCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecall, TriageCalls, TrustCalls, WhyCalls
-):
+class Gateway(EpisodeCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecall, TriageCalls, TrustCalls, WhyCalls):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,8 @@ from fusion.contract import EVERYTHING, Asker, Scope, Where
 from fusion.errors import BadInput
 from fusion.gateway.answering import Answering, Packing
 from fusion.gateway.dissent import find_dissent
+from fusion.gateway.graph import GraphCalls
+from fusion.gateway.graph_lane import HARD_MS, NO_GRAPH, SOFT_MS, GraphLane, GraphMode, GraphQuestion, graph_lane
 from fusion.gateway.in_tenant import in_tenant
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.layers import Layers, layers_of
@@ -56,6 +59,10 @@ class PackRequest:
     tail_text: str = ""
     tail_max_items: int = TAIL_ITEMS
     tail_budget_tokens: int | None = None
+    graph: GraphMode = "off"
+    """whether facts and paths of the graph come first: on if the question names an entity, auto as `graph_lane` says"""
+    graph_soft_ms: int = SOFT_MS
+    graph_hard_ms: int = HARD_MS
     trace: bool = False
     as_of: datetime | None = None
     known_at: datetime | None = None
@@ -99,7 +106,7 @@ class ContextPack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContextPacking(Answering):
+class ContextPacking(Answering, GraphCalls):
     """The calls of an open home that make context packs, for one tenant."""
 
     _nonce_key: bytes = field(default_factory=lambda: secrets.token_bytes(16))
@@ -113,7 +120,11 @@ class ContextPacking(Answering):
         limits that leave no room for a memory.
         """
         tail = _tail(request)
-        fused, outcome = await self._answered(_question(request), self._packing(request, tail))
+        graph = asyncio.ensure_future(graph_lane(self, _graph_question(request)))
+        try:
+            fused, outcome = await self._answered(_question(request), self._packing(request, tail, graph))
+        finally:
+            graph.cancel()
         made = outcome.block
         assert isinstance(made, Bundle)  # noqa: S101 - `_packing` makes it
         return ContextPack(
@@ -132,14 +143,14 @@ class ContextPacking(Answering):
             trace_of(outcome.receipt.body, request.query) if request.trace else None,
         )
 
-    def _packing(self, request: PackRequest, tail: Tail) -> Packing:
+    def _packing(self, request: PackRequest, tail: Tail, graph: asyncio.Future[GraphLane]) -> Packing:
         async def packer(ranking: Ranking) -> Block:
             model_ms = self.settings.model.dissent_ms
             found = await find_dissent(ranking, self.live.embedder, self.model, model_ms)
             ranking = with_dissent(ranking, found)
             layers = await self._layers(long_events(ranking, LAYERED), ranking)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
-            return bundle(ranking, layered, tail, self._nonce_key)
+            return bundle(ranking, layered, tail, self._nonce_key, (await graph).items)
 
         def note(outcome: Outcome) -> Outcome:
             made = outcome.block
@@ -152,6 +163,10 @@ class ContextPacking(Answering):
             }
             lanes = self._lanes(request, outcome, tail)
             found = noted(made, budgets, lanes, request.scope.project, tail.left_out)
+            lane = graph.result() if graph.done() and not graph.cancelled() else NO_GRAPH
+            if request.graph != "off":
+                searched = Lane("graph", "temporal facts and graphs", lane.searched)
+                found = replace(found, lanes=(*found.lanes, searched), graph=lane.trace)
             return replace(outcome, receipt=with_note(outcome.receipt, made, found))
 
         return Packing(packer, note)
@@ -209,6 +224,22 @@ def _question(request: PackRequest) -> FuseRequest:
         timezone=request.timezone,
         now=request.now,
         where=request.where,
+    )
+
+
+def _graph_question(request: PackRequest) -> GraphQuestion:
+    """What the graph is asked for a pack."""
+    return GraphQuestion(
+        request.query,
+        request.scope,
+        request.graph,
+        at=request.as_of,
+        budget_tokens=request.budget_tokens,
+        max_items=request.max_items,
+        soft_ms=request.graph_soft_ms,
+        hard_ms=request.graph_hard_ms,
+        all_users=request.all_users,
+        narrowed=bool(request.where) or request.backends is not None or request.known_at is not None,
     )
 
 

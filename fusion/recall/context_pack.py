@@ -108,10 +108,14 @@ class _Line:
     merit: Merit
 
 
-def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes) -> Bundle:
-    """The pack of what was ranked. ``key`` makes the nonce of its last line: equal packs of a process are equal."""
+def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes, graph: Sequence[PackItem] = ()) -> Bundle:
+    """The pack of what was ranked. ``key`` makes the nonce of its last line: equal packs of a process are equal.
+
+    The items of the ``graph`` come first; like the tail, they have their room before everything else.
+    """
     records = ranking.records
-    ranking = _beside_tail(ranking, tail)
+    from_graph = [_Line(f"- [{item.recordRef}] {item.text}\n", item, Merit()) for item in graph]
+    ranking = _beside(ranking, [*(entry.line for entry in tail.entries), *(line.text for line in from_graph)])
     ranking = replace(ranking, order=layered.order, left_out={**ranking.left_out, **layered.left_out})
     block = with_both_sides(ranking)
     by_ref: dict[str, list[Scored]] = {}
@@ -119,7 +123,8 @@ def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes) -> Bundle
         by_ref.setdefault(part.ref, []).append(part)
     shown = ([part for member in one.members for part in by_ref.get(member.ref, ())] for one in block.memories)
     found = (_line(line, parts, layered, records) for line, parts in zip(block.lines, shown, strict=True))
-    lines = [*_tail_lines(tail), *_newer_first(in_pack_order(found, lambda line: line.merit), block.disputes)]
+    arranged = _newer_first(in_pack_order(found, lambda line: line.merit), block.disputes)
+    lines = [*_tail_lines(tail), *from_graph, *arranged]
     body = "".join(line.text for line in lines)
     nonce = blake2b(body.encode("utf-8", "surrogatepass"), key=key, digest_size=NONCE_BYTES).hexdigest()
     text = f"{CONTEXT_PACK}\n{body}{end(nonce)}" if lines else ""
@@ -160,12 +165,12 @@ def _graded(one: Scored, records: Mapping[str, Record]) -> tuple[Trust, Label]:
     return hit.trust, importance_of(hit, records)
 
 
-def _beside_tail(ranking: Ranking, tail: Tail) -> Ranking:
-    """The ranking with the limits that the tail leaves."""
+def _beside(ranking: Ranking, lines: Sequence[str]) -> Ranking:
+    """The ranking with the limits that these lines leave."""
     numbers = ranking.numbers
-    if not tail.entries:
+    if not lines:
         return ranking
-    text = "".join(entry.line for entry in tail.entries)
+    text = "".join(lines)
     tokens = max(1, (numbers.budget_tokens or BUDGET_TOKENS) - Size.of(text).tokens)
     return replace(
         ranking,
@@ -173,7 +178,7 @@ def _beside_tail(ranking: Ranking, tail: Tail) -> Ranking:
             numbers,
             budget_tokens=tokens,
             budget_chars=max(1, numbers.budget.chars - len(text)),
-            max_results=max(0, numbers.max_results - len(tail.entries)),
+            max_results=max(0, numbers.max_results - len(lines)),
         ),
     )
 

@@ -54,6 +54,8 @@ class PackNote:
     capped: tuple[str, ...]
     tail_left_out: int = 0
     stages: Mapping[str, float] = field(default_factory=dict)
+    graph: Mapping[str, Any] = field(default_factory=dict)
+    """what the graph's gates decided, and the refs that it added"""
 
 
 def noted(bundle: Bundle, budgets: Mapping[str, int], lanes: Sequence[Lane], scope: str | None, left: int) -> PackNote:
@@ -103,6 +105,7 @@ def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
             "recipe": receipt["recipe"],
             "tail": tail,
             "tail_left_out": note["tail_left_out"],
+            "graph": dict(note.get("graph", {})),
         },
     }
 

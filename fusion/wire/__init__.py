@@ -8,6 +8,7 @@ from fusion.wire.agent_tools import *  # noqa: F403
 from fusion.wire.answers import *  # noqa: F403
 from fusion.wire.episodes import *  # noqa: F403
 from fusion.wire.facts import *  # noqa: F403
+from fusion.wire.graph import *  # noqa: F403
 from fusion.wire.home import *  # noqa: F403
 from fusion.wire.memories import *  # noqa: F403
 from fusion.wire.packs import *  # noqa: F403

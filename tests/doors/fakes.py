@@ -27,6 +27,7 @@ from fusion.extension import Call, Route, Verb
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.extracting import ExtractRequest
+from fusion.gateway.graph import GraphRequest, MatchRequest, PathRequest
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
@@ -426,6 +427,18 @@ class FakeFusion:
     async def reject(self, name: str, scope: Scope, by: Decider, why: str) -> dict[str, Any]:
         await self.proposal(name, scope)
         return examples()["reject"]["reply"]
+
+    async def graph_neighbors(self, request: GraphRequest) -> dict[str, Any]:
+        return examples()["graph_neighbors"]["reply"]
+
+    async def graph_impact(self, request: GraphRequest) -> dict[str, Any]:
+        return examples()["graph_impact"]["reply"]
+
+    async def graph_path(self, request: PathRequest) -> dict[str, Any]:
+        return examples()["graph_path"]["reply"]
+
+    async def graph_match(self, request: MatchRequest) -> dict[str, Any]:
+        return examples()["graph_match"]["reply"]
 
     async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if name != "d12":

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from fusion.client import calls as client
 from fusion.doors import schemas
 from fusion.doors.cli import ask, look, measure, pack, remember, review, tend
-from fusion.doors.cli.mem import facts, grades, standing
+from fusion.doors.cli.mem import facts, grades, graph, standing
 from fusion.doors.mcp.tools import TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
@@ -56,6 +56,10 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "extract": schemas.ExtractBody,
     "triage": schemas.TriageQuery,
     "decide_triage": schemas.TriageBody,
+    "graph_neighbors": schemas.GraphBody,
+    "graph_impact": schemas.GraphBody,
+    "graph_path": schemas.GraphPathBody,
+    "graph_match": schemas.GraphMatchBody,
     "sources": schemas.SourcesQuery,
     "retire": schemas.RetireBody,
     "memory_search": schemas.SearchToolBody,
@@ -124,6 +128,10 @@ COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "fact_timeline": (facts.timeline, schemas.FactTimelineQuery),
     "lint_facts": (facts.lint, schemas.FactLintQuery),
     "fact_pack": (facts.pack, schemas.FactPackBody),
+    "graph_neighbors": (graph.neighbors, schemas.GraphBody),
+    "graph_impact": (graph.impact, schemas.GraphBody),
+    "graph_path": (graph.path, schemas.GraphPathBody),
+    "graph_match": (graph.match, schemas.GraphMatchBody),
     "lifecycle": (tend.lifecycle, schemas.LifecycleBody),
     "mem grade": (grades.grade, schemas.GradeBody),
     "mem plans": (standing.plans, schemas.PlansQuery),

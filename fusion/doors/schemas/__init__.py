@@ -10,6 +10,7 @@ from fusion.doors.schemas.arguments import *  # noqa: F403
 from fusion.doors.schemas.base import *  # noqa: F403
 from fusion.doors.schemas.episodes import *  # noqa: F403
 from fusion.doors.schemas.facts import *  # noqa: F403
+from fusion.doors.schemas.graph import *  # noqa: F403
 from fusion.doors.schemas.home import *  # noqa: F403
 from fusion.doors.schemas.memories import *  # noqa: F403
 from fusion.doors.schemas.packs import *  # noqa: F403

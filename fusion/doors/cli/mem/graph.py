@@ -2,11 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.mem.facts import app as facts
+from fusion.doors.cli.options import AllUsers
+
+if TYPE_CHECKING:
+    from fusion import wire
 
 app = typer.Typer(
     help="Facts with their validity, and the graph of memories.", no_args_is_help=True, add_completion=False
 )
 app.add_typer(facts, name="fact")
+
+Entity = Annotated[str, typer.Argument(help="The name of an entity: 'Postgres 16'.")]
+Depth = Annotated[int, typer.Option(help="Edges from the entity at most, 1 to 3.")]
+
+
+@command()
+async def neighbors(
+    *,
+    entity: Entity,
+    depth: Depth = 1,
+    limit: Annotated[int, typer.Option(help="The most entities.")] = 20,
+    owner: Owner,
+    all_users: AllUsers = False,
+    target: Target,
+) -> None:
+    """List the entities around one, each with its path."""
+    async with target.client() as client:
+        found = await client.graph_neighbors(entity, depth=depth, limit=limit, all_users=all_users, **owner.ids())
+    target.show(found, _lines(found["found"], f"the graph has no edge at {entity!r}"))
+
+
+@command()
+async def impact(
+    *,
+    entity: Entity,
+    depth: Depth = 1,
+    limit: Annotated[int, typer.Option(help="The most entities.")] = 20,
+    owner: Owner,
+    all_users: AllUsers = False,
+    target: Target,
+) -> None:
+    """List what uses an entity or is blocked by it, directly or over others."""
+    async with target.client() as client:
+        found = await client.graph_impact(entity, depth=depth, limit=limit, all_users=all_users, **owner.ids())
+    target.show(found, _lines(found["found"], f"nothing is known to depend on {entity!r}"))
+
+
+@command()
+async def path(
+    *,
+    entity: Annotated[str, typer.Argument(help="Where the path begins.")],
+    to: Annotated[str, typer.Argument(help="Where it ends.")],
+    owner: Owner,
+    all_users: AllUsers = False,
+    target: Target,
+) -> None:
+    """Show the shortest way from one entity to another."""
+    async with target.client() as client:
+        found = await client.graph_path(entity, to, all_users=all_users, **owner.ids())
+    way = found["way"]
+    target.show(found, _lines([way] if way else [], f"no path leads from {entity!r} to {to!r}"))
+
+
+@command()
+async def match(
+    *,
+    idea: Annotated[str, typer.Argument(help="What you think of doing.")],
+    limit: Annotated[int, typer.Option(help="The most projects.")] = 5,
+    owner: Owner,
+    all_users: AllUsers = False,
+    target: Target,
+) -> None:
+    """Recommend the projects that an idea fits, each with the path that leads to it."""
+    async with target.client() as client:
+        found = await client.graph_match(idea, limit=limit, all_users=all_users, **owner.ids())
+    named = ", ".join(found["entities"]) or "nothing that the graph knows"
+    target.show(found, _lines(found["projects"], f"no project; the idea names {named}"))
+
+
+def _lines(found: Sequence[wire.GraphEntity], otherwise: str) -> str:
+    rows = [
+        f"{one['score']:.2f}  {one['kind']}  {one['name']}  {one['path']}  [{', '.join(one['refs'])}]" for one in found
+    ]
+    return "\n".join(rows or [otherwise])
+
+
+for function in (neighbors, impact, path, match):
+    app.command(function.__name__)(function)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.graph.relations import Relation, asked_relations, relation, strength, types
 from adapters.triples.names import aliases, loose
 from adapters.triples.parse import about
-from adapters.triples.relations import Relation, asked_relations, relation, strength, types
 from fusion.contract import Fact
 
 

@@ -1,0 +1,50 @@
+"""The replies about the graphs of a home."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+
+class GraphStep(TypedDict):
+    """One edge of a path. ``relation`` is its kind, "" for a free one; ``refs`` assert it: memories and facts."""
+
+    subject: str
+    predicate: str
+    object: str
+    relation: str
+    refs: list[str]
+
+
+class GraphEntity(TypedDict):
+    """An entity with the path that justifies it: ``Hjul → uses → Postgres 16``, and the refs of all its edges."""
+
+    name: str
+    kind: str
+    hops: int
+    score: float
+    path: str
+    edges: list[GraphStep]
+    refs: list[str]
+
+
+class GraphNeighbours(TypedDict):
+    """What was found from an entity on, nearest first."""
+
+    entity: str
+    found: list[GraphEntity]
+
+
+class GraphPath(TypedDict):
+    """The shortest way between two entities; None if there is none."""
+
+    entity: str
+    to: str
+    way: GraphEntity | None
+
+
+class GraphMatches(TypedDict):
+    """The projects that an idea fits, best first, and the entities that it names."""
+
+    idea: str
+    entities: list[str]
+    projects: list[GraphEntity]
