@@ -503,6 +503,26 @@ def graph_match(idea: str, *, limit: int = 5, all_users: bool = False, **scope: 
     return Call.post("/v1/graph/match", locals())
 
 
+def graph_pages(**scope: str | None) -> Call[wire.GraphPages]:
+    """The facts as pages of Markdown by file name."""
+    return Call.get("/v1/graph/pages", scope)
+
+
+def card(subject: str, **scope: str | None) -> Call[wire.SynthesisCard]:
+    """The synthesis card of a subject, and whether it is fresh."""
+    return Call.get("/v1/cards", locals())
+
+
+def refresh_card(subject: str, **scope: str | None) -> Call[wire.SynthesisCard]:
+    """Compile the synthesis card of a subject from what holds now."""
+    return Call.post("/v1/cards/refresh", locals())
+
+
+def lint_cards(**scope: str | None) -> Call[wire.CardLint]:
+    """The synthesis cards that are stale, each with the reasons."""
+    return Call.get("/v1/cards/lint", scope)
+
+
 def batches(*, limit: int = 20, **scope: str | None) -> Call[wire.Batches]:
     """The ingests that can be undone, latest first."""
     return Call.get("/v1/batches", locals())

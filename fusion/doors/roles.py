@@ -49,6 +49,9 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/graph/impact"): READER,
     ("POST", "/v1/graph/path"): READER,
     ("POST", "/v1/graph/match"): READER,
+    ("GET", "/v1/graph/pages"): READER,
+    ("GET", "/v1/cards"): READER,
+    ("GET", "/v1/cards/lint"): READER,
     ("POST", "/hybrid-search"): READER,
     ("POST", "/recall"): READER,
     ("GET", "/v1/backends"): READER,
@@ -83,6 +86,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/episodes/append"): PROPOSER,
     ("POST", "/v1/facts"): WRITER,
     ("POST", "/v1/facts/retract"): WRITER,
+    ("POST", "/v1/cards/refresh"): WRITER,
     ("POST", "/ingest"): WRITER,
     ("POST", "/v1/tools/memory_append"): WRITER,
     # decide and operate

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import perf_counter
 from typing import Any, Literal
 
 from fusion.contract import Scope
-from fusion.gateway.graph import MAX_NAMES, GraphCalls
+from fusion.gateway.cards import CardCalls
+from fusion.gateway.graph import MAX_NAMES
 from fusion.journal import temporal_facts
+from fusion.journal.cards import StoredCard
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.escape import escape
 from fusion.lib.graph_paths import Edge, asks_for_relations
@@ -69,7 +71,7 @@ class GraphLane:
 NO_GRAPH = GraphLane()
 
 
-async def graph_lane(calls: GraphCalls, question: GraphQuestion) -> GraphLane:
+async def graph_lane(calls: CardCalls, question: GraphQuestion) -> GraphLane:
     """What the graph adds to a pack; it never raises."""
     if question.mode == "off":
         return NO_GRAPH
@@ -87,7 +89,7 @@ async def graph_lane(calls: GraphCalls, question: GraphQuestion) -> GraphLane:
         return GraphLane((), _trace(question, "skip", f"failed: {type(error).__name__}", _ms(began)))
 
 
-async def _asked(calls: GraphCalls, question: GraphQuestion, began: float) -> GraphLane:
+async def _asked(calls: CardCalls, question: GraphQuestion, began: float) -> GraphLane:
     names = await calls.named_in(question.query, question.scope)
     known = await calls.journal.read(temporal_facts.subjects, question.scope, MAX_SUBJECTS)
     subjects = named_subjects(question.query, known)
@@ -97,18 +99,33 @@ async def _asked(calls: GraphCalls, question: GraphQuestion, began: float) -> Gr
         return GraphLane((), _trace(question, "skip", "it asks for no relation", _ms(began)))
     at = question.at or calls.live.now()
     facts = await calls.facts_about([*subjects, *names], question.scope)
-    items = [item_of(fact) for fact in _current(facts, at)]
+    cards, stale = ([], []) if question.at is not None else await _cards(calls, question.scope, facts)
+    covered = {line.ref for card in cards for line in card.lines}
+    items = [*map(_card_item, cards), *(item_of(fact) for fact in _current(facts, at) if fact.id not in covered)]
     decision, why = "allow", ""
     if question.at is not None:
         decision, why = "degrade", "edges have no time"
     elif _ms(began) > question.soft_ms:
         decision, why = "degrade", "over the soft limit"
     else:
-        said = {item.recordRef for item in items}
+        said = {item.recordRef for item in items} | covered
         edges = await calls.edges(names, question.scope) if names else []
         items += [_path_item(edge) for edge in edges if said.isdisjoint(edge.refs)]
     fitting = _within(items, question)
-    return GraphLane(fitting, _trace(question, decision, why, _ms(began), fitting))
+    return GraphLane(fitting, {**_trace(question, decision, why, _ms(began), fitting), "stale_cards": stale})
+
+
+async def _cards(calls: CardCalls, scope: Scope, facts: Sequence[TemporalFact]) -> tuple[list[StoredCard], list[str]]:
+    """The fresh cards of these facts' subjects, and the subjects of those that are stale and left out."""
+    fresh: list[StoredCard] = []
+    stale: list[str] = []
+    for owner, subject in dict.fromkeys((fact.owner, fact.subject) for fact in facts):
+        card = await calls.card_of(replace(scope, user_id=owner, agent_id=None, session_id=None), subject)
+        if card is not None and card.fresh:
+            fresh.append(card.stored)
+        elif card is not None:
+            stale.append(subject)
+    return fresh, stale
 
 
 def named_subjects(question: str, subjects: Iterable[str]) -> list[str]:
@@ -125,6 +142,14 @@ def _plain(text: str) -> str:
 def _current(facts: Sequence[TemporalFact], at: datetime) -> list[TemporalFact]:
     found = [fact for fact in facts if fact.authoritative and fact.holds_at(at)]
     return sorted(found, key=lambda fact: (-fact.valid_from.timestamp(), fact.id))
+
+
+def _card_item(card: StoredCard) -> PackItem:
+    """The item of a card, which cites each of its lines."""
+    said = one_line(escape("; ".join(f"{line.text} ({line.ref})" for line in card.lines)))
+    text = without_frames(without_annotations(said))
+    ref = card.lines[0].ref
+    return PackItem(ref, "L1", "synthesis_card", "unknown", "unknown", text, Citation(None, ref))
 
 
 def _path_item(edge: Edge) -> PackItem:

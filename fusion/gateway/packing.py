@@ -12,8 +12,8 @@ from typing import Any
 from fusion.contract import EVERYTHING, Asker, Scope, Where
 from fusion.errors import BadInput
 from fusion.gateway.answering import Answering, Packing
+from fusion.gateway.cards import CardCalls
 from fusion.gateway.dissent import find_dissent
-from fusion.gateway.graph import GraphCalls
 from fusion.gateway.graph_lane import HARD_MS, NO_GRAPH, SOFT_MS, GraphLane, GraphMode, GraphQuestion, graph_lane
 from fusion.gateway.in_tenant import in_tenant
 from fusion.lib.budget import estimate_tokens
@@ -106,7 +106,7 @@ class ContextPack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContextPacking(Answering, GraphCalls):
+class ContextPacking(Answering, CardCalls):
     """The calls of an open home that make context packs, for one tenant."""
 
     _nonce_key: bytes = field(default_factory=lambda: secrets.token_bytes(16))

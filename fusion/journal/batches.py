@@ -12,7 +12,19 @@ from datetime import datetime
 from typing import Any
 
 from fusion.contract import Scope
-from fusion.journal import audit, distil_queue, fact_rows, feedback, inclusions, outbox, retire, state, statements, use
+from fusion.journal import (
+    audit,
+    cards,
+    distil_queue,
+    fact_rows,
+    feedback,
+    inclusions,
+    outbox,
+    retire,
+    state,
+    statements,
+    use,
+)
 from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
 from fusion.lib.ids import short_ref
 from fusion.store.rows import event_of, storable, time_of
@@ -104,6 +116,7 @@ def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: st
     distil_queue.drop(db, event.event_id, row["seq"])
     statements.drop(db, row["seq"])
     fact_rows.drop(db, row["seq"])
+    cards.drop(db, event.event_id)
     state.release(db, [event.event_id], why, now)
     state.drop(db, event.event_id)
     use.drop(db, event.event_id)

@@ -17,6 +17,7 @@ from fusion.contract import Event, Hit, Scope
 from fusion.errors import NotFound
 from fusion.journal import (
     audit,
+    cards,
     distil_queue,
     external_refs,
     fact_rows,
@@ -182,6 +183,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     fact_rows.drop(db, row["seq"])
     prefix.drop(db, row["seq"], now)
     proposals.drop_with(db, record.event)
+    cards.drop(db, record.event.event_id)
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)

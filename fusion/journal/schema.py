@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusion.journal import (
     audit,
     batches,
+    cards,
     conversations,
     distil_queue,
     episodes,
@@ -106,5 +107,6 @@ STEPS = (
     prefix.SCHEMA,
     use.RETRIEVED,
     proposals.SCHEMA,
+    cards.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -30,6 +30,10 @@ _COPY = (
     f"delete from learnt where event_id not in {_LEFT}",
     f"delete from tombstone where event_id not in {_LEFT}",
     *(f"delete from {name} where item not in {_LEFT}" for name in ("use", "inclusion", "retrieval")),
+    f"delete from use where item not in {_LEFT}",
+    f"delete from inclusion where item not in {_LEFT}",
+    "delete from card_source where card in (select id from card where tenant <> :tenant)",
+    "delete from card where tenant <> :tenant",
     "delete from hidden where tenant <> :tenant",
     "delete from term where owner not in (select owner from owner where tenant = :tenant)",
     "delete from state_change where decision in (select id from decision where tenant <> :tenant)",
@@ -53,6 +57,10 @@ _MOVED = (
         f"delete from {name} where item in (select event_id from event where tenant = :tenant)"
         for name in ("use", "inclusion", "retrieval")
     ),
+    "delete from use where item in (select event_id from event where tenant = :tenant)",
+    "delete from inclusion where item in (select event_id from event where tenant = :tenant)",
+    "delete from card_source where card in (select id from card where tenant = :tenant)",
+    "delete from card where tenant = :tenant",
     "delete from term where owner in (select owner from owner where tenant = :tenant)",
     *(f"delete from {name} where tenant = :tenant" for name in (*_OF_TENANT, "hidden")),
     "delete from state_change where decision in (select id from decision where tenant = :tenant)",

@@ -48,3 +48,40 @@ class GraphMatches(TypedDict):
     idea: str
     entities: list[str]
     projects: list[GraphEntity]
+
+
+class CardText(TypedDict):
+    """One line of a card, and the ref that says so."""
+
+    ref: str
+    text: str
+
+
+class SynthesisCard(TypedDict):
+    """A compiled summary of a subject. A stale one, with its reasons, shows no lines: refresh it."""
+
+    subject: str
+    fresh: bool
+    reasons: list[str]
+    lines: list[CardText]
+    digest: str
+    made_at: str
+
+
+class StaleCard(TypedDict):
+    subject: str
+    reasons: list[str]
+
+
+class CardLint(TypedDict):
+    """How many cards there are, and which of them are stale; ``ok`` is true if none is."""
+
+    ok: bool
+    cards: int
+    stale: list[StaleCard]
+
+
+class GraphPages(TypedDict):
+    """Pages of Markdown by file name."""
+
+    pages: dict[str, str]

@@ -440,6 +440,18 @@ class FakeFusion:
     async def graph_match(self, request: MatchRequest) -> dict[str, Any]:
         return examples()["graph_match"]["reply"]
 
+    async def export_graph(self, scope: Scope) -> dict[str, Any]:
+        return examples()["graph_pages"]["reply"]
+
+    async def card(self, scope: Scope, subject: str) -> dict[str, Any]:
+        return examples()["card"]["reply"]
+
+    async def refresh_card(self, scope: Scope, subject: str) -> dict[str, Any]:
+        return examples()["refresh_card"]["reply"]
+
+    async def lint_cards(self, scope: Scope) -> dict[str, Any]:
+        return examples()["lint_cards"]["reply"]
+
     async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if name != "d12":
             raise NotFound(f"there is no decision {name!r} here")

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 
-from fusion.doors.schemas.base import Asking, one_line, printable
+from fusion.doors.schemas.base import Asking, Scoped, one_line, printable
 from fusion.gateway.graph import MAX_DEPTH, GraphRequest, MatchRequest, PathRequest
 from fusion.lib.temporal_facts import MAX_NAME_CHARS
 
@@ -45,3 +45,23 @@ class GraphMatchBody(Asking):
 
     def request(self, tenant: str) -> MatchRequest:
         return self._as(MatchRequest, scope=self.scope(tenant))
+
+
+class CardBody(Scoped):
+    """Of which subject to compile the card."""
+
+    subject: _Name
+
+
+class CardQuery(Scoped):
+    """Of which subject to read the card."""
+
+    subject: _Name
+
+
+class CardLintQuery(Scoped):
+    """Whose cards to check."""
+
+
+class GraphPagesQuery(Scoped):
+    """Whose graph to export."""

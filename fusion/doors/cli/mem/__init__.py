@@ -12,7 +12,7 @@ import typer
 from fusion.doors.cli.mem.extract import extract
 from fusion.doors.cli.mem.flags import LedgerGroup
 from fusion.doors.cli.mem.grades import grade
-from fusion.doors.cli.mem.graph import app as graph
+from fusion.doors.cli.mem.graph import app as graph_app
 from fusion.doors.cli.mem.look import profile, status
 from fusion.doors.cli.mem.pack import pack
 from fusion.doors.cli.mem.prefix import prefix
@@ -48,5 +48,5 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(command)
-app.add_typer(graph, name="graph")
+app.add_typer(graph_app, name="graph")
 app.add_typer(capsule, name="capsule")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,12 @@ app = typer.Typer(
     help="Facts with their validity, and the graph of memories.", no_args_is_help=True, add_completion=False
 )
 app.add_typer(facts, name="fact")
+cards = typer.Typer(
+    help="Compiled, cited summaries of subjects, which packs show first.", no_args_is_help=True, add_completion=False
+)
+app.add_typer(cards, name="card")
+
+Subject = Annotated[str, typer.Argument(help="What the card is about: api-gateway.")]
 
 Entity = Annotated[str, typer.Argument(help="The name of an entity: 'Postgres 16'.")]
 Depth = Annotated[int, typer.Option(help="Edges from the entity at most, 1 to 3.")]
@@ -87,6 +94,60 @@ async def match(
     target.show(found, _lines(found["projects"], f"no project; the idea names {named}"))
 
 
+@command()
+async def show(*, subject: Subject, owner: Owner, target: Target) -> None:
+    """Show the card of a subject; a stale one only with the reasons."""
+    async with target.client() as client:
+        found = await client.card(subject, **owner.ids())
+    target.show(found, _card(found))
+
+
+@command()
+async def refresh(*, subject: Subject, owner: Owner, target: Target) -> None:
+    """Compile the card of a subject from what holds now."""
+    async with target.client() as client:
+        found = await client.refresh_card(subject, **owner.ids())
+    target.show(found, _card(found))
+
+
+@command()
+async def lint(*, owner: Owner, target: Target) -> None:
+    """List stale cards with the reasons. Exit code 1 if there are some."""
+    async with target.client() as client:
+        found = await client.lint_cards(**owner.ids())
+    rows = [f"stale  {one['subject']}  {'; '.join(one['reasons'])}" for one in found["stale"]]
+    target.show(found, "\n".join([f"{found['cards']:,} cards, {len(rows):,} stale", *rows]))
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+@command()
+async def export(
+    *,
+    folder: Annotated[Path, typer.Argument(help="Where the pages go: a new folder, or one of an earlier export.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only name the pages.")] = False,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Write the facts as pages of Markdown, one for each subject, with an index.
+
+    Pages of an earlier export that are not needed any more are deleted; a folder with anything else is refused.
+    """
+    from fusion.doors.cli.mem.graph_folder import write_pages
+
+    async with target.client() as client:
+        pages = (await client.graph_pages(**owner.ids()))["pages"]
+    report = write_pages(folder, pages, dry_run=dry_run)
+    verb = "would be written" if dry_run else "written"
+    gone = "".join(f"\ndeleted: {name}" for name in report["deleted"])
+    target.show(report, f"{len(report['written']):,} pages {verb} to {report['folder']}{gone}")
+
+
+def _card(found: wire.SynthesisCard) -> str:
+    head = f"{found['subject']}  {'fresh' if found['fresh'] else 'stale'}  made {found['made_at'][:10]}"
+    return "\n".join([head, *(f"- {one['text']} [{one['ref']}]" for one in found["lines"]), *found["reasons"]])
+
+
 def _lines(found: Sequence[wire.GraphEntity], otherwise: str) -> str:
     rows = [
         f"{one['score']:.2f}  {one['kind']}  {one['name']}  {one['path']}  [{', '.join(one['refs'])}]" for one in found
@@ -94,5 +155,7 @@ def _lines(found: Sequence[wire.GraphEntity], otherwise: str) -> str:
     return "\n".join(rows or [otherwise])
 
 
-for function in (neighbors, impact, path, match):
+for function in (neighbors, impact, path, match, export):
     app.command(function.__name__)(function)
+for function in (show, refresh, lint):
+    cards.command(function.__name__)(function)

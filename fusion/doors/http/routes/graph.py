@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi.responses import Response
 
 from fusion import wire
 from fusion.doors import schemas
-from fusion.doors.http.routing import Context, reply, router
+from fusion.doors.http.routing import Context, InQuery, problems, reply, router
 
 
 @router.post("/v1/graph/neighbors", response_model=wire.GraphNeighbours)
@@ -35,3 +37,27 @@ async def graph_match(context: Context, body: schemas.GraphMatchBody) -> Respons
     """Recommend the projects that an idea fits, each with the path that leads to it"""
     context.permit(body)
     return reply(await context.gateway.graph_match(body.request(context.tenant)))
+
+
+@router.get("/v1/graph/pages", response_model=wire.GraphPages)
+async def graph_pages(context: Context, query: Annotated[schemas.GraphPagesQuery, InQuery]) -> Response:
+    """Export the facts as pages of Markdown, one for each subject, with an index"""
+    return reply(await context.gateway.export_graph(query.scope(context.tenant)))
+
+
+@router.get("/v1/cards", response_model=wire.SynthesisCard, responses=problems(404))
+async def card(context: Context, query: Annotated[schemas.CardQuery, InQuery]) -> Response:
+    """Read the synthesis card of a subject, and whether it is fresh"""
+    return reply(await context.gateway.card(query.scope(context.tenant), query.subject))
+
+
+@router.post("/v1/cards/refresh", response_model=wire.SynthesisCard, responses=problems(404, 507))
+async def refresh_card(context: Context, body: schemas.CardBody) -> Response:
+    """Compile the synthesis card of a subject from what holds now"""
+    return reply(await context.gateway.refresh_card(body.scope(context.tenant), body.subject))
+
+
+@router.get("/v1/cards/lint", response_model=wire.CardLint)
+async def lint_cards(context: Context, query: Annotated[schemas.CardLintQuery, InQuery]) -> Response:
+    """List the synthesis cards that are stale, each with the reasons"""
+    return reply(await context.gateway.lint_cards(query.scope(context.tenant)))
