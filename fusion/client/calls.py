@@ -373,7 +373,7 @@ def current_facts(
     **scope: str | None,
 ) -> Call[wire.CurrentFacts]:
     """The facts about a subject that hold now, or held ``at`` a time, and why others do not."""
-    return Call.get("/v1/facts/current", locals())
+    return Call.get("/v1/facts/current", {**locals(), "include_stale": "true" if include_stale else None})
 
 
 def fact_timeline(subject: str, *, predicate: str | None = None, **scope: str | None) -> Call[wire.FactTimeline]:
