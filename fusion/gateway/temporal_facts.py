@@ -12,12 +12,12 @@ from fusion.errors import BadInput
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import TenantParts
 from fusion.ingest.intake import NewMemory
-from fusion.journal import temporal_facts
+from fusion.journal import observations, temporal_facts
 from fusion.lib.budget import MAX_BUDGET_TOKENS
 from fusion.lib.fact_lines import stated_in
 from fusion.lib.fact_lint import issues_of
-from fusion.lib.fact_timeline import about, view
-from fusion.lib.ids import parse_short_ref
+from fusion.lib.fact_timeline import view
+from fusion.lib.ids import EPISODE, parse_short_ref
 from fusion.lib.listing import RECORD, record_ref
 from fusion.lib.temporal_facts import (
     ENTITY,
@@ -45,7 +45,7 @@ LINT_SUBJECTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FactRequest:
-    """What to assert. ``sources`` are refs of memories; ``supersedes`` ids of facts about the same subject."""
+    """What to assert. ``sources`` are refs of memories and observations, ``supersedes`` ids of facts."""
 
     subject: str
     predicate: str
@@ -229,28 +229,32 @@ class FactCalls(TenantParts):
         days = self.settings.facts.stale_after_days
         max_age = timedelta(days=days) if days else None
         kept = [one for one in asserted if not one.is_line or _is_in(one.what, lines.get(one.ref, ()))]
-        return about(view(kept, self.live.now(), max_age), None)
+        return view(kept, self.live.now(), max_age)
 
     async def _sources(self, refs: Sequence[str], scope: Scope) -> tuple[Scope, tuple[str, ...]]:
-        """The scope of a fact with these sources, and the sources by event id. Raises BadInput and NotFound."""
+        """The scope of a fact with these sources, and the sources as they are stored. Raises BadInput and NotFound."""
         if not 1 <= len(refs) <= MAX_SOURCES:
-            raise BadInput(f"sources: give 1 to {MAX_SOURCES} memories that say so, by ref: obs:m1z")
-        found = []
-        for ref in dict.fromkeys(refs):
-            name = ref.removeprefix(RECORD)
-            if parse_short_ref(name) is None:
-                raise BadInput(f"sources: {ref[:64]!r} is no ref of a memory; `fusion memories` lists them: obs:m1z")
-            record = await self.journal.find(name, scope)
-            if record.trust == "quarantined":
-                raise BadInput(f"sources: {ref} is quarantined, so nothing may rest on it")
-            found.append(record)
-        users = {record.event.scope.user_id for record in found}
+            raise BadInput(f"sources: give 1 to {MAX_SOURCES} memories or observations that say so: obs:m1z, ep:12")
+        found = [await self._source(ref, scope) for ref in dict.fromkeys(refs)]
+        users = {of.user_id for _, of in found}
         if len(users) > 1:
             raise BadInput("sources: they belong to several users; a fact is one user's")
-        private = any(record.event.scope.audience == "private" for record in found)
+        private = any(of.audience == "private" for _, of in found)
         scope = replace(scope, user_id=users.pop(), run_id=None, session_id=None)
-        scope = replace(scope, audience="private" if private else "group")
-        return scope, tuple(record.event.event_id for record in found)
+        return replace(scope, audience="private" if private else "group"), tuple(token for token, _ in found)
+
+    async def _source(self, ref: str, scope: Scope) -> tuple[str, Scope]:
+        """One source as it is stored, and whose it is. Raises BadInput and NotFound."""
+        if ref.startswith(EPISODE):
+            row = await self.journal.read(observations.find, ref, replace(scope, project=None))
+            return f"{EPISODE}{row['seq']}", Scope(self.tenant, row["user_id"], audience=row["audience"])
+        name = ref.removeprefix(RECORD)
+        if parse_short_ref(name) is None:
+            raise BadInput(f"sources: {ref[:64]!r} is no ref of a memory; `fusion memories` lists them: obs:m1z")
+        record = await self.journal.find(name, scope)
+        if record.trust == "quarantined":
+            raise BadInput(f"sources: {ref} is quarantined, so nothing may rest on it")
+        return record.event.event_id, record.event.scope
 
 
 def why_not(fact: TemporalFact, at: datetime, *, include_stale: bool) -> str | None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from fusion.contract import NO_USER, Scope
 from fusion.errors import NotFound
-from fusion.journal import fact_rows
+from fusion.journal import fact_rows, observations
 from fusion.journal.rows import RETIRED, delivered_event, record_of, visible_to
 from fusion.lib.fact_lines import MARK
 from fusion.lib.fact_timeline import Asserted
-from fusion.lib.ids import short_ref
+from fusion.lib.ids import EPISODE, short_ref
 from fusion.lib.listing import record_ref
 from fusion.lib.temporal_facts import ENDED, STATED, Assertion, Ending, Source, read
 from fusion.store.rows import event_of, storable, time_of
@@ -129,7 +129,7 @@ def _times_of(db: Connection, event_ids: Iterable[str | None]) -> dict[str, date
 
 
 def _sources(db: Connection, tokens: Iterable[str], tenant: str) -> dict[str, Source]:
-    """The sources of facts as they are now, by the id of their event."""
+    """The sources of facts as they are now, by the id of their event or the ref of their observation."""
     wanted = dict.fromkeys(tokens)
     found = {
         row["event_id"]: _source(row)
@@ -137,7 +137,19 @@ def _sources(db: Connection, tokens: Iterable[str], tenant: str) -> dict[str, So
             f"select * from event where event_id in {VALUES} and tenant = ?", (*listed(wanted), storable(tenant))
         )
     }
+    for token in wanted:
+        if token.startswith(EPISODE) and (episode := _episode(db, token, tenant)) is not None:
+            found[token] = episode
     return {token: found.get(token, Source(token, "missing", "untrusted")) for token in wanted}
+
+
+def _episode(db: Connection, ref: str, tenant: str) -> Source | None:
+    """An observation as a source; what a tool returned is untrusted. None for one that is gone."""
+    try:
+        row = observations.find(db, ref, Scope(tenant, audience="private"))
+    except NotFound:
+        return None
+    return Source(ref, "ok", "untrusted" if row["origin"] == "tool" else "unknown", time_of(row["ts"]))
 
 
 def _source(row: Row) -> Source:

@@ -7,7 +7,7 @@ memory changes nothing about a fact of a more trusted one: both stand, and `fusi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -21,7 +21,6 @@ from fusion.lib.temporal_facts import (
     Source,
     TemporalFact,
     Tier,
-    entity_ref,
 )
 
 _RANK: dict[Trust, int] = {"quarantined": 0, "untrusted": 1, "unknown": 2, "trusted": 3}
@@ -171,9 +170,3 @@ def _judged(fact: TemporalFact, now: datetime, max_age: timedelta | None) -> Tem
         reasons.append("no source of it can be trusted")
     status = "stale" if reasons and fact.status == "active" else fact.status
     return replace(fact, status=status, reasons=tuple(reasons))
-
-
-def about(facts: Iterable[TemporalFact], subject: str | None) -> list[TemporalFact]:
-    """The facts about a subject, by its name or ref; all of them without one."""
-    ref = None if subject is None else entity_ref(subject)
-    return [fact for fact in facts if ref is None or fact.subject == ref]

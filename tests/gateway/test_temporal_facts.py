@@ -14,6 +14,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
 from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import without_whole_blocks
+from fusion.lib.observation import NewObservation
 from tests.gateway.helpers import NADIA, OMAR, remember, small
 
 MARCH, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (3, 6, 7))
@@ -61,7 +62,7 @@ async def test_the_assertion_is_a_memory_that_can_be_asked_and_forgotten(home: P
         (FactRequest("shop", "likes", "Redis", ("m1",), NADIA), "none of owns"),
         (FactRequest("shop", "status", '{"a": 1}', ("m1",), NADIA, object_type="json"), "status takes literal"),
         (FactRequest("shop", "configured_as", "{", ("m1",), NADIA, object_type="json"), "not JSON"),
-        (FactRequest("shop", "uses", "Redis", (), NADIA), "give 1 to 32 memories"),
+        (FactRequest("shop", "uses", "Redis", (), NADIA), "give 1 to 32 memories or"),
         (FactRequest("shop", "uses", "Redis", ("notes.md",), NADIA), "no ref of a memory"),
         (FactRequest("shop", "uses", "Redis", ("m1",), NADIA, valid_from=JULY, valid_to=JUNE), "never hold"),
         (FactRequest(" !? ", "uses", "Redis", ("m1",), NADIA), "give a name"),
@@ -95,6 +96,19 @@ async def test_a_fact_is_no_wider_than_its_sources(home: Path) -> None:
         assert (await gateway.current_facts(group, "shop"))["facts"] == []
         with pytest.raises(NotFound):
             await gateway.assert_fact(FactRequest("shop", "uses", "Redis", (private,), group))
+
+
+async def test_an_observation_can_be_a_source_and_a_tool_caps_the_confidence(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        said = NewObservation("conversation.user", NADIA, "The gateway is live.")
+        ran = NewObservation("tool.result", NADIA, "gateway: Running", tool="kubectl")
+        await gateway.append_episodes([said, ran])
+        by_user = await gateway.assert_fact(status("live", MARCH, "ep:1"))
+        assert by_user["fact"]["source_refs"] == [{"ref": "ep:1", "status": "ok", "trust": "unknown"}]
+        by_tool = await gateway.assert_fact(status("Running", JUNE, "ep:2"))
+        assert (by_tool["fact"]["confidence_tier"], by_tool["fact"]["authoritative"]) == ("low", False)
+        with pytest.raises(NotFound, match="no episode"):
+            await gateway.assert_fact(status("live", MARCH, "ep:99"))
 
 
 async def test_only_the_owner_asserts_as_operator(home: Path) -> None:

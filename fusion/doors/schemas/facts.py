@@ -31,7 +31,7 @@ class FactBody(Scoped):
         description="a text; JSON as text with object_type json; another subject as entity:postgres-16"
     )
     object_type: ObjectType = "literal"
-    sources: _Refs = Field(description="refs of memories that say so: obs:m1z; at least one")
+    sources: _Refs = Field(description="memories and observations that say so: obs:m1z, ep:12; at least one")
     valid_from: Since | None = Field(default=None, description="from when on it holds; now by default")
     valid_to: Since | None = Field(default=None, description="until when; open by default")
     supersedes: _Refs = Field(default=(), description="ids of facts about the same subject whose place it takes")

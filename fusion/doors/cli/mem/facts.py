@@ -38,7 +38,7 @@ async def assert_(
     ],
     object_: Annotated[str, typer.Option("--object", help="A text, or another subject: entity:postgres-16.")],
     source: Annotated[
-        list[str], typer.Option("--source", "--source-ref", help="A memory that says so: obs:m1z. Repeatable.")
+        list[str], typer.Option("--source", "--source-ref", help="What says so: obs:m1z, ep:12. Repeatable.")
     ],
     object_type: Annotated[str, typer.Option(help="literal, entity_ref or json.")] = "literal",
     valid_from: Annotated[str | None, typer.Option(help="From when on it holds; now by default.")] = None,
