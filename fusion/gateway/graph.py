@@ -7,13 +7,15 @@ the current temporal facts. The graph is optional: without such a backend only t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fusion import wire
 from fusion.contract import GraphEdge, Graphs, Query, Scope
-from fusion.errors import BadInput, FusionError
+from fusion.errors import BadInput
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.owners import require_owner
 from fusion.gateway.temporal_facts import FactCalls
@@ -23,6 +25,10 @@ from fusion.lib.listing import record_ref
 from fusion.lib.temporal_facts import TemporalFact, entity_ref
 from fusion.lib.words import normalise
 from fusion.recall.filter import Admitted, admit_one
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MAX_DEPTH = 3
 MAX_REACHED = 64
@@ -130,30 +136,37 @@ class GraphCalls(FactCalls):
 
     async def named_in(self, text: str, scope: Scope) -> list[str]:
         """The entities of all graphs that a text names, each once."""
-        asked = (backend.entities_in(text, scope) for backend in self._graphs())
-        answers = await asyncio.gather(*asked, return_exceptions=True)
         found: dict[str, str] = {}
-        for names in answers:
-            if isinstance(names, BaseException):
-                continue  # a graph that fails has no entities; its health is told by `backends`
-            for name in names:
-                found.setdefault(normalise(name), name)
+        for name in await self._ask(lambda graph: graph.entities_in(text, scope)):
+            found.setdefault(normalise(name), name)
         return list(found.values())[:MAX_NAMES]
-
-    def _graphs(self) -> list[Graphs]:
-        guarded = (one for one in self.guarded.values() if one.disabled is None and not one.broken)
-        return [one.backend for one in guarded if isinstance(one.backend, Graphs)]
 
     async def edges(self, names: Sequence[str], scope: Scope) -> list[Edge]:
         """The edges at these entities that a scope may see, with what asserts each."""
         query = Query("", scope, self.live.now(), limit=EDGES_AT_ONCE)
-        asked = (backend.edges_at(names, query, EDGES_AT_ONCE) for backend in self._graphs())
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        read = [edge for edges in answers if not isinstance(edges, BaseException) for edge in edges]
+        read = await self._ask(lambda graph: graph.edges_at(names, query, EDGES_AT_ONCE))
         records = await self.journal.records(list(dict.fromkeys(edge.event_id for edge in read)))
-        refs = {event_id: ref for event_id, record in records.items() if (ref := _visible_ref(record, query, records))}
+        refs = {event_id: record_ref(one.ref) for event_id, one in records.items() if _may_see(query, one)}
         edges = [_edge(one, refs[one.event_id]) for one in read if one.event_id in refs]
         return merged([*await self._fact_edges(names, scope), *edges])
+
+    async def _ask(self, call: Callable[[Graphs], Awaitable[Sequence[T]]]) -> list[T]:
+        """What the graphs answer within their deadlines; one that fails, or is late, answers nothing."""
+
+        async def answer(graph: Graphs, deadline_s: float) -> Sequence[T]:
+            try:
+                async with asyncio.timeout(deadline_s):
+                    return await call(graph)
+            except Exception as error:  # noqa: BLE001 — a fault of one graph must not affect the others
+                log.warning("a graph did not answer: %s", type(error).__name__)
+                return ()
+
+        asked = [
+            answer(one.backend, one.deadline_s)
+            for one in self.guarded.values()
+            if one.disabled is None and not one.broken and isinstance(one.backend, Graphs)
+        ]
+        return [item for items in await asyncio.gather(*asked) for item in items]
 
     async def _fact_edges(self, names: Iterable[str], scope: Scope) -> list[Edge]:
         """The current facts about these entities as edges."""
@@ -170,13 +183,10 @@ class GraphCalls(FactCalls):
         return await self._facts(scope, subjects) if subjects else []
 
 
-def _visible_ref(record: Record, query: Query, records: dict[str, Record] | object) -> str | None:
-    """The ref of a memory, if the query may see it by the rules for hits."""
+def _may_see(query: Query, record: Record) -> bool:
+    """Whether a query may see a memory, by the rules for hits."""
     known = {record.event.event_id: record}
-    with suppress(FusionError):
-        if isinstance(admit_one("graph", record.hit, 1, query, known), Admitted):
-            return record_ref(record.ref)
-    return None
+    return isinstance(admit_one("graph", record.hit, 1, query, known), Admitted)
 
 
 def _edge(one: GraphEdge, ref: str) -> Edge:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fusion.contract import Scope
+from fusion.contract import Query, Scope
 from fusion.errors import BadInput, NobodyNamed
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
@@ -76,6 +78,23 @@ async def test_no_walk_passes_through_what_the_asker_may_not_see(home: Path) -> 
         made = (await gateway.set_state(StateRequest(refs[0], NADIA, trust="quarantined")))["decision"]
         assert made is not None
         assert (await gateway.graph_neighbors(GraphRequest("Project Hjul", NADIA)))["found"] == []
+
+
+async def test_a_graph_that_fails_or_hangs_leaves_the_others(home: Path) -> None:
+    class Hanging:
+        async def entities_in(self, text: str, scope: Scope) -> list[str]:
+            raise OSError("gone")
+
+        async def edges_at(self, names: list[str], query: Query, limit: int) -> list[object]:
+            await asyncio.Event().wait()
+            return []
+
+    async with Gateway.open(with_graph(home)) as gateway:
+        await remember(gateway, *TEXTS)
+        there = gateway.guarded["triples"]
+        bad = replace(there, backend=Hanging(), deadline_s=0.01)
+        calls = replace(gateway, guarded={"bad": bad, "triples": there})
+        assert (await calls.graph_match(MatchRequest("upgrade OpenSSL", NADIA)))["projects"]
 
 
 async def test_current_facts_are_edges_even_without_a_graph(home: Path) -> None:
