@@ -28,7 +28,7 @@ def measure(data: Data) -> dict[str, Any]:
     if not data.corpora:
         raise DataError("graph needs --data, a copy of LoCoMo")
     rows = [row for corpus in data.corpora for row in asyncio.run(_corpus(corpus, data))]
-    figures = {
+    figures: dict[str, dict[str, float | None]] = {
         mode: {"frac": mean([row[mode][0] for row in rows]), "used": mean([row[mode][1] for row in rows])}
         for mode in MODES
     }
@@ -46,7 +46,7 @@ async def _corpus(corpus: Corpus, data: Data) -> list[dict[str, tuple[float, boo
 async def _question(gateway: Gateway, corpus: Corpus, question: Question) -> dict[str, tuple[float, bool]]:
     texts = {item.id: spoken(item.text, item.speaker) for item in corpus.memories}
     gold = [texts[item] for item in question.gold]
-    found = {}
+    found: dict[str, tuple[float, bool]] = {}
     for mode in MODES:
         request = PackRequest(question.text, scope_of(corpus), timeout_ms=TIMEOUT_MS, graph=mode)
 

@@ -49,6 +49,9 @@ async def pack(
     tail_budget_tokens: Annotated[
         int | None, typer.Option(min=1, help="The most tokens of these turns: 240, in a small pack half of it.")
     ] = None,
+    graph: Annotated[
+        Literal["off", "auto", "on"], typer.Option(help="Facts and paths of the graph first, where it has some.")
+    ] = "off",
     as_of: AsOf = None,
     timezone: Timezone = None,
     where: WhereOption = None,
@@ -82,6 +85,7 @@ async def pack(
             tail_text=tail_of(tail_file, tail_text),
             tail_max_items=tail_max_items,
             tail_budget_tokens=tail_budget_tokens,
+            graph=graph,
             as_of=as_of,
             timezone=timezone or local_zone(),
             where=where_of(where),

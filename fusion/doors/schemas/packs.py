@@ -20,6 +20,7 @@ from fusion.doors.schemas.base import (
     printable,
     where_of,
 )
+from fusion.gateway.graph_lane import HARD_MS, SOFT_MS, GraphMode
 from fusion.gateway.packing import PackRequest
 from fusion.lib.budget import MAX_BUDGET_TOKENS
 from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS
@@ -60,6 +61,13 @@ class PackBody(Asking):
         le=MAX_BUDGET_TOKENS,
         description="tokens that the tail takes first; 240 by default, and in a small pack half of it",
     )
+    graph: GraphMode = Field(
+        default="off",
+        description="current facts and paths of the graph first: on if the query names an entity, auto if it also asks "
+        "for relations or has facts",
+    )
+    graph_soft_ms: int = Field(default=SOFT_MS, ge=0, le=60_000, description="after which paths are left out")
+    graph_hard_ms: int = Field(default=HARD_MS, ge=0, le=60_000, description="after which the graph is left out")
     trace: bool = Field(default=False, description="also why each candidate is in the pack or not")
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
     known_at: Until | None = Field(default=None, description="what had been recorded by then")

@@ -33,6 +33,11 @@ async def pack(
     tail_budget_tokens: Annotated[
         int | None, typer.Option(min=0, help="The most tokens of these turns: 240, in a small pack half of it.")
     ] = None,
+    use_graph: Annotated[
+        Literal["off", "auto", "on"], typer.Option(help="Facts and paths of the graph first, where it has some.")
+    ] = "off",
+    graph_latency_soft_ms: Annotated[int, typer.Option(min=0, help="After which paths are left out.")] = 50,
+    graph_latency_hard_ms: Annotated[int, typer.Option(min=0, help="After which the graph is left out.")] = 500,
     graph_scope: Annotated[str | None, typer.Option(help="Rank memories of this project higher.")] = None,
     trust_policy: Annotated[
         Literal["off", "exclude_quarantined_fail_open"],
@@ -56,6 +61,9 @@ async def pack(
         "tail_text": tail_of(tail_file, "\n".join(tail_text or ())),
         "tail_max_items": tail_max_items,
         "tail_budget_tokens": tail_budget_tokens or None,
+        "graph": use_graph,
+        "graph_soft_ms": graph_latency_soft_ms,
+        "graph_hard_ms": graph_latency_hard_ms,
         "timezone": local_zone(),
         "trace": trace or None,
     }
