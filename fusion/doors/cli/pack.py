@@ -86,6 +86,8 @@ async def pack(
             tail_max_items=tail_max_items,
             tail_budget_tokens=tail_budget_tokens,
             graph=graph,
+            graph_soft_ms=None,
+            graph_hard_ms=None,
             as_of=as_of,
             timezone=timezone or local_zone(),
             where=where_of(where),
