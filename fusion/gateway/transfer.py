@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 import orjson
 
-from fusion.contract import UNSTATED_CONFIDENCE, Event, State, Trust
+from fusion.contract import UNSTATED_CONFIDENCE, Event, Provenance, State, Trust
 from fusion.errors import BadInput, NotFound, StoreDamaged, StoreFull
 from fusion.gateway.parts import DEFAULT, TenantParts
 from fusion.gateway.tenants import NAME
@@ -49,6 +49,7 @@ from fusion.journal.export_format import (
 from fusion.journal.merge import Arrival, Merge, has_tombstones
 from fusion.journal.schema import STEPS
 from fusion.journal.tombstones import Tombstones
+from fusion.lib.provenance import parse_provenance
 from fusion.lib.redact import redact
 from fusion.store.rows import add_missing_columns
 from fusion.store.sqlite import Connection, connect, copy_of, migrate
@@ -538,8 +539,18 @@ def _lowered_state(state: State | None, most: str) -> State | None:
         return None
     trust = None if state.trust is None else _lowered(state.trust, most)
     confidence = min(max(state.confidence, 0.0), UNSTATED_CONFIDENCE)
-    as_new: dict[str, Any] = {"importance": None, "grade": None, "reinforced_count": 0, "reinforced_at": None}
+    as_new: dict[str, Any] = {"importance": None, "grade": None, "priority": None}
+    as_new |= {"provenance": _checked_provenance(state), "reinforced_count": 0, "reinforced_at": None}
     return replace(state, trust=trust, confidence=confidence, **as_new)
+
+
+def _checked_provenance(state: State) -> Provenance | None:
+    """The provenance of another home's memory, unless a door would refuse it."""
+    try:
+        found = None if state.provenance is None else parse_provenance(state.provenance)
+    except BadInput:
+        return None
+    return None if found is None or redact(found.ref)[1] else found
 
 
 def _as_sent(intake: Intake, event: Event) -> Event:

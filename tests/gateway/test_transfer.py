@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from fusion.contract import UNSTATED_CONFIDENCE, Place, Scope
+from fusion.contract import UNSTATED_CONFIDENCE, Place, Provenance, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.gateway import transfer
 from fusion.gateway.gateway import Gateway
@@ -295,6 +295,23 @@ class TestHostile:
         (record,) = (await there.journal.page(EVERYBODY, 9)).records
         assert (record.trust, record.state.importance, record.state.reinforced_count) == ("unknown", None, 0)
         assert record.state.confidence == UNSTATED_CONFIDENCE
+
+    @pytest.mark.parametrize(
+        ("sent", "kept"),
+        [
+            ({"kind": "url", "ref": "https://example.org/a"}, Provenance("url", "https://example.org/a")),
+            ({"kind": "url", "ref": "not an address"}, None),
+            ({"kind": "opaque", "ref": "two\nlines"}, None),
+            ({"kind": "opaque", "ref": "AKIAIOSFODNN7EXAMPLE"}, None),
+        ],
+    )
+    async def test_provenance_is_kept_if_a_door_would_take_it(self, two, sent, kept):
+        here, there = two
+        await remember(here, SAID[0])
+        state = {"provenance": sent, "priority": "P0"}
+        await import_into(there, altered(await export_of(here), lambda lines: [_set(x, state=state) for x in lines]))
+        (record,) = (await there.journal.page(EVERYBODY, 9)).records
+        assert (record.state.provenance, record.state.priority) == (kept, None)
 
     async def test_sources_of_readers_become_claims(self, two):
         here, there = two
