@@ -148,7 +148,7 @@ class TestTheTools:
             assert tool.output_schema["type"] == "object"
             for name, schema in tool.input_schema["properties"].items():
                 assert schema["description"], (tool.name, name)
-                if schema["type"] == "integer":
+                if schema.get("type") == "integer":
                     assert schema["minimum"] <= schema.get("default", schema["minimum"]) <= schema["maximum"]
         fuse = next(tool for tool in tools if tool.name == "memory_fuse").input_schema
         assert (fuse["properties"]["query"]["maxLength"], fuse["required"]) == (32_000, ["query"])
