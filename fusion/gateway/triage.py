@@ -17,9 +17,11 @@ from fusion.gateway.decisions import StateRequest, set_state
 from fusion.gateway.extracting import ExtractCalls
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import DEFAULT, TenantParts
+from fusion.gateway.plans import status_of
 from fusion.gateway.shepherding import open_incidents
 from fusion.ingest.forget import shorten
 from fusion.journal import proposals, triage
+from fusion.journal.plans import plans
 from fusion.journal.proposals import Decider, parse_name
 from fusion.journal.rows import Record
 from fusion.lib.words import spoken
@@ -34,6 +36,7 @@ URGENCY = {
     "low_trust": 70,
     "conflict": 60,
     "failed_job": 50,
+    "overdue_plan": 45,
     "quarantined": 40,
     "proposal": 30,
 }
@@ -181,6 +184,13 @@ async def _low_trust(parts: TenantParts, scope: Scope) -> Sequence[wire.TriageIt
     ]
 
 
+async def _overdue_plans(parts: TenantParts, scope: Scope) -> Sequence[wire.TriageItem]:
+    now = parts.live.now()
+    found = await parts.journal.read(plans, scope, PER_SOURCE, by=now)
+    why = "its time is over, and nobody archived it as done"
+    return [_doubtful(one, "overdue_plan", why, ()) for one in found if status_of(one, now) == "overdue"]
+
+
 async def _incidents(parts: TenantParts, scope: Scope) -> Sequence[wire.TriageItem]:
     if parts.tenant != DEFAULT or scope.named():
         return []
@@ -233,6 +243,7 @@ SOURCES: tuple[Source, ...] = (
     _low_trust,
     _conflicts,
     _failed_jobs,
+    _overdue_plans,
     _quarantined,
     _proposals,
 )

@@ -6,7 +6,9 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-TriageKind = Literal["proposal", "conflict", "quarantined", "low_trust", "incident", "failed_delivery", "failed_job"]
+TriageKind = Literal[
+    "proposal", "conflict", "quarantined", "low_trust", "incident", "failed_delivery", "failed_job", "overdue_plan"
+]
 
 
 class TriageChoice(TypedDict):

@@ -14,6 +14,7 @@ from fusion.ingest.proposals import Proposed
 from fusion.journal import use
 from fusion.journal.proposals import Decider
 from fusion.journal.use import Use
+from fusion.lib.stated_fields import to_stated
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, remember, small
 
 OWNER = Decider("owner", "operator")
@@ -124,3 +125,18 @@ async def test_trust_in_triage_is_the_owners_to_give(home: Path) -> None:
             await gateway.decide_triage(used, "trust", NADIA, OWNER, may_raise_trust=False)
         with pytest.raises(NotFound):
             await gateway.decide_triage(used, "archive", OMAR, OWNER)
+
+
+async def test_a_plan_whose_time_is_over_needs_a_person(home: Path) -> None:
+    """Until it is archived; one that is still to come does not."""
+    async with Gateway.open(small(home)) as gateway:
+        (late, _) = await gateway.remember(
+            [
+                NewMemory("Renew the certificate", NADIA, kind="plan", stated=to_stated(due="2025-03-01")),
+                NewMemory("Renew the passport", NADIA, kind="plan", stated=to_stated(due="2999-03-01")),
+            ]
+        )
+        (item,) = (await gateway.triage(NADIA))["items"]
+        assert (item["id"], item["kind"]) == (late.ref, "overdue_plan")
+        await gateway.decide_triage(late.ref, "archive", NADIA, OWNER)
+        assert (await gateway.triage(NADIA))["items"] == []
