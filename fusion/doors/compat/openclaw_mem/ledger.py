@@ -205,19 +205,11 @@ class Ledger:
         return summary
 
     async def inspect_trust(self, named: str | int) -> dict[str, Any]:
-        """How far a memory is trusted, and whether packs may have it."""
-        found = await self._found([named])
-        if not found:
+        """How far a memory is trusted, why, and whether packs may have it."""
+        try:
+            return {"ok": True, **await self.client.trust(ref_of(named), **self.scope)}
+        except NotFound:
             return {"ok": False, "error": "not_found"}
-        [memory] = found
-        is_out = records.is_quarantined(memory)
-        return {
-            "ok": True,
-            "recordRef": record_ref(memory["ref"]),
-            "trust": memory["trust"],
-            "quarantined": is_out,
-            "packEligibility": "excluded_by_quarantine" if is_out else "eligible_subject_to_pack_policy",
-        }
 
     async def pack(self, query: str, limit: int, budget_tokens: int, **more: Any) -> dict[str, Any]:
         """A context pack: cited lines for a prompt, and the same as items. ``more`` are parameters of `client.pack`."""

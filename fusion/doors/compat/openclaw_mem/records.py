@@ -106,23 +106,17 @@ def kind_of(memory: wire.StoredMemory) -> str:
 
 def detail_of(memory: wire.StoredMemory) -> dict[str, Any]:
     """What is known of a record besides: its importance, use, trust and source, and what its caller said."""
-    score = _importance(memory)
     detail: dict[str, Any] = {name: value for name, value in _said(memory).items() if name not in _COLUMNS}
-    if score is not None:
-        detail["importance"] = {"score": score, "label": label_of(score), "version": 1}
+    if graded := memory.get("grade"):
+        detail["importance"] = dict(graded)
     if used := memory.get("included", 0):
         detail["lifecycle"] = {"last_used_at": memory.get("last_included_at"), "used_count": used}
     detail["trust"] = memory["trust"]
-    if memory["source"]:
-        detail["provenance"] = {"kind": "opaque", "ref": memory["source"]}
+    if stated := memory.get("provenance"):
+        detail["provenance"] = dict(stated)
     if memory["document"]:
         detail["document"] = memory["document"]
     return detail
-
-
-def is_quarantined(memory: wire.StoredMemory) -> bool:
-    """Whether a memory is never part of an answer."""
-    return memory["trust"] == "quarantined"
 
 
 _COLUMNS = frozenset({"category", "tool_name", "text_en", "lang"})
