@@ -23,7 +23,7 @@ from fusion.doors.compat.openclaw_mem import bodies, errors
 from fusion.doors.compat.openclaw_mem.bodies import Body
 from fusion.doors.compat.openclaw_mem.canonical import folder_below
 from fusion.doors.compat.openclaw_mem.episodes import GLOBAL, NewEpisode
-from fusion.doors.compat.openclaw_mem.ledger import Ledger, Stored
+from fusion.doors.compat.openclaw_mem.ledger import Ledger, Proposed, Stored
 from fusion.doors.compat.openclaw_mem.roles import POLICIES, Capability
 from fusion.doors.http.middleware import OPENCLAW_MEM as PREFIX
 from fusion.doors.http.routing import context_of, while_connected
@@ -118,6 +118,20 @@ async def append_episode(asked: Asked) -> dict[str, Any]:
     return receipt(await asked.ledger.append_episode(episode, asked.idempotency_key))
 
 
+async def propose(asked: Asked) -> dict[str, Any]:
+    """Propose a memory, which somebody approves."""
+    provenance = asked.body.get("provenance")
+    proposal = Proposed(
+        bodies.text(asked.body, "scope", 200),
+        bodies.text(asked.body, "agent_id", 200),
+        bodies.text(asked.body, "text", bodies.MAX_TEXT_CHARS),
+        bodies.category(asked.body, "other"),
+        bodies.number(asked.body, "importance", 0.5),
+        provenance if isinstance(provenance, Mapping) else {},
+    )
+    return {"mode": "proposal", **receipt(await asked.ledger.propose(proposal, asked.idempotency_key))}
+
+
 async def export_canonical(asked: Asked) -> dict[str, Any]:
     """Write the current records below the export folder; by default only say what would be written."""
     dry_run = asked.body.get("dry_run", True) is not False
@@ -135,6 +149,7 @@ ROUTES: Mapping[str, tuple[Capability, Serve]] = {
     "/v1/pack": ("memory.pack", pack),
     "/v1/episodes/query": ("episodes.query", query_episodes),
     "/v1/episodes/append": ("episodes.append", append_episode),
+    "/v1/store/propose": ("store.propose", propose),
     "/v1/store": ("store.direct", store),
     "/v1/archive/export-canonical": ("archive.export", export_canonical),
 }

@@ -2,7 +2,7 @@
 
 A result is JSON, as text and structured, with a receipt of its tool and time. An error is one too: a tool error with
 ``{"ok": false, "error": {"type", "message"}, "receipt"}``. `mem_store` is the one tool that writes: it is marked as
-such, so that the host asks first.
+such, so that the host asks first, and for a key that may only propose it proposes.
 """
 
 from __future__ import annotations
@@ -116,15 +116,14 @@ async def pack(ledger: Ledger, given: Body) -> dict[str, Any]:
 
 
 async def store(ledger: Ledger, given: Body) -> dict[str, Any]:
-    """Keep a memory."""
+    """Keep a memory, or propose it with a key that may not store."""
     memory = Stored(
         bodies.text(given, "text", MAX_TEXT_CHARS),
         bodies.optional_text(given, "kind", 64) or "fact",
         bodies.number(given, "importance", 0.7),
         tool_name="mcp.mem_store",
     )
-    kept = await ledger.store(memory)
-    return {name: kept[name] for name in ("ok", "recordRef", "id", "skipped", "reason") if name in kept}
+    return await ledger.store_or_propose(memory)
 
 
 async def status(ledger: Ledger, given: Body) -> dict[str, Any]:

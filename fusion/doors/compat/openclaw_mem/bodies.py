@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, cast, get_args
 
-from fusion.doors.compat.openclaw_mem.records import Category
+from fusion.doors.schemas.proposals import Category
 from fusion.errors import BadInput
 
 MAX_TEXT_CHARS = 8000

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from fusion import wire
 from fusion.client import AsyncClient
 from fusion.doors.compat.openclaw_mem import canonical, episodes, packs, records
 from fusion.doors.compat.openclaw_mem.episodes import NewEpisode
 from fusion.doors.compat.openclaw_mem.ids import record_id, ref_of
-from fusion.errors import BadInput, NobodyAnswered, NotFound
-from fusion.lib.budget import MAX_BUDGET_TOKENS, estimate_tokens
+from fusion.doors.schemas.proposals import Category
+from fusion.errors import BadInput, NobodyAnswered, NotFound, RoleTooLow
+from fusion.ingest.proposals import MAX_REASON_CHARS
+from fusion.lib.budget import MAX_BUDGET_TOKENS, clip, estimate_tokens
 from fusion.lib.envelope import is_private
+from fusion.lib.importance import label_of
 from fusion.lib.listing import record_ref
 from fusion.version import VERSION
 
@@ -54,6 +59,58 @@ class Stored:
             "metadata": said,
         }
         return draft if self.importance is None else {**draft, "importance": self.importance}
+
+    def proposal(self, scope: Mapping[str, Any]) -> dict[str, Any]:
+        """The request of `propose`."""
+        kind = records.kind_named(self.category)
+        return {"audience": "group", **scope, "text": self.text, "kind": kind, "importance": self.importance}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A memory to propose, in the words of openclaw-mem: ``agent_id`` says who proposes it."""
+
+    scope: str
+    agent_id: str
+    text: str
+    category: Category = "other"
+    importance: float = 0.5
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def draft(self, owner: Mapping[str, Any]) -> dict[str, Any]:
+        """The request of `propose`. The agent is not its owner: openclaw-mem's memories belong to all agents.
+
+        A provenance there may have any members; ours has a kind and a ref, and the others stand in the reason.
+        """
+        said = {name: value for name, value in self.provenance.items() if name not in ("kind", "ref")}
+        draft = {
+            **owner,
+            "project": self.scope,
+            "text": self.text,
+            "category": self.category,
+            "importance": self.importance,
+            "reason": clip(f"proposed by {self.agent_id}" + (f": {_json(said)}" if said else ""), MAX_REASON_CHARS),
+        }
+        kind, ref = self.provenance.get("kind"), self.provenance.get("ref")
+        return {**draft, "provenance": {"kind": kind, "ref": ref}} if kind and ref else draft
+
+    def receipt(self, reply: wire.ProposeReply) -> dict[str, Any]:
+        """The counts that openclaw-mem prints, and what became of the proposal."""
+        made = reply["proposal"]
+        number = made["id"].removeprefix("p")
+        labels = dict.fromkeys(("must_remember", "nice_to_have", "ignore", "unknown"), 0)
+        return {
+            "inserted": int(made["status"] == "proposed"),
+            "ids": [int(number)] if number.isdigit() else [],
+            "total_seen": 1,
+            "graded_filled": 0,
+            "skipped_existing": 1,
+            "skipped_disabled": 0,
+            "scorer_errors": 0,
+            "label_counts": {**labels, label_of(self.importance): 1},
+            "writes_performed": reply["writes_performed"],
+            "proposal": made,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +321,11 @@ class Ledger:
         }
         return envelope("episodes.query", "v0", ok=True, scope=scope, filters=filters, count=len(items), items=items)
 
+    async def propose(self, proposal: Proposed, idempotency_key: str | None = None) -> dict[str, Any]:
+        """Propose a memory; nothing of it is remembered until somebody approves it."""
+        reply = await self.client.propose(proposal.draft(self.scope), idempotency_key=idempotency_key)
+        return proposal.receipt(reply)
+
     async def get(self, ids: Sequence[str | int]) -> list[dict[str, Any]]:
         """The full rows of some records, by id; there is none for an id that names nothing."""
         return sorted(map(records.full_row, await self._found(ids)), key=lambda row: (row["id"] or 0, row["recordRef"]))
@@ -331,6 +393,15 @@ class Ledger:
             if cursor is None:
                 return
 
+    async def store_or_propose(self, memory: Stored) -> dict[str, Any]:
+        """Keep a memory; with a key that may only propose, propose it, and say that it waits for approval."""
+        try:
+            kept = await self.store(memory)
+        except RoleTooLow:
+            reply = await self.client.propose(memory.proposal(self.scope))
+            return {"ok": False, "skipped": True, "reason": "needs_approval", "proposal": reply["proposal"]["id"]}
+        return {name: kept[name] for name in ("ok", "recordRef", "id", "skipped", "reason") if name in kept}
+
     async def _found(self, ids: Sequence[str | int]) -> list[wire.StoredMemory]:
         found = await asyncio.gather(*(self._memory(ref) for ref in dict.fromkeys(map(ref_of, ids))))
         return [memory for memory in found if memory is not None]
@@ -354,3 +425,7 @@ def envelope(kind: str, version: str, **members: Any) -> dict[str, Any]:
     """A receipt of a command: what it is, when, of which program."""
     named = {"openclaw_mem": f"memory-fusion {VERSION}", "schema": version}
     return {"kind": f"openclaw-mem.{kind}.{version}", "ts": datetime.now(UTC).isoformat(), "version": named, **members}
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return orjson.dumps(content).decode()

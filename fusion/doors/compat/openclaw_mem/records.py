@@ -9,25 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from fusion import wire
 from fusion.contract import Kind
 from fusion.doors.compat.openclaw_mem.ids import record_id
+from fusion.doors.schemas.proposals import KIND_OF, Category
 from fusion.lib.budget import clip
 from fusion.lib.importance import label_of
 from fusion.lib.listing import record_ref
 
-Category = Literal["fact", "preference", "decision", "entity", "task", "other"]
-KINDS: Mapping[Category, Kind] = {
-    "fact": "fact",
-    "preference": "preference",
-    "decision": "decision",
-    "entity": "fact",
-    "task": "plan",
-    "other": "note",
-}
-"""the kind that a memory of each category has"""
 SNIPPET_CHARS = 240
 """characters of a text in a list of results"""
 ABOUT = "openclaw_mem"
@@ -36,8 +27,8 @@ ABOUT = "openclaw_mem"
 
 def kind_named(word: str) -> Kind:
     """The kind of a memory for a category or another word of a caller; a note for one that is unknown."""
-    if word in KINDS:
-        return KINDS[cast("Category", word)]
+    if word in KIND_OF:
+        return KIND_OF[cast("Category", word)]
     return cast("Kind", word) if word in get_args(Kind) else "note"
 
 

@@ -1,4 +1,4 @@
-"""A day of a client that was written for openclaw-mem's gateway: store, search, pack, episodes."""
+"""A day of a client that was written for openclaw-mem's gateway: store, search, pack, episodes, propose, approve."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from fusion.contract import Scope
+from fusion.gateway.proposing import Decider
 from tests.doors.compat.openclaw_mem.client import Client, Port, keyed, open_port
 
 AURORA = "Project Aurora uses PostgreSQL 16 in production."
@@ -21,6 +23,7 @@ EVENT = {
     "payload": {"rows": 1},
     "refs": {"obs": "obs:1"},
 }
+PROPOSAL = {"scope": "aurora", "agent_id": "codex", "text": "Aurora is deployed on Fridays.", "category": "decision"}
 
 
 @pytest.fixture
@@ -123,7 +126,45 @@ class TestEpisodes:
         assert (await reader.result("/v1/episodes/query", {"scope": "aurora"}))["count"] == 0
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/episodes/append", EVENT)])
+class TestPropose:
+    @pytest.mark.row("A152", "openclaw-mem's gateway: what is proposed is remembered once somebody approves it")
+    async def test_a_proposal_is_remembered_when_it_is_approved(self, port: Port, client: Client) -> None:
+        reply = (await client.post("/v1/store/propose", {**PROPOSAL, "importance": 0.8})).json()
+        assert (reply["ok"], reply["mode"]) == (True, "proposal")
+        result = reply["receipt"]["result"]
+        assert (result["inserted"], result["ids"], result["writes_performed"]) == (1, [1], False)
+        assert result["label_counts"]["must_remember"] == 1
+        await port.gateway.settle()
+        assert await client.result("/v1/search", {"query": "when is Aurora deployed?"}) != []
+        rows = await client.result("/v1/search", {"query": "deployed on Fridays"})
+        assert PROPOSAL["text"] not in [row["summary"] for row in rows]
+        everything = Scope(audience="private")
+        await port.gateway.approve(result["proposal"]["id"], everything, Decider("nadia", "operator"))
+        await port.gateway.settle()
+        rows = await client.result("/v1/search", {"query": "deployed on Fridays"})
+        assert rows[0]["summary"] == PROPOSAL["text"]
+        assert rows[0]["kind"] == "decision"
+
+    async def test_a_reader_proposes_nothing(self, port: Port) -> None:
+        reply = await port.client("reader").post("/v1/store/propose", PROPOSAL)
+        assert reply.json() == {"ok": False, "error": "insufficient_capability", "required": "store.propose"}
+        assert (await port.gateway.proposals(Scope(audience="private")))["proposals"] == []
+
+    @pytest.mark.parametrize(
+        ("change", "error"),
+        [
+            ({"category": "gossip"}, "invalid category"),
+            ({"text": " "}, "missing required field: text"),
+            ({"text": "x" * 8001}, "field too large: text"),
+            ({"agent_id": None}, "missing required field: agent_id"),
+        ],
+    )
+    async def test_a_wrong_proposal_is_refused(self, client: Client, change: dict[str, Any], error: str) -> None:
+        reply = await client.post("/v1/store/propose", {**PROPOSAL, **change})
+        assert (reply.status_code, reply.json()["error"].startswith(error)) == (400, True), reply.text
+
+
+@pytest.mark.parametrize(("path", "body"), [("/v1/episodes/append", EVENT), ("/v1/store/propose", PROPOSAL)])
 class TestIdempotencyKey:
     """The same key with the same body gets the first reply, another body 400; the key holds for one route."""
 
@@ -135,7 +176,8 @@ class TestIdempotencyKey:
         reply = await client.post(path, {**body, "agent_id": "another"}, key="k1")
         assert (reply.status_code, reply.json()["error"]) == (400, "Idempotency-Key reused with different payload")
         stored = (await client.result("/v1/episodes/query", {"scope": "aurora"}))["count"]
-        assert stored == 1
+        proposed = len((await port.gateway.proposals(Scope(audience="private")))["proposals"])
+        assert stored + proposed == 1
 
     async def test_a_key_that_is_too_long(self, client: Client, path: str, body: Any) -> None:
         reply = await client.post(path, body, key="k" * 201)

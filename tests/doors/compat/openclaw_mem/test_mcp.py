@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.types import CallToolResult, Tool
 
 from fusion.client import AsyncClient
-from fusion.contract import Role
+from fusion.contract import Role, Scope
 from fusion.doors.http.app import create_app
 from fusion.doors.mcp.server import server_of
 from fusion.doors.mcp.tools import Caller
@@ -141,6 +141,15 @@ async def test_trust_of_a_record(port: Port, host: Host) -> None:
     assert await host.result("mem_get", recordRef="obs:99") == {"ok": False, "item": None}
 
 
+async def test_a_key_that_may_only_propose_proposes(port: Port) -> None:
+    """The host may not have asked: then somebody is asked, and nothing is remembered before that."""
+    waiting = await Host(port, "proposer").result("mem_store", text=AURORA)
+    assert waiting == {"ok": False, "skipped": True, "reason": "needs_approval", "proposal": "p1"}
+    assert (await port.gateway.status())["memories"]["current"] == 0
+    [proposal] = (await port.gateway.proposals(Scope(audience="private")))["proposals"]
+    assert (proposal["text"], proposal["kind"]) == (AURORA, "fact")
+
+
 async def test_a_private_text_is_skipped(host: Host) -> None:
     skipped = await host.result("mem_store", text="<private>the code is 1234</private>")
     assert skipped == {"ok": False, "skipped": True, "reason": "private_marker"}
@@ -172,3 +181,4 @@ async def test_a_reader_stores_nothing(port: Port) -> None:
     found = parsed(await Host(port, "reader").call("mem_store", text=AURORA))
     assert found["error"]["type"] == "RoleTooLow"
     assert (await port.gateway.status())["memories"]["current"] == 0
+    assert (await port.gateway.proposals(Scope(audience="private")))["proposals"] == []
