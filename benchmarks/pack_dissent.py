@@ -1,11 +1,12 @@
 """Whether a context pack shows both sides of a contradiction, each marked, and marks nothing where none is.
 
-Two sets of small histories with a question each (``benchmarks/data/README.md``): ``dissent.jsonl`` is reported, and
-nothing was tuned on it; of ``dissent_dev.jsonl`` one half was for fitting and the other is reported as well. All
-histories of a set are in one home, each of a user of its own.
+Two sets of small histories with a question each (``benchmarks/data/README.md``): ``dissent.jsonl`` is reported; of
+``dissent_dev.jsonl`` one half was for fitting and the other is reported as well. All histories of a set are in one
+home, each of a user of its own.
 
-``marked_if_told`` is the share that a pack marks if a language model that is never wrong names the pair: what is
-missing there is due to search and packing.
+By default a pack looks for contradictions of statements that share most words; ``by_rules`` are the figures with
+``[packs] dissent_by_rules``. ``marked_if_told`` is the share that a pack marks if a language model that is never wrong
+names the pair: what is missing there is due to search and packing.
 """
 
 from __future__ import annotations
@@ -71,21 +72,24 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """What a pack shows of a case: both sides of its contradiction, marks on them, and other marked pairs."""
+
+    held: bool
+    right: bool
+    others: frozenset[frozenset[int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """What the pack of a case shows: both sides of its contradiction, both of them marked, and other marked pairs."""
+    """What the packs of a case show, by default and with the rules."""
 
     case: Case
-    held: bool
-    marked: bool
+    marks: Marks
+    by_rules: Marks
     told: bool = False
     """marked if a model that is never wrong names the pair"""
-    others: frozenset[frozenset[int]] = frozenset()
     took_ms: float = 0.0
-
-    @property
-    def false(self) -> bool:
-        """Whether it marks a pair in a history without a contradiction."""
-        return not self.case.sides and bool(self.others)
 
 
 class RightModel:
@@ -118,6 +122,8 @@ class _Filled:
     """A home with the histories of all cases: the ref of each memory, by case."""
 
     gateway: Gateway
+    ruled: Gateway
+    """the same with the rules"""
     told: Gateway
     """the same with a model that is never wrong"""
     refs: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -180,7 +186,9 @@ async def _fill(gateway: Gateway, cases: Sequence[Case]) -> _Filled:
     settings = gateway.settings
     model = settings.model.model_copy(update={"dissent_ms": TIMEOUT_MS})
     told = replace(gateway, model=RightModel(cases), settings=settings.model_copy(update={"model": model}))
-    return _Filled(gateway, told, {case.id: [next(rest) for _ in case.memories] for case in cases})
+    packs = settings.packs.model_copy(update={"dissent_by_rules": True})
+    ruled = replace(gateway, settings=settings.model_copy(update={"packs": packs}))
+    return _Filled(gateway, ruled, told, {case.id: [next(rest) for _ in case.memories] for case in cases})
 
 
 async def _result(filled: _Filled, case: Case) -> Result:
@@ -191,13 +199,18 @@ async def _result(filled: _Filled, case: Case) -> Result:
 
     pack, took_ms = await until_encoded(filled.gateway.live, ask)
     refs = {record_ref(ref): n for n, ref in enumerate(filled.refs[case.id])}
+    ruled = await filled.ruled.pack(PackRequest(case.question, case.scope, timeout_ms=TIMEOUT_MS))
     told = await filled.told.pack(PackRequest(case.question, case.scope, timeout_ms=TIMEOUT_MS)) if case.sides else pack
+    is_told = any(_is_right(pair, case) for pair in _marked(told, refs))
+    return Result(case, _marks(pack, case, refs), _marks(ruled, case, refs), is_told, took_ms)
+
+
+def _marks(pack: ContextPack, case: Case, refs: Mapping[str, int]) -> Marks:
     shown = {n for ref, n in refs.items() if f"- [{ref}] " in pack.bundle_text}
     held = bool(case.sides) and not any(shown.isdisjoint(side) for side in case.sides)
     marked = _marked(pack, refs)
     right = {pair for pair in marked if _is_right(pair, case)}
-    is_told = any(_is_right(pair, case) for pair in _marked(told, refs))
-    return Result(case, held, bool(right), is_told, frozenset(marked - right), took_ms)
+    return Marks(held, bool(right), frozenset(marked - right))
 
 
 def _marked(pack: ContextPack, refs: Mapping[str, int]) -> set[frozenset[int]]:
@@ -234,10 +247,17 @@ def _shares(found: Sequence[Result]) -> dict[str, Any]:
     others = [result for result in found if not result.case.sides]
     return {
         "contradicted": len(contradicted),
-        "both_sides_held": mean([result.held for result in contradicted]),
-        "marked": mean([result.held and result.marked for result in contradicted]),
-        "marked_if_told": mean([result.told for result in contradicted]),
-        "other_pair_marked": mean([bool(result.others) for result in contradicted]),
         "without": len(others),
-        "false_dissent": mean([result.false for result in others]),
+        **_of_marks([result.marks for result in contradicted], [result.marks for result in others]),
+        "by_rules": _of_marks([result.by_rules for result in contradicted], [result.by_rules for result in others]),
+        "marked_if_told": mean([result.told for result in contradicted]),
+    }
+
+
+def _of_marks(contradicted: Sequence[Marks], others: Sequence[Marks]) -> dict[str, Any]:
+    return {
+        "both_sides_held": mean([marks.held for marks in contradicted]),
+        "marked": mean([marks.held and marks.right for marks in contradicted]),
+        "other_pair_marked": mean([bool(marks.others) for marks in contradicted]),
+        "false_dissent": mean([bool(marks.others) for marks in others]),
     }

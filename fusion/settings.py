@@ -319,6 +319,12 @@ class ToolSettings(_Part):
     citations: Literal["auto", "on", "off"] = "auto"
 
 
+class PackSettings(_Part):
+    """`[packs]`: context packs."""
+
+    dissent_by_rules: bool = False
+
+
 class HookSettings(_Part):
     start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
     recall_timeout_ms: int = Field(default=200, ge=20, le=15_000)
@@ -559,6 +565,7 @@ class Settings(BaseSettings):
     sessions: SessionSettings = SessionSettings()
     hooks: HookSettings = HookSettings()
     checks: ChecksSettings = ChecksSettings()
+    packs: PackSettings = PackSettings()
     jobs: JobsSettings = JobsSettings()
     lifecycle: LifecycleSettings = LifecycleSettings()
     trust: TrustSettings = TrustSettings()

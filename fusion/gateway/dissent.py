@@ -21,7 +21,8 @@ async def find_dissent(
     """The memories of a ranking that answer its question differently.
 
     The language model decides if there is one and it has ``model_ms`` for it, otherwise rules over the embedder's
-    vectors. Only vectors that are there already are used: a new memory is compared at the next question.
+    vectors, or nothing without an embedder. Only vectors that are there already are used: a new memory is compared at
+    the next question.
     """
     if model is not None and model_ms:
         hits = {one.ref: one.pooled.candidate.hit for one in readable(ranking)}

@@ -2,7 +2,7 @@
 
 Off by default (`[model] dissent_ms`), since a pack waits for the answer. The model sees the question and the best few
 memories under numbers of this call, no ref. It may name pairs of them and nothing else, so that an instruction in a
-memory can at most mark a pair. If it fails, is too slow, or answers in another form, the rules decide.
+memory can at most mark a pair. If it fails, is too slow, or answers in another form, the rules decide if they are on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def dissent_by_model(
             answer = await model.complete(SYSTEM, prompt(question, list(asked.values())), MAX_TOKENS)
         return read(answer, list(asked))
     except (BackendError, TimeoutError) as error:
-        log.warning("the language model found no dissent, the rules do: %s", str(error) or type(error).__name__)
+        log.warning("the language model did not say what contradicts: %s", str(error) or type(error).__name__)
         return None
 
 

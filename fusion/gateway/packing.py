@@ -145,8 +145,9 @@ class ContextPacking(Answering, CardCalls):
 
     def _packing(self, request: PackRequest, tail: Tail, graph: asyncio.Future[GraphLane]) -> Packing:
         async def packer(ranking: Ranking) -> Block:
-            model_ms = self.settings.model.dissent_ms
-            found = await find_dissent(ranking, self.live.embedder, self.model, model_ms)
+            by_rules, model_ms = self.settings.packs.dissent_by_rules, self.settings.model.dissent_ms
+            embedder = self.live.embedder if by_rules else None
+            found = await find_dissent(ranking, embedder, self.model, model_ms)
             ranking = with_dissent(ranking, found)
             layers = await self._layers(long_events(ranking, LAYERED), ranking)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.datasets import DataError
-from benchmarks.pack_dissent import DEVELOPMENT, REPORTED, Case, Result, case_of, figures, halves, read
+from benchmarks.pack_dissent import DEVELOPMENT, REPORTED, Case, Marks, Result, case_of, figures, halves, read
 
 
 def case(name: str, *, contradicted: bool, speaker: str | None = None) -> Case:
@@ -19,15 +19,18 @@ def case(name: str, *, contradicted: bool, speaker: str | None = None) -> Case:
 
 
 def test_the_figures_count_marked_pairs() -> None:
+    both, none, wrong = Marks(True, True), Marks(True, False), Marks(False, False, frozenset({frozenset({0, 1})}))
     found = [
-        Result(case("a", contradicted=True), held=True, marked=True),
-        Result(case("b", contradicted=True, speaker="Bo"), held=True, marked=False),
-        Result(case("c", contradicted=False), held=False, marked=False, others=frozenset({frozenset({0, 1})})),
-        Result(case("d", contradicted=False), held=False, marked=False),
+        Result(case("a", contradicted=True), none, both),
+        Result(case("b", contradicted=True, speaker="Bo"), none, none),
+        Result(case("c", contradicted=False), none, wrong),
+        Result(case("d", contradicted=False), none, none),
     ]
     printed = figures(found)
-    assert (printed["both_sides_held"], printed["marked"], printed["false_dissent"]) == (1.0, 0.5, 0.5)
-    assert printed["by form"]["speech"]["marked"] == 0.0
+    assert (printed["both_sides_held"], printed["marked"], printed["false_dissent"]) == (1.0, 0.0, 0.0)
+    ruled = printed["by_rules"]
+    assert (ruled["both_sides_held"], ruled["marked"], ruled["false_dissent"]) == (1.0, 0.5, 0.5)
+    assert printed["by form"]["speech"]["by_rules"]["marked"] == 0.0
     assert printed["by language"]["english"]["contradicted"] == 2
 
 

@@ -24,7 +24,12 @@ OTHERS = ("The quay has twelve bollards.", "The quay gets sun until five.", "Dog
 
 @pytest.fixture
 async def gateway(home: Path) -> AsyncIterator[Gateway]:
-    settings = load(home=home, backends_only=True, backends={"one": {"adapter": "adapters.inmemory:InMemory"}})
+    settings = load(
+        home=home,
+        backends_only=True,
+        backends={"one": {"adapter": "adapters.inmemory:InMemory"}},
+        packs={"dissent_by_rules": True},
+    )
     async with Gateway.open(settings) as opened:
         yield opened
 
@@ -124,6 +129,16 @@ async def test_both_sides_fit_into_few_items_and_tokens(gateway: Gateway) -> Non
     pack = await packed(gateway, SMOKING, max_items=2, budget_tokens=150)
     assert {item.recordRef for item in pack.items} == sides
     assert estimate_tokens(pack.bundle_text) <= 150
+
+
+async def test_rules_look_for_no_dissent_unless_a_setting_says_so(home: Path) -> None:
+    settings = load(home=home, backends_only=True, backends={"one": {"adapter": "adapters.inmemory:InMemory"}})
+    async with Gateway.open(settings) as opened:
+        await told(opened, ALLOWED, "2025-02-03")
+        for text in OTHERS:
+            await told(opened, text, "2025-03-01")
+        await told(opened, BANNED, "2025-06-03")
+        assert not marked(await packed(opened, SMOKING))
 
 
 async def test_fuse_looks_for_no_dissent(gateway: Gateway) -> None:
