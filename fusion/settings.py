@@ -36,6 +36,7 @@ from fusion.home import find_home
 from fusion.lib.budget import DAILY_LOG_CHARS, MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import matcher
+from fusion.lib.observation import EpisodeType
 from fusion.settings_errors import explain
 from fusion.upkeep.schedule import parse
 
@@ -398,6 +399,10 @@ class GradeJobSettings(JobSettings):
     skip_kinds: tuple[Kind, ...] = ("turn",)
 
 
+class EpisodesJobSettings(JobSettings):
+    schedule: ScheduleText = "every 1 hour"
+
+
 class LifecycleJobSettings(JobSettings):
     schedule: ScheduleText = "0 3 * * *"
 
@@ -433,6 +438,7 @@ class JobsSettings(_Part):
     checks: ChecksJobSettings = ChecksJobSettings()
     consolidation: ConsolidationJobSettings = ConsolidationJobSettings()
     distill: DistillJobSettings = DistillJobSettings()
+    episodes: EpisodesJobSettings = EpisodesJobSettings()
     extract: ExtractJobSettings = ExtractJobSettings()
     feed: FeedJobSettings = FeedJobSettings()
     grade: GradeJobSettings = GradeJobSettings()
@@ -482,6 +488,34 @@ class ProposalSettings(_Part):
     expire_days: float = Field(default=30.0, ge=0)
     keep_days: float = Field(default=90.0, ge=0)
     rules: tuple[ProposalRule, ...] = ()
+
+
+class EpisodeSettings(_Part):
+    """What is kept of the observations of sessions, and how long; 0 days: for ever."""
+
+    capture_tools: bool = False
+    grade: bool = False
+    paths: tuple[Path, ...] = ()
+    user_id: str = ""
+    user_days: float = Field(default=60.0, ge=0, le=36_500)
+    assistant_days: float = Field(default=90.0, ge=0, le=36_500)
+    tool_days: float = Field(default=30.0, ge=0, le=36_500)
+    decision_days: float = Field(default=0.0, ge=0, le=36_500)
+    alert_days: float = Field(default=90.0, ge=0, le=36_500)
+
+    @property
+    def kept_days(self) -> dict[EpisodeType, float]:
+        """By type, the days that an observation is kept; a type that is kept for ever is not in it."""
+        days: dict[EpisodeType, float] = {
+            "conversation.user": self.user_days,
+            "conversation.assistant": self.assistant_days,
+            "tool.call": self.tool_days,
+            "tool.result": self.tool_days,
+            "ops.decision": self.decision_days,
+            "ops.alert": self.alert_days,
+            "ops.observation": self.alert_days,
+        }
+        return {each: kept for each, kept in days.items() if kept}
 
 
 class LifecycleSettings(_Part):
@@ -570,6 +604,7 @@ class Settings(BaseSettings):
     lifecycle: LifecycleSettings = LifecycleSettings()
     trust: TrustSettings = TrustSettings()
     proposals: ProposalSettings = ProposalSettings()
+    episodes: EpisodeSettings = EpisodeSettings()
     backends: dict[str, BackendSettings] = Field(default_factory=built_in_backends)
     recipes_folder: Path | None = None
     api_key: SecretStr | None = None

@@ -360,6 +360,7 @@ class TestANewFile:
             "checks",
             "consolidation",
             "distill",
+            "episodes",
             "extract",
             "feed",
             "grade",

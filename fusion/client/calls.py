@@ -853,6 +853,20 @@ def search_episodes(
     return Call.post("/v1/episodes/search", locals())
 
 
+def embed_episodes(
+    *, lanes: Sequence[str] = (), limit: int = 200, all_users: bool | None = None, **scope: str | None
+) -> Call[wire.EpisodesEmbedded]:
+    """Make the vectors of up to ``limit`` episodes that have none, for searches by meaning."""
+    return Call.post("/v1/episodes/embed", locals(), timeout_s=VERB_S)
+
+
+def redact_episodes(
+    *, refs: Sequence[str] = (), dry_run: bool = False, **scope: str | None
+) -> Call[wire.EpisodesRedacted]:
+    """Replace all that was said in episodes, by ref or of a session; they stay in their places."""
+    return Call.post("/v1/episodes/redact", locals())
+
+
 def _flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that are not None; those in ``scope`` are among them."""
     return _not_none({**arguments, **arguments.get("scope", {}), "scope": None})

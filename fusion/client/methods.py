@@ -129,3 +129,5 @@ class Methods:
     append_episodes = Method(calls.append_episodes)
     query_episodes = Method(calls.query_episodes)
     search_episodes = Method(calls.search_episodes)
+    embed_episodes = Method(calls.embed_episodes)
+    redact_episodes = Method(calls.redact_episodes)

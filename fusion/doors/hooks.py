@@ -41,6 +41,7 @@ from fusion.trust import require
 if TYPE_CHECKING:
     from fusion.client import Client
     from fusion.ingest.intake import NewMemory
+    from fusion.lib.observation import NewObservation
 
 MAX_INPUT_BYTES = 16 << 20
 """maximum bytes of a hook's input, which contains the last reply of the assistant"""
@@ -87,6 +88,7 @@ NEW_CONTEXT = frozenset({"startup", "clear", "compact"})
 """the sources of a session's start after which nothing that was shown earlier is in its context"""
 
 _ZONE = re.compile(r"UTC|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
+_TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
 
@@ -136,6 +138,11 @@ class HookCall(NamedTuple):
             f"FUSION_MEMORY_CORTEX__{switch.upper()}", self._table("memory_cortex").get(switch, True)
         )
         return str(given).casefold() not in _FALSE
+
+    def captures_tools(self) -> bool:
+        """Whether calls and results of tools are kept as observations: `[episodes] capture_tools`, off by default."""
+        given = os.environ.get("FUSION_EPISODES__CAPTURE_TOOLS", self._table("episodes").get("capture_tools", False))
+        return str(given).casefold() in _TRUE
 
     def recall_ms(self) -> int:
         """Milliseconds that a prompt waits for its memories, from the start of this process on."""
@@ -346,10 +353,15 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
     with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
         bookmarks = Bookmarks(call.home, whose)
         reader = reader_key(call.home)
-        turns = read_session(call.transcript, whose, bookmarks=bookmarks) if call.transcript.is_file() else ()
+        seen: list[NewObservation] = []
+        observe = seen.append if call.captures_tools() else None
+        there = call.transcript.is_file()
+        turns = read_session(call.transcript, whose, bookmarks=bookmarks, observe=observe) if there else ()
         for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):
             _send(memory, batch, reader)
+            _send_observed(memory, seen)
             bookmarks.commit()
+        _send_observed(memory, seen)
         bookmarks.commit()
 
 
@@ -367,6 +379,57 @@ def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> Non
         half = len(batch) // 2
         _send(memory, batch[:half], reader)
         _send(memory, batch[half:], reader)
+
+
+def _send_observed(memory: Client, seen: list[NewObservation]) -> None:
+    """Send observations in batches, and empty the list. One that is refused is left out alone."""
+    from fusion.doors.memory_batches import episode_batches, episode_form
+
+    taken, seen[:] = seen[:], []
+    for batch in episode_batches(taken):
+        try:
+            memory.append_episodes([episode_form(one) for one in batch])
+        except BadInput as error:
+            if len(batch) == 1:
+                _write(2, _notice(f"an observation was refused: {error}"))
+                continue
+            for one in batch:
+                _send_observed(memory, [one])
+
+
+def observe_tool(call: HookCall) -> None:
+    """Keep the call and the result of one tool as observations, if the settings say so and a server runs.
+
+    Without a server nothing is started: the hooks that read the transcript find both there.
+    """
+    if not call.captures_tools() or not call.session or not call.is_on("auto_ingest"):
+        return
+    from datetime import UTC, datetime
+
+    from fusion.client import client_of
+    from fusion.contract import Scope
+    from fusion.sources.tool_events import ToolEvents
+
+    proven = local_server.connect(call.home, PROBE_S)
+    if proven is None:
+        return
+    proven.close()
+    scope = Scope(user_id=call.user, session_id=call.session, project=call.project, audience="private")
+    events = ToolEvents(scope, f"claude-code:{call.session}")
+    tool, at = call.text("tool_name"), datetime.now(UTC)
+    result = call.payload.get("tool_response")
+    use = call.text("tool_use_id") or _digest_of(call.payload)
+    seen = [*events.called(use, tool, call.payload.get("tool_input"), at), *events.returned(use, tool, result, at)]
+    with client_of(call.home, proven, timeout_s=ANSWER_S) as memory:
+        _send_observed(memory, seen)
+
+
+def _digest_of(payload: Mapping[str, Any]) -> str:
+    """The id of a tool's call that has none: that of its words, so that a repeated hook changes nothing."""
+    from hashlib import blake2b
+
+    said = [payload.get(name) for name in ("session_id", "tool_name", "tool_input", "tool_response")]
+    return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _is_written(transcript: Path, reply: str) -> bool:
@@ -500,6 +563,7 @@ class Hook(NamedTuple):
 HOOKS: Mapping[str, Hook] = {
     "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, before_prompt=True, context=True),
     "session-start": Hook("SessionStart", profile, 15, context=True),
+    "post-tool-use": Hook("PostToolUse", observe_tool, 10, detached=True),
     "stop": Hook("Stop", capture, 55),
     "pre-compact": Hook("PreCompact", capture_transcript, 55),
     # Claude Code gives a plugin 1.5 seconds here, whichever timeout the plugin asks for, and then exits.

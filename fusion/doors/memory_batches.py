@@ -1,4 +1,4 @@
-"""Memories that were read from files, in batches as `POST /v1/memories` takes them."""
+"""Memories and observations that were read from files, in batches as the requests that store them take them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fusion.problem import NO_SUCH_FIELD
 if TYPE_CHECKING:
     from fusion.contract import Place
     from fusion.ingest.intake import NewMemory
+    from fusion.lib.observation import NewObservation
 
 BATCH = 100
 BATCH_BYTES = 200_000
@@ -77,3 +78,30 @@ def _where(place: Place | None) -> dict[str, Any]:
     if place is None:
         return {}
     return {"document": place.document, "position": place.start, "end": place.end, "unit": place.unit}
+
+
+def episode_form(observation: NewObservation) -> dict[str, Any]:
+    """An observation as `POST /v1/episodes/append` takes it."""
+    found: dict[str, Any] = {
+        "type": observation.type,
+        **{str(dimension): value for dimension, value in observation.scope.named().items()},
+        "project": observation.scope.project,
+        "audience": observation.scope.audience,
+        "summary": observation.summary,
+        "payload": observation.payload,
+        "refs": observation.refs,
+        "ts": None if observation.ts is None else observation.ts.isoformat(),
+        "event_id": observation.event_id,
+        "tool": observation.tool,
+        "lane": observation.lane,
+        "kind": observation.raw_kind,
+        "source": observation.source,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def episode_batches(observations: Iterable[NewObservation]) -> Iterator[list[NewObservation]]:
+    """Batches of observations for one request each."""
+    return batched(
+        observations, lambda one: len(orjson.dumps(episode_form(one))) + 1, most=BATCH, most_bytes=BATCH_BYTES
+    )

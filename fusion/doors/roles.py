@@ -87,6 +87,8 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/facts"): WRITER,
     ("POST", "/v1/facts/retract"): WRITER,
     ("POST", "/v1/cards/refresh"): WRITER,
+    ("POST", "/v1/episodes/embed"): WRITER,
+    ("POST", "/v1/episodes/redact"): WRITER,
     ("POST", "/ingest"): WRITER,
     ("POST", "/v1/tools/memory_append"): WRITER,
     # decide and operate

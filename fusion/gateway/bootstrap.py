@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fusion.contract import Scope, TracksUse
 from fusion.errors import SettingsError
@@ -28,16 +28,19 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.extract import classify
 from fusion.ingest.forget import Forgetter
+from fusion.ingest.forget_observations import ObservationForgetter
+from fusion.ingest.harvest import graded_by_rules
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.ingest.read_in_context import read_in_context
-from fusion.journal import inclusions, sessions, store_watermarks, use
+from fusion.journal import Journal, inclusions, sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.journal.inclusions import InclusionLog
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import UuidSource
+from fusion.lib.observation import Observation
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
 from fusion.recall.receipt_store import ReceiptStore
@@ -49,6 +52,7 @@ from fusion.sources.files import Limits
 from fusion.sources.histories import Histories
 from fusion.sources.histories import Rules as HistoryRules
 from fusion.sources.note_watcher import NoteWatcher
+from fusion.sources.observation_files import ObservationFiles
 from fusion.sources.session_watcher import Delta, SessionWatcher
 from fusion.trust.token import make_private
 from fusion.upkeep.consolidator import Consolidator
@@ -196,7 +200,11 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             shared.clock,
         )
         stack.push_async_callback(prefixes.close)
-        forgetter = Forgetter(journal, deliverer, forget_texts)
+        refusal = "; ".join(damaged.values())
+        score = partial(_graded, shared.clock) if settings.episodes.grade else None
+        observations = ObservationIntake(journal, tenant, settings.home, shared.clock, ids, score, refusal)
+        observation_forgetter = ObservationForgetter(journal, observations, tenant, shared.clock)
+        forgetter = Forgetter(journal, deliverer, forget_texts, observation_forgetter.forget_quotes)
         read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)
         intake = Intake(journal, deliverer, shared.clock, distiller, ids, read, settings.trust.sources)
         histories = Histories(journal, intake, tenant, _history_rules(settings), clock=shared.clock)
@@ -219,9 +227,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             use=use_log,
             inclusions=inclusion_log,
             histories=histories,
-            observations=ObservationIntake(
-                journal, tenant, settings.home, shared.clock, ids, refusal="; ".join(damaged.values())
-            ),
+            observations=observations,
+            observation_forgetter=observation_forgetter,
+            observation_files=_observation_files(settings, tenant, observations, journal, shared.clock),
             prefixes=prefixes,
             lifecycle=Lifecycle(
                 journal,
@@ -243,7 +251,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             admission=shared.admission,
             model=shared.model,
             notes=shared.notes,
-            session_watcher=None if damaged else _session_watcher(settings, intake),
+            session_watcher=None if damaged else _session_watcher(settings, intake, observations),
             note_watcher=None if damaged else _note_watcher(settings, intake),
             health=Health(settings, guarded, journal, deliverer, damaged),
         )
@@ -267,7 +275,8 @@ def of_tenant(settings: Settings, tenant: str) -> Settings:
     if tenant == DEFAULT:
         return settings
     changes = {"home": tenant_folder(settings.home, tenant), "notes": NoteSettings(), "sessions": SessionSettings()}
-    return settings.model_copy(update={**changes, "workspace": WorkspaceSettings()})
+    episodes = settings.episodes.model_copy(update={"paths": ()})
+    return settings.model_copy(update={**changes, "workspace": WorkspaceSettings(), "episodes": episodes})
 
 
 RENAMED = {"alone": "it is called similarity now: write similarity = …"}
@@ -295,7 +304,7 @@ def _without_outdated_model(recipe: Recipe) -> Recipe:
     return replace(recipe, rerank=replace(recipe.rerank, model=Learned(model.file, model.hash, None, why)))
 
 
-def _session_watcher(settings: Settings, intake: Intake) -> SessionWatcher | None:
+def _session_watcher(settings: Settings, intake: Intake, observations: ObservationIntake) -> SessionWatcher | None:
     chosen = settings.sessions
     if not chosen.paths:
         return None
@@ -306,7 +315,20 @@ def _session_watcher(settings: Settings, intake: Intake) -> SessionWatcher | Non
         remember=intake.remember,
         delta=Delta(chosen.delta_bytes, chosen.delta_lines, chosen.idle_s),
         limits=Limits.of(settings.ingest, settings.sessions),
+        observe=observations.append if settings.episodes.capture_tools else None,
     )
+
+
+def _graded(clock: Clock, found: Observation) -> Mapping[str, Any]:
+    return graded_by_rules(found, clock())
+
+
+def _observation_files(
+    settings: Settings, tenant: str, intake: ObservationIntake, journal: Journal, clock: Clock
+) -> ObservationFiles:
+    chosen = settings.episodes
+    owner = Scope(tenant, chosen.user_id or None, audience="private")
+    return ObservationFiles(chosen.paths, owner, intake, journal, clock)
 
 
 def _note_watcher(settings: Settings, intake: Intake) -> NoteWatcher | None:

@@ -5,27 +5,31 @@ They are evidence beside the memories. No call of `fuse` reads them, and nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
 from fusion import wire
 from fusion.contract import Scope
-from fusion.errors import BadInput
+from fusion.errors import BadInput, NotFound
+from fusion.gateway import episode_search
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import DEFAULT, TenantParts
 from fusion.ingest.harvest import Harvested
 from fusion.ingest.observe import SCOPE_REQUIRED, KeptObservation, is_scoped
 from fusion.journal import observations
 from fusion.journal.observations import Wanted
+from fusion.lib.ids import EPISODE, parse_cursor
 from fusion.lib.ids import cursor as cursor_of
-from fusion.lib.ids import parse_cursor
 from fusion.lib.observation import EpisodeType, Lane, NewObservation, SearchMode
 
 WORKING_SET = 12
 """observations of a session that its working set has by default"""
 MAX_WORKING_SET = 100
+MAX_REDACTED = 10_000
+EMBED_LIMIT = 200
+"""episodes that one request makes vectors of by default"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +100,34 @@ class EpisodeCalls(TenantParts):
         """The episodes that fit a query, best first. Raises BadInput without a scope."""
         require_scope(request.scope, request.all_users)
         await self._catch_up()
-        found = await self.journal.read(observations.by_words, request.query, wanted(request), request.limit)
+        found = await episode_search.search(
+            self.journal, self.embedders.configured, request.query, wanted(request), request.mode, request.limit
+        )
         return {
             "mode": request.mode,
             "episodes": [
                 {**_shown(row, include_payload=request.include_payload), "score": round(score, 4)}
-                for row, score in found
+                for row, score in found.matches
             ],
-            "vector_status": "not asked",
-            "trace": None,
+            "vector_status": found.vectors,
+            "trace": found.trace() if request.trace else None,
         }
+
+    @in_tenant
+    async def embed_episodes(
+        self, scope: Scope, limit: int = EMBED_LIMIT, *, lanes: tuple[Lane, ...] = (), all_users: bool = False
+    ) -> wire.EpisodesEmbedded:
+        """Make vectors of episodes that have none of the home's model, newest first. Raises BadInput without a model.
+
+        Vectors of another model are replaced: they are never compared with those of this one.
+        """
+        require_scope(scope, all_users)
+        embedder = self.embedders.configured
+        if embedder is None:
+            raise BadInput("there is no model for vectors: write a provider in [embedder], and open the home again")
+        await self._catch_up()
+        made, left = await episode_search.embed(self.journal, embedder, Wanted(scope, lanes=lanes), limit)
+        return {"model": embedder.identity, "embedded": made, "left": left}
 
     @in_tenant
     async def working_set(self, scope: Scope, limit: int = WORKING_SET) -> Sequence[wire.Episode]:
@@ -124,8 +146,30 @@ class EpisodeCalls(TenantParts):
 
     @in_tenant
     async def harvest_episodes(self, tenant: str = DEFAULT) -> Harvested:
-        """Take what was captured and is not in the ledger yet into it."""
-        return await self.observations.harvest()
+        """Take what is not in the ledger yet into it: what was captured, and the files of `[episodes] paths`."""
+        self.observations.require_writable()
+        return await self.observations.harvest() + await self.observation_files.harvest()
+
+    @in_tenant
+    async def expire_episodes(self, tenant: str = DEFAULT, *, dry_run: bool = False) -> Mapping[str, int]:
+        """Delete the episodes that are older than `[episodes]` keeps their type; their numbers by type."""
+        return await self.observation_forgetter.expire(self.settings.episodes.kept_days, dry_run=dry_run)
+
+    @in_tenant
+    async def redact_episodes(self, scope: Scope, refs: Sequence[str] = (), *, dry_run: bool = False) -> int:
+        """Replace all that was said in episodes, by ref or of a session; they stay in their places. Their number.
+
+        Raises BadInput if neither refs nor a session are named, and NotFound if a ref is not there.
+        """
+        if not refs and scope.session_id is None:
+            raise BadInput("say what to redact: refs, or a session_id")
+        if refs:
+            rows = await self.observation_forgetter.named(refs, scope)
+            if missing := {*refs} - {f"{EPISODE}{row['seq']}" for row in rows}:
+                raise NotFound(f"there is no episode {min(missing)!r} here; nothing was redacted")
+        else:
+            rows = await self.observation_forgetter.found(Wanted(scope), MAX_REDACTED)
+        return len(rows) if dry_run else await self.observation_forgetter.redact(rows)
 
     async def _catch_up(self) -> None:
         """Harvest the little that may be left from an append during a fault."""

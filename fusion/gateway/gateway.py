@@ -26,6 +26,7 @@ from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeCalls
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import memories_to_forget
+from fusion.gateway.forget_episodes import forget_episodes, forget_one, is_episode, joined, of_memories
 from fusion.gateway.grading import GradeCalls
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
@@ -396,7 +397,9 @@ class Gateway(EpisodeCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecal
 
     @in_tenant
     async def forget(self, ref: str, scope: Scope) -> ForgetReceipt:
-        """Delete a memory everywhere and report the outcome for each backend. Raises NotFound."""
+        """Delete a memory or an observation everywhere; the outcome for each backend. Raises NotFound."""
+        if is_episode(ref):
+            return await forget_one(self.observation_forgetter, ref, scope)
         await self.external_refs.flush()
         try:
             return await self.forgetter.forget(ref, scope)
@@ -405,15 +408,20 @@ class Gateway(EpisodeCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecal
 
     @in_tenant
     async def forget_many(self, request: ForgetRequest) -> ForgetResult:
-        """Delete the memories that a request selects, or only list them.
+        """Delete the memories and observations that a request selects, or only list them.
 
         Raises BadInput, and for a query NobodyNamed as `fuse` does.
         """
         if request.query is not None:
             await require_owner(self.journal, request.scope, request.all_users)
+        request.names()  # a wrong request forgets nothing
         await self.external_refs.flush()
+        episodes = await forget_episodes(self.observation_forgetter, request)
+        of_these = of_memories(request)
         try:
-            return await self.forgetter.request(request, self._preview_forget)
+            if of_these is None:
+                return episodes
+            return joined(await self.forgetter.request(of_these, self._preview_forget), episodes)
         finally:
             self.external_refs.forget()
 

@@ -25,12 +25,14 @@ from fusion.gateway.workspace_jobs import (
     feed_sources,
     reflect_sources,
 )
+from fusion.ingest.harvest import Harvested
 from fusion.journal.prefix import Window
 from fusion.settings import JobSettings
 from fusion.upkeep import (
     checks,
     consolidation,
     distill,
+    episodes,
     extract,
     feed,
     grade,
@@ -57,6 +59,8 @@ class JobCalls(WorkspaceCalls, Protocol):
     def backends(self, tenant: str) -> Awaitable[Sequence[wire.BackendState]]: ...
     def statements_waiting(self, tenant: str) -> Awaitable[int]: ...
     def compare_statements(self, tenant: str) -> Awaitable[int]: ...
+    def harvest_episodes(self, tenant: str) -> Awaitable[Harvested]: ...
+    def expire_episodes(self, tenant: str, *, dry_run: bool) -> Awaitable[Mapping[str, int]]: ...
     def prune_receipts(self, tenant: str, *, dry_run: bool) -> Awaitable[int]: ...
     def tend_proposals(self, tenant: str, *, dry_run: bool) -> Awaitable[Mapping[str, int]]: ...
     def read_by_second(
@@ -104,6 +108,12 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
         asked = grade.GradeRequest(Scope(tenant, audience="private"), context.dry_run)
         return asdict(await gateway.grade(asked, context.report, lambda: context.left_s))
 
+    async def harvest(tenant: str) -> Mapping[str, int]:
+        return asdict(await gateway.harvest_episodes(tenant))
+
+    async def expire(tenant: str, dry_run: bool) -> Mapping[str, int]:
+        return await gateway.expire_episodes(tenant, dry_run=dry_run)
+
     async def prune(tenant: str, dry_run: bool) -> int:
         return await gateway.prune_receipts(tenant, dry_run=dry_run)
 
@@ -131,6 +141,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             distill.steps,
             distill.step(workspace_of(gateway.settings), distill_sources(gateway), distill_limits(gateway.settings)),
             **planned(settings.distill, on=writes),
+        ),
+        Job(
+            episodes.NAME,
+            episodes.DOES,
+            tenants,
+            episodes.step(harvest, expire),
+            **planned(settings.episodes),
         ),
         Job(
             extract.NAME,

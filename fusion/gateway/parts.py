@@ -13,6 +13,7 @@ from fusion.gateway.prefix_windows import PrefixWindows
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
+from fusion.ingest.forget_observations import ObservationForgetter
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.journal import Journal
@@ -28,6 +29,7 @@ from fusion.recipe import Recipe
 from fusion.settings import Settings
 from fusion.sources.histories import Histories
 from fusion.sources.note_watcher import NoteWatcher
+from fusion.sources.observation_files import ObservationFiles
 from fusion.sources.session_watcher import SessionWatcher
 from fusion.upkeep.consolidator import Consolidator
 from fusion.upkeep.grade import Grader
@@ -84,6 +86,8 @@ class TenantParts:
     histories: Histories
     observations: ObservationIntake
     prefixes: PrefixWindows
+    observation_forgetter: ObservationForgetter
+    observation_files: ObservationFiles
     use_trackers: Mapping[str, TracksUse]
     """the backends that record use, by name; found once, since the check of a protocol is slow"""
     embedders: Embedders

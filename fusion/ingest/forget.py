@@ -49,6 +49,7 @@ DEFAULT_QUERY_LIMIT = 20
 """default limit of a forget by query: less relevant memories are about something else"""
 
 Purge = Callable[[Sequence[str]], Awaitable[None]]
+ForgetQuotes = Callable[[Sequence[Event]], Awaitable[None]]
 Recall = Callable[[str, Scope], Awaitable[Sequence["Preview"]]]
 """the memories that match a query, best first, without neighbours"""
 
@@ -158,12 +159,20 @@ class ForgetResult:
 
 
 class Forgetter:
-    """Forgets memories of one home. ``purge`` removes texts from the embedder's caches."""
+    """Forgets memories of one home. ``purge`` removes texts from the embedder's caches, ``forget_quotes`` the
+    observations that quote a memory."""
 
-    def __init__(self, journal: Journal, deliverer: Deliverer, purge: Purge | None = None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        deliverer: Deliverer,
+        purge: Purge | None = None,
+        forget_quotes: ForgetQuotes | None = None,
+    ) -> None:
         self._journal = journal
         self._deliverer = deliverer
         self._purge = purge
+        self._forget_quotes = forget_quotes
 
     async def request(self, request: ForgetRequest, recall: Recall) -> ForgetResult:
         """Forget what a request names, or show it with ``dry_run``; ``recall`` answers its query. Raises BadInput."""
@@ -274,6 +283,8 @@ class Forgetter:
         # Purge the caches first: after a crash during the deletion the texts would be unknown.
         rows_to_delete = await self._journal.read(deletion.events_to_delete, refs, scope)
         await self.purge_caches(rows_to_delete)
+        if self._forget_quotes is not None:
+            await self._forget_quotes(rows_to_delete)
         for event in rows_to_delete:  # before the deletion is due, since the deliverer may run it first
             self._deliverer.keep_text(event)
         event_ids = [event.event_id for event in rows_to_delete]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from fusion.journal.observations import Entered, Graded
+from fusion.lib.heuristic_v1 import METHOD, heuristic_score
+from fusion.lib.importance import VERSION, label_of
 from fusion.lib.observation import Observation
 from fusion.lib.observation_lines import BadRecord
 from fusion.store.dead_letters import DeadLetter
@@ -21,6 +24,19 @@ BATCH = 1_000
 
 Scorer = Callable[[Observation], Mapping[str, Any] | None]
 """grades an observation: its importance as an object of JSON, or None"""
+
+
+def graded_by_rules(found: Observation, now: datetime) -> Mapping[str, Any]:
+    """The importance of an observation by `heuristic-v1`."""
+    graded = heuristic_score(found.searched)
+    return {
+        "score": graded.score,
+        "label": label_of(graded.score),
+        "rationale": graded.rationale,
+        "method": METHOD,
+        "version": VERSION,
+        "graded_at": now.isoformat(),
+    }
 
 
 @dataclass(frozen=True, slots=True)

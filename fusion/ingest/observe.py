@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b, sha256
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, ParamSpec, TypeVar
 
 import orjson
 
@@ -32,6 +32,9 @@ from fusion.store.dead_letters import DeadLetters
 from fusion.store.segments import CutSegment, Place, SegmentLog
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 FOLDER = "observations"
 """the folder of a tenant's home with the log of its observations"""
@@ -107,7 +110,7 @@ class ObservationIntake:
         """
         self.require_writable()
         for number, item in enumerate(items):
-            _check(item, f"episodes[{number}]")
+            check(item, f"episodes[{number}]")
         self._journal.require_reachable()
         guard = None if idempotency_key is None else (self._tenant, idempotency_key, _digest(items))
         async with self._appending:
@@ -119,6 +122,11 @@ class ObservationIntake:
                 now = int(self._clock().timestamp())
                 await self._journal.write(idempotency.keep, guard, [asdict(one) for one in replies], now)
         return replies
+
+    async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run something that changes the log, while no harvest reads it."""
+        async with self._harvesting:
+            return await asyncio.to_thread(work, *args, **kwargs)
 
     def require_writable(self) -> None:
         """Raise StoreDamaged if nothing may be stored."""
@@ -229,7 +237,7 @@ class ObservationIntake:
             return
         kept = await self._journal.read(observations.pointers_of, [entry.seq for _, entry in again])
         copies = [Place.of(one.pointer) for one, entry in again if kept.get(entry.seq) != one.pointer]
-        await asyncio.to_thread(opened.blank, copies, BLANK)
+        await asyncio.to_thread(opened.rewrite, dict.fromkeys(copies, BLANK))
 
 
 def is_scoped(scope: Scope) -> bool:
@@ -237,7 +245,7 @@ def is_scoped(scope: Scope) -> bool:
     return bool(scope.named() or scope.project)
 
 
-def _check(item: NewObservation, name: str) -> None:
+def check(item: NewObservation, name: str) -> None:
     """Raise BadInput, which names the item, if it says nothing of whose it is, or has a secret in an id."""
     if not is_scoped(item.scope):
         raise BadInput(f"{name}: {SCOPE_REQUIRED}")

@@ -183,6 +183,12 @@ class Journal:
         """Run a table's function in one transaction; durable when it returns."""
         return await self._database.write(lambda db: work(db, *args, **kwargs))
 
+    async def erase(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `write`, for what deletes texts: they are not left in the write-ahead log either."""
+        done = await self.write(work, *args, **kwargs)
+        await self._database.checkpoint()
+        return done
+
     async def snapshot(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `read`, in a thread of its own: a long query does not take one from the questions."""
         return await asyncio.to_thread(self._database.look, lambda db: query(db, *args, **kwargs))

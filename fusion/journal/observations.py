@@ -74,6 +74,8 @@ class Wanted:
     after: datetime | None = None
     before: datetime | None = None
     source: str | None = None
+    recorded: bool = False
+    """whether the times are those of the recording"""
 
     def terms(self) -> tuple[str, list[object]]:
         """The condition on a row ``o`` of ``observation``, and its parameters."""
@@ -89,7 +91,7 @@ class Wanted:
                 values += listed(chosen)
         for sign, at in ((">=", self.after), ("<=", self.before)):
             if at is not None:
-                terms.append(f"ts {sign} ?")
+                terms.append(f"{'recorded_at' if self.recorded else 'ts'} {sign} ?")
                 values.append(microseconds(at))
         return " and ".join(terms), values
 
@@ -129,7 +131,7 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
         if known["importance"] is None and one.importance is not None and "importance" not in _by_hand(known):
             db.execute("update observation set importance = ? where seq = ?", (one.importance, known["seq"]))
         return Entered(known["seq"], "duplicate")
-    _index(db, inserted[0], seen.searched)
+    index_text(db, inserted[0], seen.searched)
     return Entered(inserted[0], "stored")
 
 
@@ -154,8 +156,9 @@ def _values(one: Graded, now: datetime) -> tuple[object, ...]:
     )
 
 
-def _index(db: Connection, seq: int, text: str) -> None:
-    db.execute("insert into observation_text(rowid, terms) values(?, ?)", (seq, " ".join(_terms(text))))
+def index_text(db: Connection, seq: int, text: str) -> None:
+    """Add the words of an observation to the index."""
+    db.execute("insert into observation_text(rowid, terms) values(?, ?)", (seq, " ".join(terms_of(text))))
 
 
 def _by_hand(row: Row) -> Mapping[str, Any]:
@@ -223,9 +226,18 @@ def find(db: Connection, ref: str, scope: Scope) -> Row:
     return row  # type: ignore[no-any-return]
 
 
+def find_all(db: Connection, refs: Sequence[str], scope: Scope) -> list[Row]:
+    """The rows of the refs that name an observation of this scope, each once."""
+    seqs = [seq for ref in dict.fromkeys(refs) if (seq := parse_episode_ref(ref)) is not None]
+    condition, values = Wanted(scope).terms()
+    return db.execute(
+        f"select * from observation where seq in {VALUES} and {condition} order by seq", (*listed(seqs), *values)
+    ).fetchall()
+
+
 def by_words(db: Connection, query: str, wanted: Wanted, limit: int) -> list[Match]:
     """The observations that share words with a query, best first (BM25)."""
-    asked = set(_terms(query))
+    asked = set(terms_of(query))
     if not asked:
         return []
     condition, values = wanted.terms()
@@ -238,7 +250,7 @@ def by_words(db: Connection, query: str, wanted: Wanted, limit: int) -> list[Mat
     return [Match(row, len(asked.intersection(row["terms"].split())) / len(asked)) for row in rows]
 
 
-def _terms(text: str) -> list[str]:
+def terms_of(text: str) -> list[str]:
     """The words of a text as they are indexed; each part of a name such as ``parse_importance`` is one."""
     return [part for term in stems(storable(text)) for part in term.split("_") if part]
 
@@ -253,6 +265,25 @@ def counts(db: Connection, tenant: str) -> dict[str, int]:
     """The number of observations of a tenant by type."""
     rows = db.execute("select type, count(*) as n from observation where tenant = ? group by type", (tenant,))
     return {row["type"]: row["n"] for row in rows}
+
+
+def scope_of(row: Row) -> Scope:
+    """Whose an observation is."""
+    named = {name: row[name] for name in ("user_id", "agent_id", "run_id", "session_id", "project", "audience")}
+    return Scope(row["tenant"], **named)
+
+
+def observation_of(row: Row) -> Observation:
+    """The observation of a row."""
+    importance = None if row["importance"] is None else orjson.loads(row["importance"]).get("score")
+    names = ("event_id", "type", "lane", "summary", "tool", "payload", "refs", "source", "raw_kind", "redacted")
+    return Observation(
+        **{name: row[name] for name in names},
+        ts=time_of(row["ts"]),
+        scope=scope_of(row),
+        truncated=bool(row["truncated"]),
+        importance=importance,
+    )
 
 
 def text_of(row: Row) -> str:

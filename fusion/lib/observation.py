@@ -40,10 +40,12 @@ SCHEMA = "memory-fusion.observation.v1"
 """names the form of a stored line; a reader accepts every version up to its own"""
 SUMMARY_CHARS = 220
 REFS_BYTES = 1_024
-SEARCHED_CHARS = 4_000
+SEARCHED_CHARS = 10_000
 """leading characters of an observation that a search reads"""
 MAX_DEPTH = 32
 """levels of a payload that are read; what is nested deeper is left out"""
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
+"""the integers that JSON is written with; others become texts"""
 MAX_PARTS = 2_000
 """texts and numbers of a payload that are read"""
 
@@ -57,17 +59,6 @@ PAYLOAD_BYTES: Mapping[EpisodeType, int] = {
     "ops.observation": 8_192,
 }
 """maximum bytes of a payload in JSON; a longer one is cut, and marked as truncated"""
-KEPT_DAYS: Mapping[EpisodeType, int | None] = {
-    "conversation.user": 60,
-    "conversation.assistant": 90,
-    "tool.call": 30,
-    "tool.result": 30,
-    "ops.decision": None,
-    "ops.alert": 90,
-    "ops.observation": 90,
-}
-"""days that an observation is kept; None: for ever"""
-
 _LANE_OF_TOOL: Mapping[str, Lane] = {
     **dict.fromkeys(("read", "notebookread", "grep", "glob", "ls"), "documents"),
     **dict.fromkeys(("webfetch", "websearch", "web_fetch", "web_search", "browser"), "resources"),
@@ -253,6 +244,8 @@ class _Reader:
             return {self.text(str(name))[:256]: self.value(one, depth + 1) for name, one in self._some(value.items())}
         if isinstance(value, list | tuple):
             return [self.value(one, depth + 1) for one in self._some(value)]
+        if isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
+            return str(value)
         return value if isinstance(value, bool | int | float) or value is None else str(value)
 
     def _some(self, items: Any) -> Iterator[Any]:
@@ -275,26 +268,18 @@ def _bounded(value: Json, max_bytes: int, reader: _Reader) -> tuple[str | None, 
     if isinstance(value, str):
         text = reader.redacted(value[: max_bytes * 2])
         return _fitting_text(text, max_bytes, cut=len(value) > max_bytes * 2)
-    written = _dumped(value)
+    written = orjson.dumps(value).decode()
     masked = reader.redacted(written[: max_bytes * 4])
     whole = len(masked.encode()) <= max_bytes and len(written) <= max_bytes * 4 and _is_json(masked)
     return (masked, False) if whole else _fitting_text(masked, max_bytes, cut=True)
 
 
-def _dumped(value: Json) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except (orjson.JSONEncodeError, ValueError):  # an integer of more than 64 bits, which JSON may have
-        return str(value)
-
-
 def _fitting_text(text: str, max_bytes: int, *, cut: bool) -> tuple[str, bool]:
     """A text as JSON of at most so many bytes, and whether it was cut."""
     kept = text
-    while len(written := _dumped(kept)) and len(written.encode()) > max_bytes:
-        over = len(written.encode()) - max_bytes
-        kept, cut = kept[: max(0, len(kept) - max(1, over // 4))], True
-    return _dumped(kept), cut
+    while (over := len(written := orjson.dumps(kept)) - max_bytes) > 0:
+        kept, cut = kept[: len(kept) - max(1, over // 4)], True
+    return written.decode(), cut
 
 
 def _is_json(text: str) -> bool:

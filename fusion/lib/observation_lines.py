@@ -41,7 +41,7 @@ class BadRecord(ValueError):
 def own_observation(line: bytes, tenant: str) -> Observation | None:
     """The observation of one of our own lines, as it was stored; None for a blank one. Raises BadRecord."""
     record = _record(line)
-    if record.get("blank") is True:
+    if record.get("blank") is True or record.get("lost") is True:
         return None
     if record.get("schema") != SCHEMA:
         raise BadRecord(f"its schema is {str(record.get('schema'))[:64]!r}, and this version reads {SCHEMA}")

@@ -27,7 +27,7 @@ from fusion.lib.walk import PASS, open_folder
 from fusion.sources.bookmarks import Bookmark, Bookmarks, digest
 from fusion.sources.files import MAX_UNPACKED_BYTES, Lines, Skip, Unreadable, opened, unpacked
 from fusion.sources.sessions import BEGINNING, MAX_LINE_BYTES, openclaw_session, turns_of
-from fusion.sources.turns import Session, Transcript, is_group_key, valid_id
+from fusion.sources.turns import Observe, Session, Transcript, is_group_key, valid_id
 
 TABLE = "transcript_events"
 ARCHIVES = "session_transcript_archives"
@@ -48,7 +48,12 @@ _UNATTENDED_KEY = re.compile(r":(?:cron|subagent|heartbeat|hook|acp)(?::|$)")
 
 
 def database(
-    path: Path, owner: Scope, bookmarks: Bookmarks | None = None, *, connect: Connect = sqlite3.connect
+    path: Path,
+    owner: Scope,
+    bookmarks: Bookmarks | None = None,
+    *,
+    connect: Connect = sqlite3.connect,
+    observe: Observe | None = None,
 ) -> Iterator[NewMemory | Skip]:
     """The turns in an OpenClaw agent's database since its bookmarks. The database is never written.
 
@@ -59,7 +64,7 @@ def database(
     try:
         with _database(path, connect) as db:
             keys = _session_keys(db)
-            yield from _archived(db, path, owner, bookmarks)
+            yield from _archived(db, path, owner, bookmarks, observe)
             for session_id, last in _sessions(db):
                 key, group = keys.get(session_id, ("", False))
                 session = _session_of_row(path, session_id, key, group, owner)
@@ -67,7 +72,7 @@ def database(
                     yield session
                     continue
                 try:
-                    yield from _events(db, path, session, last, bookmarks)
+                    yield from _events(db, path, replace(session, observe=observe), last, bookmarks)
                 except Unreadable as reason:
                     yield Skip(f"{path}:{session_id}", str(reason))
     except sqlite3.Error as error:
@@ -318,7 +323,7 @@ def _cold_of(db: sqlite3.Connection, session: str) -> _ColdArchive | None:
 
 
 def _archived(
-    db: sqlite3.Connection, path: Path, owner: Scope, bookmarks: Bookmarks | None
+    db: sqlite3.Connection, path: Path, owner: Scope, bookmarks: Bookmarks | None, observe: Observe | None
 ) -> Iterator[NewMemory | Skip]:
     """The turns of sessions that were deleted or reset, from the archives in the database, the oldest first."""
     wanted = ("session_id", "generation", "session_key", "encoding", "archive_sha256", "created_at", "archive_blob")
@@ -342,7 +347,7 @@ def _archived(
                 file = _verify(io.BytesIO(blob), sha256)
                 stream = unpacked(file) if encoding == "zstd" else file
                 lines = Lines(stream, MAX_LINE_BYTES, most=MAX_UNPACKED_BYTES)
-                for item, _ in turns_of(path, lines, session, BEGINNING):
+                for item, _ in turns_of(path, lines, replace(session, observe=observe), BEGINNING):
                     if item is not None:
                         memories += isinstance(item, NewMemory)
                         yield item

@@ -51,6 +51,7 @@ from fusion.sources.files import (
 from fusion.sources.openclaw_database import database
 from fusion.sources.sessions import session_of, transcript
 from fusion.sources.split import in_pieces
+from fusion.sources.turns import Observe
 
 __all__ = ["MAX_LINE_BYTES", "NO_SUCH_FILE", "Skip", "markdown", "moment", "read", "size"]
 
@@ -87,13 +88,15 @@ def read(
     on_complete: OnComplete = _ignore_complete,
     passed: Counter[str] | None = None,
     split_up: Callable[[NewMemory], None] = lambda memory: None,
+    observe: Observe | None = None,
 ) -> Iterator[NewMemory | Skip]:
     """The memories in files and in folders of files, in a fixed order; ``scope`` is the default of each memory's scope.
 
     A file or line that cannot be read is a `Skip`, and the others are read. JSONL and sessions grow at their end: with
     ``bookmarks`` they are continued where the last reading stopped. ``only`` restricts ``paths`` to these files.
     ``on_complete`` is called for each Markdown file that was read to its end; ``passed`` counts the files of kinds that
-    are not read. A memory that is too long is split, and ``split_up`` is called with the whole of it.
+    are not read. A memory that is too long is split, and ``split_up`` is called with the whole of it;
+    ``observe`` with each call and result of a tool in a session.
     """
     owner = scope or Scope()
 
@@ -104,10 +107,10 @@ def read(
         elif file.form == "markdown":
             yield from markdown(file, owner, on_complete, limits=limits, progress=progress, cutting=cutting)
         elif file.form == "database":
-            yield from database(file.path, owner, bookmarks)
+            yield from database(file.path, owner, bookmarks, observe=observe)
             progress(file.bytes)
         elif session := session_of(file.path, owner):
-            yield from transcript(file.path, session, bookmarks, progress)
+            yield from transcript(file.path, replace(session, observe=observe), bookmarks, progress)
         else:
             yield from _jsonl(file, owner, progress, bookmarks)
 
@@ -120,7 +123,12 @@ def read(
 
 
 def read_session(
-    path: Path, scope: Scope, *, bookmarks: Bookmarks | None = None, progress: Progress = lambda count: None
+    path: Path,
+    scope: Scope,
+    *,
+    bookmarks: Bookmarks | None = None,
+    progress: Progress = lambda count: None,
+    observe: Observe | None = None,
 ) -> Iterator[NewMemory | Skip]:
     """The turns of one transcript; with ``bookmarks``, those since the last time. Unreadable content becomes a `Skip`.
 
@@ -128,9 +136,9 @@ def read_session(
     """
     path = path.parent.resolve() / path.name
     if form_of(path, named=True) == "database":
-        yield from in_pieces(database(path, scope, bookmarks))
+        yield from in_pieces(database(path, scope, bookmarks, observe=observe))
     elif session := session_of(path, scope):
-        yield from in_pieces(transcript(path, session, bookmarks, progress))
+        yield from in_pieces(transcript(path, replace(session, observe=observe), bookmarks, progress))
     else:
         yield Skip(str(path), "not a transcript of a known agent")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from fusion.contract import Scope
 from fusion.errors import BadInput, FusionError
 from fusion.ingest.intake import NewMemory
+from fusion.lib.observation import NewObservation
 from fusion.sources.bookmarks import Bookmark, Bookmarks
 from fusion.sources.files import DEFAULT_LIMITS, File, Limits, Unreadable, files, is_packed, opened, sized
 from fusion.sources.readers import read
@@ -27,6 +28,7 @@ BATCH = 100
 _WAL = "-wal"
 
 Remember = Callable[[Sequence[NewMemory]], Awaitable[object]]
+Observe = Callable[[Sequence[NewObservation]], Awaitable[object]]
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,8 @@ class SessionWatcher:
     delta: Delta = Delta()
     now: Callable[[], float] = time.time
     limits: Limits = DEFAULT_LIMITS
+    observe: Observe | None = None
+    """stores the calls and results of tools; None: they are left out"""
     _sizes: dict[Path, int] = field(default_factory=dict)
     """the size at the last reading of databases and packed files, whose bookmarks are not byte offsets"""
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -89,16 +93,32 @@ class SessionWatcher:
         due = await asyncio.to_thread(lambda: dict(self._due(bookmarks, delta)))
         if not due:
             return 0
-        found = read(self.paths, self.owner, limits=self.limits, bookmarks=bookmarks, only=set(due))
+        seen: list[NewObservation] = []
+        found = read(
+            self.paths,
+            self.owner,
+            limits=self.limits,
+            bookmarks=bookmarks,
+            only=set(due),
+            observe=None if self.observe is None else seen.append,
+        )
         count = 0
         while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
             turns = [item for item in batch if isinstance(item, NewMemory)]
             await remember_each(self.remember, turns)
+            await self._observe_all(seen)
             bookmarks.commit()
             count += len(turns)
+        await self._observe_all(seen)
         bookmarks.commit()
         self._sizes.update(due)
         return count
+
+    async def _observe_all(self, seen: list[NewObservation]) -> None:
+        """Store what was seen so far, and empty the list. One that is refused is logged and left out alone."""
+        taken, seen[:] = seen[:], []
+        for start in range(0, len(taken), BATCH):
+            await observe_each(self.observe, taken[start : start + BATCH])
 
     def _due(self, bookmarks: Bookmarks, delta: Delta) -> Iterator[tuple[Path, int]]:
         """The transcripts to read now, with their sizes."""
@@ -123,6 +143,20 @@ class SessionWatcher:
                 continue  # gone, or unreadable: the next round tries again
             if delta.is_due(*new, rested_s):
                 yield file.path, size
+
+
+async def observe_each(observe: Observe | None, events: Sequence[NewObservation]) -> None:
+    """Store observations. One that is refused (a secret in the name of its tool) is logged and left out alone."""
+    if observe is None or not events:
+        return
+    try:
+        await observe(events)
+    except BadInput as error:
+        if len(events) == 1:
+            log.warning("an observation was refused: %s", error)
+            return
+        for event in events:
+            await observe_each(observe, [event])
 
 
 async def remember_each(remember: Remember, memories: Sequence[NewMemory]) -> None:

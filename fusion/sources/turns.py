@@ -9,7 +9,7 @@ natural key: the same turn from a file, its archive, a database or a hook is one
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -18,8 +18,11 @@ from fusion.contract import Moment, Origin, Place, Scope
 from fusion.ingest.intake import NewMemory, not_one_line
 from fusion.lib.envelope import UNATTENDED, Speaker, said
 from fusion.lib.moment import moment
+from fusion.lib.observation import NewObservation
+from fusion.sources.tool_events import ToolEvents
 
 Agent = Literal["claude-code", "openclaw"]
+Observe = Callable[[NewObservation], None]
 
 MAX_ID_CHARS = 256
 _GROUP_KEY = re.compile(r":(?:group|channel):")
@@ -37,6 +40,8 @@ class Session:
     agent: Agent
     id: str
     scope: Scope
+    observe: Observe | None = None
+    """called with each call and each result of a tool, in order; None: they are left out"""
 
     @property
     def source(self) -> str:
@@ -62,9 +67,12 @@ class Transcript:
         self.session = session
         self.turns = turns
         self.unattended = unattended
+        self._tools = ToolEvents(session.scope, session.source)
 
     def take(self, entry: Mapping[str, Any]) -> NewMemory | str | None:
         """The memory of an entry, or why its turn is not kept; None for an entry that is not a turn, or is empty."""
+        if self.session.observe is not None:
+            self._observe(entry, self.session.observe)
         turn = _claude_code(entry) if self.session.agent == "claude-code" else _openclaw(entry)
         if turn is None:
             return None
@@ -88,6 +96,14 @@ class Transcript:
             revision=turn.id,
             origin=self._origin(turn.speaker),
         )
+
+    def _observe(self, entry: Mapping[str, Any], observe: Observe) -> None:
+        """Hand on the calls and results of tools in an entry; those that nobody asked for are left out."""
+        if self.unattended or any(map(entry.get, _HIDDEN)):
+            return
+        at = _when(entry.get("timestamp"))
+        for event in self._tools.take(entry, at.utc if at is not None else None):
+            observe(event)
 
     def _origin(self, speaker: Speaker) -> Origin:
         if speaker == "assistant":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -33,6 +33,8 @@ MAX_SEGMENT_BYTES = 64_000_000
 LEVEL = 3
 """of Zstandard: text of tools takes a sixth to a tenth of its size"""
 INDEX = "index.json"
+LOST = b'{"lost":true}'
+"""what is in the place of a line that could not be read when its segment was rewritten"""
 
 _NAME = re.compile(r"segment-(\d{6})\.jsonl(\.zst)?")
 _POINTER = re.compile(r"(\d{6})#([1-9]\d{0,8})")
@@ -50,11 +52,17 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, pointer: str) -> Place:
-        """Parse a pointer. Raises NotFound for another text."""
-        found = _POINTER.fullmatch(pointer)
+        """The place that a pointer names. Raises NotFound for another text."""
+        found = cls.parse(pointer)
         if found is None:
             raise NotFound(f"{pointer!r} is no pointer; one is written 000003#17: segment and line")
-        return cls(int(found[1]), int(found[2]))
+        return found
+
+    @classmethod
+    def parse(cls, pointer: str) -> Place | None:
+        """The place that a text is the pointer of, or None."""
+        found = _POINTER.fullmatch(pointer)
+        return None if found is None else cls(int(found[1]), int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,33 +184,35 @@ class SegmentLog:
                 found = [*self._lines(segment.number, first)] if not self._is_packed(segment.number) else None
             yield from found if found is not None else self._lines(segment.number, first)
 
-    def blank(self, places: Collection[Place], blank: bytes) -> int:
-        """Overwrite lines by ``blank``; the number of those that there were. All other lines keep their places.
+    def rewrite(self, lines: Mapping[Place, bytes]) -> int:
+        """Put other lines in the place of some; the number of those that there were. All others keep their places.
 
-        Raises StoreFull, and StoreDamaged for a segment that is cut before one of the lines.
+        What cannot be read of a segment that is cut is blank from then on. Raises StoreFull.
         """
-        by_segment: dict[int, set[int]] = {}
-        for place in places:
-            by_segment.setdefault(place.segment, set()).add(place.line)
+        by_segment: dict[int, dict[int, bytes]] = {}
+        for place, line in lines.items():
+            by_segment.setdefault(place.segment, {})[place.line] = line
         with self._lock:
             try:
-                return sum(self._blank(number, wanted, blank) for number, wanted in sorted(by_segment.items()))
+                return sum(self._rewrite(number, wanted) for number, wanted in sorted(by_segment.items()))
             except OSError as error:
                 raise StoreFull(f"{self.folder} cannot be written to: {error.strerror}") from error
 
-    def _blank(self, number: int, wanted: Collection[int], blank: bytes) -> int:
+    def _rewrite(self, number: int, wanted: Mapping[int, bytes]) -> int:
+        lines: list[bytes] = []
         try:
-            lines = [line for _, line in self._lines(number, 1)]
-        except CutSegment as error:
-            raise StoreDamaged(f"{error}; restore {self.folder} from a backup, or remove the segment") from None
-        found = [line for line in wanted if line <= len(lines) and lines[line - 1] != blank]
+            lines.extend(line for _, line in self._lines(number, 1))
+        except CutSegment:
+            lines += [LOST] * (self._packed[number].lines - len(lines))
+        found = [line for line in wanted if line <= len(lines) and lines[line - 1] != wanted[line]]
         for line in found:
-            lines[line - 1] = blank
+            lines[line - 1] = wanted[line]
+        content = b"".join(line + b"\n" for line in lines)
         if found and self._is_packed(number):
-            self._write_packed(number, b"".join(line + b"\n" for line in lines), len(lines))
+            self._write_packed(number, content, len(lines))
             self._write_index()
         elif found:
-            write_atomically(self._raw(number), b"".join(line + b"\n" for line in lines), check=sync)
+            write_atomically(self._raw(number), content, check=sync)
             sync(self.folder)
             self._count_open(number)
         return len(found)

@@ -68,3 +68,18 @@ class EpisodeSearchReply(TypedDict):
     episodes: Sequence[Episode]
     vector_status: str
     trace: Mapping[str, Any] | None
+
+
+class EpisodesEmbedded(TypedDict):
+    """How many episodes got a vector of ``model``, and how many are left without one."""
+
+    model: str
+    embedded: int
+    left: int
+
+
+class EpisodesRedacted(TypedDict):
+    """How many episodes were redacted, or would be in a dry run."""
+
+    redacted: int
+    dry_run: bool

@@ -352,6 +352,12 @@ class FakeFusion:
     async def search_episodes(self, request: EpisodeSearch) -> dict[str, Any]:
         return examples()["search_episodes"]["reply"]
 
+    async def embed_episodes(self, scope: Scope, limit: int, **options: Any) -> dict[str, Any]:
+        return examples()["embed_episodes"]["reply"]
+
+    async def redact_episodes(self, scope: Scope, refs: Sequence[str] = (), *, dry_run: bool = False) -> int:
+        return len(refs)
+
     async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> dict[str, Any]:
         if request.ref != "m1z":
             raise NotFound(f"there is no memory {request.ref!r} here")

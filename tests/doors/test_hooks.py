@@ -667,6 +667,35 @@ class TestCapture:
         assert hook("pre-compact", talk.payload(trigger="auto"), "--home", real) == ({}, "")
         assert kept(real) == expected
 
+    @pytest.mark.row("A123", "hooks keep calls and results of tools, each once, if [episodes] capture_tools says so")
+    def test_tools_are_captured_only_if_the_settings_say_so(self, real: Path, talk: Talk) -> None:
+        """By the hook after a tool, and by those that read the transcript; both name the same event."""
+        talk.add("user", "where do our chains come from?")
+        talk.add("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}])
+        talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
+        used = talk.payload(tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="t1", tool_response="chains.md")
+        on = {**os.environ, "FUSION_EPISODES__CAPTURE_TOOLS": "true"}
+        ensure_server(real)
+
+        def episodes(at_least: int) -> list[tuple[str, str]]:
+            with Client.of_home(real, start=False) as client:
+                for _ in range(200):  # the hook works in a process of its own
+                    found = client.query_episodes(session_id=SESSION)["episodes"]
+                    if len(found) >= at_least:
+                        return [(one["type"], one["summary"]) for one in found]
+                    assert client.health()["status"] == "ok"
+            return []
+
+        assert hook("post-tool-use", used, "--home", real) == ({}, "")
+        hook("stop", talk.payload(last_assistant_message=""), "--home", real)
+        assert episodes(0) == []
+        talk.add("assistant", "From Kedjan.")
+        assert hook("post-tool-use", used, "--home", real, environment=on) == ({}, "")
+        assert sorted(episodes(2)) == [("tool.call", "command: ls"), ("tool.result", "chains.md")]
+        talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
+        hook("stop", talk.payload(last_assistant_message="From Kedjan."), "--home", real, environment=on)
+        assert len(episodes(2)) == 2
+
     @pytest.mark.feature("a hook and `fusion ingest` of one transcript store nothing twice")
     def test_capture_adds_the_next_turn(self, real: Path, talk: Talk) -> None:
         """Each hook continues where the last one stopped; what `fusion ingest` then reads is known already."""

@@ -86,6 +86,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "job_log": schemas.JobLogQuery,
     "query_episodes": schemas.EpisodeQueryBody,
     "search_episodes": schemas.EpisodeSearchBody,
+    "embed_episodes": schemas.EpisodeEmbedBody,
+    "redact_episodes": schemas.EpisodeRedactBody,
 }
 WITHOUT = {
     "append_episodes",

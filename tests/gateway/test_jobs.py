@@ -50,6 +50,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "checks": "every 6 hours",
             "consolidation": "30 2 * * *",
             "distill": "off",
+            "episodes": "every 1 hour",
             "extract": "off",
             "feed": "off",
             "grade": "off",

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
 from fusion.contract import Scope
-from fusion.errors import BadInput, KeyReused, NotFound
+from fusion.errors import BadInput, KeyReused, NotFound, StoreBusy
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.gateway import Gateway
-from fusion.ingest.observe import ReplayedObservations
-from fusion.lib.observation import NewObservation
+from fusion.ingest.forget import ForgetRequest
+from fusion.ingest.observe import ObservationIntake, ReplayedObservations
+from fusion.journal import observation_vectors, observations
+from fusion.journal.listing import Criteria
+from fusion.journal.observations import Wanted
+from fusion.lib.clock import utc_now
+from fusion.lib.ids import UuidSource
+from fusion.lib.observation import EpisodeType, NewObservation, Observation, line_of, observed
+from fusion.lib.observation_lines import BLANK
+from fusion.settings import Settings
+from fusion.store.segments import Place, SegmentLog
+from tests.fakes import FakeEmbedder
 from tests.gateway.helpers import NADIA, OMAR, remember, small
+from tests.patience import load
 
 SESSION = Scope(user_id="nadia", session_id="s1", project="bookings", audience="private")
 
@@ -145,3 +160,259 @@ async def test_lanes_are_searched_only_if_they_are_named(home: Path) -> None:
         assert [one["ref"] for one in found["episodes"]] == ["ep:2"]
         cold = await gateway.search_episodes(EpisodeSearch("harbour", NADIA, lanes=("documents",)))
         assert [(one["ref"], one["lane"]) for one in cold["episodes"]] == [("ep:1", "documents")]
+
+
+# Search by meaning ----------------------------------------------------------------------------------------------------
+
+
+class Embedders:
+    """Opens embedders whose model has the name in the settings; "boat" and "vessel" mean the same to them."""
+
+    @classmethod
+    async def open(cls, folder: Path, options: Mapping[str, Any]) -> FakeEmbedder:
+        return FakeEmbedder(identity=str(options["model"]), synonyms={"vessel": "boat"})
+
+
+def embedding(home: Path, model: str) -> Settings:
+    table = {"adapter": f"{__name__}:Embedders", "model": model}
+    backends = {"memory": {"adapter": "adapters.inmemory:InMemory"}}
+    return load(home=home, backends_only=True, embedder=table, backends=backends)
+
+
+BOATS = ["the boat is in the harbour", "the invoice was paid", "a kettle of tea"]
+
+
+@pytest.mark.row("A139", "episodes are searched by words, by vectors of the home's model, or by both")
+async def test_episodes_are_searched_by_words_vectors_or_both(home: Path) -> None:
+    async with Gateway.open(embedding(home, "one@1")) as gateway:
+        await gateway.append_episodes([result(text) for text in BOATS])
+        before = await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="hybrid"))
+        assert before["episodes"] == []
+        assert "POST /v1/episodes/embed makes them" in before["vector_status"]
+        with pytest.raises(BadInput, match="3 episodes have no vectors of one@1"):
+            await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="vector"))
+        done = await gateway.embed_episodes(NADIA)
+        assert done == {"model": "one@1", "embedded": 3, "left": 0}
+        assert (await gateway.embed_episodes(NADIA))["embedded"] == 0
+        assert (await gateway.search_episodes(EpisodeSearch("vessel", NADIA)))["episodes"] == [], "no word is the same"
+        vector = await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="vector"))
+        assert vector["episodes"][0]["ref"] == "ep:1"
+        hybrid = await gateway.search_episodes(EpisodeSearch("vessel invoice", NADIA, mode="hybrid", trace=True))
+        assert {one["ref"] for one in hybrid["episodes"][:2]} == {"ep:1", "ep:2"}
+        assert hybrid["vector_status"] == "ok"
+        assert list(hybrid["trace"] or {}) == ["lexical", "vector", "fused"]
+        assert "harbour" not in str(hybrid["trace"]), "a trace has no text"
+        assert (await gateway.search_episodes(EpisodeSearch("vessel", OMAR, mode="vector")))["episodes"] == []
+
+
+@pytest.mark.row("A139", "vectors of another model are never compared; embedding makes them again")
+async def test_vectors_of_another_model_are_made_again(home: Path) -> None:
+    async with Gateway.open(embedding(home, "one@1")) as gateway:
+        await gateway.append_episodes([result(text) for text in BOATS])
+        await gateway.embed_episodes(NADIA)
+    async with Gateway.open(embedding(home, "two@1")) as gateway:
+        with pytest.raises(BadInput, match="3 episodes have no vectors of two@1"):
+            await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="vector"))
+        assert (await gateway.embed_episodes(NADIA))["embedded"] == 3
+        found = await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="vector"))
+        assert found["episodes"][0]["ref"] == "ep:1"
+
+
+async def test_without_a_model_a_hybrid_search_is_one_by_words(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result(text) for text in BOATS])
+        found = await gateway.search_episodes(EpisodeSearch("boat", NADIA, mode="hybrid"))
+        assert [one["ref"] for one in found["episodes"]] == ["ep:1"]
+        assert found["vector_status"].startswith("off")
+        with pytest.raises(BadInput, match=r"\[embedder\]"):
+            await gateway.embed_episodes(NADIA)
+
+
+# Harvest --------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(folder: Path) -> bytes:
+    """All that the log, its archives and the journal hold, unpacked."""
+    log = SegmentLog.open(folder / "observations")
+    said = b"\n".join(line for _, line in log.lines_from(Place(1, 1)))
+    return said + b"".join(file.read_bytes() for file in folder.glob("journal.sqlite*"))
+
+
+@pytest.mark.row("A124", "what the ledger could not take is in the log, and the next harvest takes it in")
+async def test_a_busy_journal_loses_no_observation(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        gateway.journal.refuse_writes("another process is writing", StoreBusy)
+        (kept,) = await gateway.append_episodes([result("kept")])
+        assert (kept.status, kept.ref) == ("stored", "")
+        gateway.journal.refuse_writes("")
+        (found,) = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert found["pointer"] == kept.pointer
+
+
+@pytest.mark.row("A124", "one malformed line costs itself: it is counted, and listed with its reason")
+async def test_a_malformed_line_of_the_log_costs_itself(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result("before")])
+        log = await gateway.observations.log()
+        log.append([b"{not json", b'{"schema": "memory-fusion.observation.v9"}'])
+        await gateway.append_episodes([result("after")])
+        listed = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert [one["summary"] for one in listed] == ["stdout: before", "stdout: after"]
+        file = home / "observations" / "dead-letters.jsonl"
+        letters = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+        assert [(one["where"], one["reason"][:10]) for one in letters] == [
+            ("000001#2", "it is no J"),
+            ("000001#3", "its schema"),
+        ]
+
+
+@pytest.mark.row("A124", "a scorer that raises costs only the grade; a grade that came with a record is kept")
+async def test_a_scorer_that_raises_costs_only_the_grade(home: Path) -> None:
+    def score(found: Observation) -> Mapping[str, Any]:
+        if "bad" in found.summary:
+            raise ZeroDivisionError
+        return {"score": 0.9, "label": "must_remember"}
+
+    async with Gateway.open(small(home)) as gateway:
+        intake = ObservationIntake(gateway.journal, "default", home, utc_now, UuidSource(), score)
+        log = await intake.log()
+        found = [observed(result(text), utc_now(), UuidSource()).observation for text in ("good", "bad", "graded")]
+        graded = [replace(one, importance=0.2) if "graded" in one.summary else one for one in found if one is not None]
+        log.append([line_of(one) for one in graded])
+        done = await intake.harvest()
+        assert (done.stored, done.scorer_errors, done.rejected) == (3, 1, 0)
+        rows = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert [one["importance"] and one["importance"]["score"] for one in rows] == [0.9, None, 0.2]
+
+
+async def test_observations_are_graded_if_the_settings_say_so(home: Path) -> None:
+    plain = small(home)
+    graded = plain.model_copy(update={"episodes": plain.episodes.model_copy(update={"grade": True})})
+    async with Gateway.open(graded) as gateway:
+        await gateway.append_episodes([result("We decided: never deploy on Fridays, always run the migrations first")])
+        (one,) = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert one["importance"] is not None
+        assert one["importance"]["method"] == "heuristic-v1"
+        assert one["importance"]["score"] > 0.5
+
+
+@pytest.mark.row("A124", "a harvest from the beginning changes nothing, and overwrites no field that a person set")
+async def test_a_harvest_from_the_beginning_changes_nothing(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result("one"), result("two")])
+        await gateway.redact_episodes(NADIA, ["ep:1"])
+        before = (await gateway.query_episodes(EpisodeQuery(NADIA, include_payload=True)))["episodes"]
+        await gateway.journal.write(observations.bookmark, "log", "000001#1")
+    async with Gateway.open(small(home)) as gateway:
+        assert (await gateway.harvest_episodes()).duplicate == 2
+        after = (await gateway.query_episodes(EpisodeQuery(NADIA, include_payload=True)))["episodes"]
+        assert after == before
+        assert after[0]["summary"] == "[REDACTED]"
+        assert (await gateway.observations.log()).read("000001#2") != BLANK
+
+
+# Forgetting -----------------------------------------------------------------------------------------------------------
+
+SECRET = "the boathouse key hangs behind the blue oar"
+
+
+@pytest.mark.feature("forgetting reaches observations: by ref, by session, user or time, and quotes of a memory")
+async def test_forgetting_by_ref_reaches_every_copy(home: Path) -> None:
+    async with Gateway.open(embedding(home, "one@1")) as gateway:
+        await gateway.append_episodes([result("before"), result(SECRET, event_id="call_1"), result("after")])
+        await gateway.embed_episodes(NADIA)
+        with pytest.raises(NotFound):
+            await gateway.forget("ep:2", OMAR)
+        receipt = await gateway.forget("ep:2", NADIA)
+        assert receipt.backends == {"observations": "deleted"}
+        assert b"boathouse" not in lines_of(home)
+        assert len(await gateway.journal.read(observation_vectors.of, Wanted(NADIA), "one@1")) == 2
+        (again,) = await gateway.append_episodes([result(SECRET, event_id="call_1")])
+        assert again.status == "blocked"
+        assert b"boathouse" not in lines_of(home)
+        log = await gateway.observations.log()
+        assert b"after" in log.read("000001#3")
+        refs = [one["ref"] for one in (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]]
+        assert refs == ["ep:1", "ep:3"]
+
+
+async def test_forgetting_a_session_or_a_time_reaches_observations(home: Path) -> None:
+    other = Scope(user_id="nadia", session_id="s2", audience="private")
+    old = datetime(2025, 1, 1, tzinfo=UTC)
+    everything = Criteria(after=datetime(1970, 1, 1, tzinfo=UTC))
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result("one", ts=old), result("two"), result("three", other)])
+        of_session = ForgetRequest(SESSION, criteria=Criteria(before=datetime(2025, 6, 1, tzinfo=UTC)))
+        preview = await gateway.forget_many(replace(of_session, dry_run=True))
+        assert [(one.ref, one.text) for one in preview.found] == [("ep:1", "stdout: one")]
+        done = await gateway.forget_many(of_session)
+        assert [(one.ref, one.text) for one in done.found] == [("ep:1", "")]
+        await gateway.forget_many(ForgetRequest(other, criteria=everything))
+        left = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert [one["summary"] for one in left] == ["stdout: two"]
+        by_both = await gateway.forget_many(ForgetRequest(NADIA, refs=("ep:2", "ep:99", "m99")))
+        assert [one.ref for one in by_both.receipts] == ["ep:2"]
+        assert {*by_both.missing} == {"ep:99", "m99"}
+
+
+async def test_forgetting_a_memory_forgets_the_observations_that_quote_it(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        (ref,) = await remember(gateway, SECRET)
+        theirs = Scope(user_id="omar", session_id="s9", audience="private")
+        await gateway.append_episodes(
+            [result(f"grep: notes.md: {SECRET.upper()}!"), result("the boathouse is blue"), result(SECRET, theirs)]
+        )
+        await gateway.forget(ref, NADIA)
+        left = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert [one["summary"] for one in left] == ["stdout: the boathouse is blue"]
+        assert len((await gateway.query_episodes(EpisodeQuery(theirs)))["episodes"]) == 1, "another user's own"
+
+
+async def test_forgetting_reaches_what_the_ledger_has_not_yet(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        gateway.journal.refuse_writes("busy", StoreBusy)
+        await gateway.append_episodes([result(SECRET)])
+        gateway.journal.refuse_writes("")
+        await gateway.forget_many(ForgetRequest(NADIA, criteria=Criteria(after=datetime(1970, 1, 1, tzinfo=UTC))))
+        assert b"boathouse" not in lines_of(home)
+
+
+DAYS: Mapping[EpisodeType, int] = {
+    "conversation.user": 60,
+    "conversation.assistant": 90,
+    "tool.call": 30,
+    "tool.result": 30,
+    "ops.alert": 90,
+}
+
+
+@pytest.mark.row("A140", "each type is kept its days, decisions for ever; what is past them leaves no copy")
+async def test_episodes_end_by_their_type(home: Path) -> None:
+    now = datetime.now(UTC)
+    ages: list[tuple[EpisodeType, int]] = [(each, days + more) for each, days in DAYS.items() for more in (-1, 1)]
+    ages.append(("ops.decision", 4000))
+    async with Gateway.open(small(home)) as gateway:
+        for each, age in ages:
+            text = f"{each} of {age} days"
+            await gateway.append_episodes([NewObservation(each, SESSION, summary=text, ts=now - timedelta(days=age))])
+        counted = await gateway.expire_episodes(dry_run=True)
+        assert counted == dict.fromkeys(DAYS, 1)
+        assert await gateway.expire_episodes() == counted
+        assert await gateway.expire_episodes() == {}
+        left = {one["summary"] for one in (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]}
+        kept = {f"{each} of {days - 1} days" for each, days in DAYS.items()}
+        assert left == {*kept, "ops.decision of 4000 days"}
+        assert b"of 31 days" not in lines_of(home)
+
+
+async def test_redacted_episodes_stay_in_their_places(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result(SECRET), result("after")])
+        with pytest.raises(NotFound, match="nothing was redacted"):
+            await gateway.redact_episodes(NADIA, ["ep:1", "ep:9"])
+        assert await gateway.redact_episodes(NADIA, ["ep:1"], dry_run=True) == 1
+        assert await gateway.redact_episodes(NADIA, ["ep:1"]) == 1
+        assert b"boathouse" not in lines_of(home)
+        rows = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+        assert [(one["summary"], one["redacted"]) for one in rows] == [("[REDACTED]", True), ("stdout: after", False)]
+        assert (await gateway.search_episodes(EpisodeSearch("boathouse", NADIA)))["episodes"] == []

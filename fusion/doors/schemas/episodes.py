@@ -7,9 +7,20 @@ from typing import Annotated
 from pydantic import Discriminator, Field, JsonValue, Tag
 from pydantic.functional_validators import AfterValidator
 
-from fusion.doors.schemas.base import MAX_BATCH, Asking, Id, PageCursor, QueryText, Scoped, Since, Until, printable
+from fusion.doors.schemas.base import (
+    MAX_BATCH,
+    Asking,
+    Id,
+    PageCursor,
+    QueryText,
+    Refs,
+    Scoped,
+    Since,
+    Until,
+    printable,
+)
 from fusion.doors.validation import MANY, ONE
-from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
+from fusion.gateway.episodes import EMBED_LIMIT, EpisodeQuery, EpisodeSearch
 from fusion.lib.observation import EpisodeType, Lane, NewObservation, SearchMode
 
 MAX_SUMMARY_CHARS = 10_000
@@ -84,3 +95,17 @@ class EpisodeSearchBody(_Episodes):
 
     def request(self, tenant: str) -> EpisodeSearch:
         return self._as(EpisodeSearch, scope=self.scope(tenant))
+
+
+class EpisodeEmbedBody(Asking):
+    """Which episodes to make vectors of: those of the scope that have none of the home's model, newest first."""
+
+    lanes: _Lanes = Field(default=(), description="of these lanes; none: of all")
+    limit: Annotated[int, Field(ge=1, le=10_000)] = EMBED_LIMIT
+
+
+class EpisodeRedactBody(Scoped):
+    """Which episodes to redact: by ref, or all of a session."""
+
+    refs: Refs = Field(default=(), description="none: all episodes of session_id")
+    dry_run: bool = Field(default=False, description="change nothing, and count")

@@ -40,6 +40,7 @@ JOBS = [
     "checks",
     "consolidation",
     "distill",
+    "episodes",
     "extract",
     "feed",
     "grade",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from fusion.doors.cli.mem.episodes import app as episodes
 from fusion.doors.cli.mem.extract import extract
 from fusion.doors.cli.mem.flags import LedgerGroup
 from fusion.doors.cli.mem.grades import grade
@@ -49,4 +50,5 @@ app = typer.Typer(
 for name, command in COMMANDS.items():
     app.command(name)(command)
 app.add_typer(graph_app, name="graph")
+app.add_typer(episodes, name="episodes")
 app.add_typer(capsule, name="capsule")

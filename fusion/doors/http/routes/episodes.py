@@ -52,3 +52,27 @@ async def search_episodes(request: Request, context: Context, body: schemas.Epis
     """Search episodes by words, by meaning, or both, best first"""
     context.permit(body)
     return reply(await while_connected(request, context.gateway.search_episodes(body.request(context.tenant))))
+
+
+@router.post("/v1/episodes/embed", response_model=wire.EpisodesEmbedded, responses=problems(507))
+async def embed_episodes(request: Request, context: Context, body: schemas.EpisodeEmbedBody) -> Response:
+    """Make the vectors of episodes that have none, for searches by meaning
+
+    A vector belongs to one model: those of another one are made again, and are never compared with these.
+    """
+    context.permit(body)
+    work = context.gateway.embed_episodes(
+        body.scope(context.tenant), body.limit, lanes=body.lanes, all_users=body.all_users
+    )
+    return reply(await while_connected(request, work))
+
+
+@router.post("/v1/episodes/redact", response_model=wire.EpisodesRedacted, responses=problems(404, 507))
+async def redact_episodes(context: Context, body: schemas.EpisodeRedactBody) -> Response:
+    """Replace all that was said in episodes; each stays in its place
+
+    It cannot be undone: the text is overwritten in the log as well, and no harvest brings it back.
+    """
+    scope = body.scope(context.tenant)
+    count = await context.gateway.redact_episodes(scope, body.refs, dry_run=body.dry_run)
+    return reply({"redacted": count, "dry_run": body.dry_run})
