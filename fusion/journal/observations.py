@@ -45,6 +45,8 @@ create table observation_forgotten(key blob primary key) without rowid;
 create table harvested(source text primary key, place text not null) without rowid;
 """
 """``by_hand`` is JSON: the fields that a person set, which no harvest changes. ``place`` is where to read on"""
+FEWER_INDEXES = "drop index observation_age;"
+"""what is past its days is found by the index of times"""
 
 Status = Literal["stored", "duplicate", "blocked"]
 
@@ -121,24 +123,27 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
     seen = one.observation
     if seen.key in gone:
         return Entered(0, "blocked")
-    inserted = db.execute(
-        f"insert into observation({', '.join(_COLUMNS)}) values({', '.join('?' * len(_COLUMNS))}) "
-        "on conflict(key) do nothing returning seq",
-        _values(one, now),
-    ).fetchone()
-    if inserted is None:
+    inserted = db.execute(_INSERT, _values(one, now))
+    if not inserted.rowcount:
         known = db.execute("select seq, importance, by_hand from observation where key = ?", (seen.key,)).fetchone()
         if known["importance"] is None and one.importance is not None and "importance" not in _by_hand(known):
             db.execute("update observation set importance = ? where seq = ?", (one.importance, known["seq"]))
         return Entered(known["seq"], "duplicate")
-    index_text(db, inserted[0], seen.searched)
-    return Entered(inserted[0], "stored")
+    assert inserted.lastrowid is not None  # noqa: S101 — a row was inserted
+    index_text(db, inserted.lastrowid, seen.searched)
+    return Entered(inserted.lastrowid, "stored")
 
 
 _COLUMNS = (
     *("key", "event_id", "type", "lane", "ts", "recorded_at", "tenant", "user_id", "agent_id", "run_id", "session_id"),
     *("project", "audience", "tool", "summary", "payload", "refs", "source", "raw_kind", "origin", "truncated"),
     *("redacted", "importance", "pointer"),
+)
+
+
+_INSERT = (
+    f"insert into observation({', '.join(_COLUMNS)}) values({', '.join('?' * len(_COLUMNS))}) "
+    "on conflict(key) do nothing"
 )
 
 
@@ -187,6 +192,8 @@ def known(db: Connection, keys: Sequence[bytes]) -> dict[bytes, Entered]:
 
 def forgotten_among(db: Connection, keys: Iterable[bytes]) -> frozenset[bytes]:
     """Those of these keys that were forgotten, and do not come back."""
+    if db.execute("select 1 from observation_forgotten limit 1").fetchone() is None:
+        return frozenset()
     gone = "select 1 from observation_forgotten where key = ?"
     return frozenset(key for key in keys if db.execute(gone, (key,)).fetchone() is not None)
 

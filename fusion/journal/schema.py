@@ -108,5 +108,6 @@ STEPS = (
     use.RETRIEVED,
     proposals.SCHEMA,
     cards.SCHEMA,
+    observations.FEWER_INDEXES,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""
