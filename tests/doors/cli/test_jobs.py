@@ -45,8 +45,10 @@ JOBS = [
     "feed",
     "grade",
     "lifecycle",
+    "observe",
     "receipts",
     "reflect",
+    "reflect-prefix",
     "shepherd",
     "vectors",
 ]
