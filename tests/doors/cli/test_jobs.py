@@ -77,10 +77,16 @@ LEAP_DAYS = """
 schedule = "off"
 [jobs.consolidation]
 schedule = "off"
+[jobs.episodes]
+schedule = "off"
 [jobs.lifecycle]
+schedule = "off"
+[jobs.observe]
 schedule = "off"
 [jobs.receipts]
 schedule = "0 0 29 2 *"
+[jobs.reflect-prefix]
+schedule = "off"
 [jobs.vectors]
 schedule = "off"
 """
