@@ -46,6 +46,7 @@ JOBS = [
     "grade",
     "lifecycle",
     "observe",
+    "proposals",
     "receipts",
     "reflect",
     "reflect-prefix",
@@ -83,9 +84,11 @@ schedule = "off"
 schedule = "off"
 [jobs.observe]
 schedule = "off"
+[jobs.proposals]
+schedule = "off"
 [jobs.receipts]
 schedule = "0 0 29 2 *"
-[jobs.reflect-prefix]
+[jobs.reflect_prefix]
 schedule = "off"
 [jobs.vectors]
 schedule = "off"
