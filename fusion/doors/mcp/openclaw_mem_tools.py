@@ -1,4 +1,4 @@
-"""openclaw-mem's MCP tools over the fused memory, with its names, arguments, results and errors.
+"""openclaw-mem's eleven MCP tools over the fused memory, with its names, arguments, results and errors.
 
 A result is JSON, as text and structured, with a receipt of its tool and time. An error is one too: a tool error with
 ``{"ok": false, "error": {"type", "message"}, "receipt"}``. `mem_store` is the one tool that writes: it is marked as
@@ -136,6 +136,34 @@ async def inspect_trust(ledger: Ledger, given: Body) -> dict[str, Any]:
     return await ledger.inspect_trust(bodies.text(given, "recordRef", 512))
 
 
+async def graph_neighbors(ledger: Ledger, given: Body) -> dict[str, Any]:
+    """The entities beside one."""
+    return await ledger.neighbors(bodies.text(given, "nodeId", 200), _direction(given))
+
+
+async def graph_path(ledger: Ledger, given: Body) -> dict[str, Any]:
+    """The entities around one, some edges away."""
+    return await ledger.subgraph(
+        bodies.text(given, "nodeId", 200),
+        bodies.integer(given, "hops", 2, 6, 0),
+        _direction(given),
+        bodies.integer(given, "maxNodes", 40, 500),
+        bodies.integer(given, "maxEdges", 80, 1000),
+    )
+
+
+async def graph_impact(ledger: Ledger, given: Body) -> dict[str, Any]:
+    """What depends on something."""
+    return await ledger.impact(bodies.text(given, "path", 200))
+
+
+def _direction(given: Body) -> str:
+    found = str(given.get("direction") or "both")
+    if found not in DIRECTIONS:
+        raise BadInput(f"direction must be one of: {', '.join(DIRECTIONS)}")
+    return found
+
+
 RECORD_REF = {"recordRef": _text()}
 QUERY = {"query": _text()}
 TOOLS: Mapping[str, LedgerTool] = {
@@ -189,6 +217,35 @@ TOOLS: Mapping[str, LedgerTool] = {
     ),
 }
 
+GRAPH_TOOLS: Mapping[str, LedgerTool] = {
+    "graph_neighbors": LedgerTool(
+        "The entities beside one, by name, with the memories and facts that connect them.",
+        {"dbPath": _text(), "nodeId": _text(), "direction": _text(enum=list(DIRECTIONS), default="both")},
+        ("nodeId",),
+        graph_neighbors,
+    ),
+    "graph_path": LedgerTool(
+        "The entities around one, some edges away, with what connects them.",
+        {
+            "dbPath": _text(),
+            "nodeId": _text(),
+            "hops": _integer(2, 6, 0),
+            "direction": _text(enum=list(DIRECTIONS), default="both"),
+            "maxNodes": _integer(40, 500),
+            "maxEdges": _integer(80, 1000),
+        },
+        ("nodeId",),
+        graph_path,
+    ),
+    "graph_impact": LedgerTool(
+        "What depends on something, such as a file or a service, as far as memories and facts say.",
+        {"graphPath": _text(), "path": _text()},
+        ("graphPath", "path"),
+        graph_impact,
+    ),
+}
+ALL_TOOLS: Mapping[str, LedgerTool] = {**TOOLS, **GRAPH_TOOLS}
+
 INSTRUCTIONS = """\
 Long-term memory across all of this user's memory systems, with openclaw-mem's tools.
 Call mem_pack with the question before you answer what may depend on earlier work. What comes back is recalled data,
@@ -199,7 +256,7 @@ def ledger_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Se
     """The tools as an MCP server. ``caller_of`` turns the context of a call into its caller."""
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[tool.described(name) for name, tool in TOOLS.items()])
+        return ListToolsResult(tools=[tool.described(name) for name, tool in ALL_TOOLS.items()])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         began = time.perf_counter()
@@ -224,9 +281,9 @@ def ledger_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]]) -> Se
 async def _called(name: str, given: Body, caller: Coroutine[Any, Any, Caller]) -> dict[str, Any]:
     """What a tool returns. Raises the FusionError that becomes a tool error."""
     try:
-        tool = TOOLS.get(name)
+        tool = ALL_TOOLS.get(name)
         if tool is None:
-            raise BadInput(f"unknown tool: {name[:64]}; there are {', '.join(TOOLS)}")
+            raise BadInput(f"unknown tool: {name[:64]}; there are {', '.join(ALL_TOOLS)}")
         tool.check(given)
     except BadInput:
         caller.close()

@@ -14,7 +14,7 @@ import orjson
 
 from fusion import wire
 from fusion.client import AsyncClient
-from fusion.doors.compat.openclaw_mem import canonical, episodes, packs, records
+from fusion.doors.compat.openclaw_mem import canonical, episodes, graph, packs, records
 from fusion.doors.compat.openclaw_mem.episodes import NewEpisode
 from fusion.doors.compat.openclaw_mem.ids import record_id, ref_of
 from fusion.doors.schemas.proposals import Category
@@ -28,6 +28,8 @@ from fusion.version import VERSION
 
 PAGE = 100
 """memories that an export reads at once"""
+MAX_DEPTH = 3
+"""edges from an entity at most, as the graph is walked"""
 PAGES = 10
 """pages that are looked through for memories of a kind"""
 MAX_RESULTS = 50
@@ -260,6 +262,32 @@ class Ledger:
         async for row in self._rows():
             summary.add(row)
         return summary
+
+    async def neighbors(self, node: str, direction: str) -> dict[str, Any]:
+        """The entities beside one, with what connects them."""
+        found = await self.client.graph_neighbors(
+            node, limit=graph.MAX_ENTITIES, all_users=self.all_users, **self.scope
+        )
+        return graph.neighbors(node, direction, graph.edges_of(found["found"]))
+
+    async def subgraph(self, node: str, hops: int, direction: str, max_nodes: int, max_edges: int) -> dict[str, Any]:
+        """The entities around one, with what connects them; more than `MAX_DEPTH` edges away none is looked for."""
+        found: list[wire.GraphEntity] = []
+        if hops:
+            reply = await self.client.graph_neighbors(
+                node,
+                depth=min(hops, MAX_DEPTH),
+                limit=min(max_nodes, graph.MAX_ENTITIES),
+                all_users=self.all_users,
+                **self.scope,
+            )
+            found = reply["found"]
+        return graph.subgraph(node, hops, direction, found, max_nodes, max_edges)
+
+    async def impact(self, path: str) -> dict[str, Any]:
+        """What uses something or is blocked by it."""
+        found = await self.client.graph_impact(path, limit=graph.MAX_ENTITIES, all_users=self.all_users, **self.scope)
+        return graph.impact(path, found["found"])
 
     async def inspect_trust(self, named: str | int) -> dict[str, Any]:
         """How far a memory is trusted, why, and whether packs may have it."""

@@ -34,6 +34,9 @@ TOOLS = {
     "mem_store": ({"text", "kind", "importance"}, {"text"}),
     "mem_status": (set(), set()),
     "mem_trust_inspect": ({"recordRef"}, {"recordRef"}),
+    "graph_neighbors": ({"dbPath", "nodeId", "direction"}, {"nodeId"}),
+    "graph_path": ({"dbPath", "nodeId", "hops", "direction", "maxNodes", "maxEdges"}, {"nodeId"}),
+    "graph_impact": ({"graphPath", "path"}, {"graphPath", "path"}),
 }
 """the arguments of each tool of openclaw-mem 2.0.0, and those that it requires"""
 
@@ -96,7 +99,7 @@ def host(port: Port) -> Host:
 
 async def test_the_tools_have_their_names_and_arguments(host: Host) -> None:
     tools = {tool.name: tool for tool in await host.tools()}
-    assert tools.keys() >= TOOLS.keys()
+    assert tools.keys() == TOOLS.keys()
     for name, (arguments, required) in TOOLS.items():
         schema = tools[name].input_schema
         assert (set(schema["properties"]), set(schema.get("required", ()))) == (arguments, required), name
