@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.mem.rows import appended, listed
 from fusion.doors.terminal import plain
 from fusion.errors import BadInput
 from fusion.lib.observation import EpisodeType, Lane, SearchMode
@@ -66,7 +67,8 @@ async def append(
     async with target.client() as client:
         kept = await client.append_episodes({name: value for name, value in body.items() if value is not None})
     (one,) = kept["episodes"]
-    target.show(one, " ".join(filter(None, (one["status"], one["ref"], one["reason"]))))
+    shown = appended(one, owner, scope, kind, summary, body["payload"], body["refs"])
+    target.show(shown, " ".join(filter(None, (one["status"], one["ref"], one["reason"]))))
 
 
 @command()
@@ -100,7 +102,8 @@ async def query(
             **_scope(owner, scope),
         )
     more = [f"more: --cursor {page['next_cursor']}"] if page["next_cursor"] else []
-    target.show(page, "\n".join([*map(_line, page["episodes"]), *more]) or "no episodes")
+    shown = listed(page, scope, owner.session, types or (), limit, payload=include_payload)
+    target.show(shown, "\n".join([*map(_line, page["episodes"]), *more]) or "no episodes")
 
 
 @command()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fusion.doors import terminal
 
 if TYPE_CHECKING:
+    from fusion import wire
     from fusion.client import AsyncClient
+    from fusion.doors.cli.command import Owner
     from fusion.doors.compat.openclaw_mem.ledger import Ledger
 
 
@@ -18,6 +20,49 @@ def ledger_of(client: AsyncClient, scope: Mapping[str, Any], *, all_users: bool 
     from fusion.doors.compat.openclaw_mem.ledger import Ledger
 
     return Ledger(client, {name: value for name, value in scope.items() if value is not None}, all_users)
+
+
+def appended(
+    kept: wire.EpisodeKept,
+    owner: Owner,
+    scope: str | None,
+    kind: str,
+    summary: str,
+    payload: object,
+    refs: object,
+) -> dict[str, Any]:
+    """What became of an observation, in our fields and in those of openclaw-mem."""
+    from datetime import UTC, datetime
+
+    from fusion.doors.compat.openclaw_mem.episodes import GLOBAL, NewEpisode
+    from fusion.doors.compat.openclaw_mem.ledger import envelope
+
+    episode = NewEpisode(
+        scope or GLOBAL, owner.session or "", owner.agent or "", kind, summary, payload, refs, kept["event_id"]
+    )
+    return {**kept, **envelope("episodes.append", "v0", **episode.receipt(kept, datetime.now(UTC)))}
+
+
+def listed(
+    page: wire.EpisodePage, scope: str | None, session: str | None, types: Sequence[str], limit: int, *, payload: bool
+) -> dict[str, Any]:
+    """A page of episodes, in our fields and in those of openclaw-mem."""
+    from fusion.doors.compat.openclaw_mem import episodes
+    from fusion.doors.compat.openclaw_mem.ledger import envelope
+
+    items = episodes.page(page["episodes"], include_payload=payload)
+    return {
+        **page,
+        **envelope(
+            "episodes.query",
+            "v0",
+            ok=True,
+            scope=scope or episodes.GLOBAL,
+            filters=episodes.filters(session, types, limit, include_payload=payload),
+            count=len(items),
+            items=items,
+        ),
+    }
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -118,5 +118,17 @@ def page(episodes: Sequence[wire.Episode], *, include_payload: bool) -> list[dic
     return [item(one, include_payload=include_payload) for one in episodes]
 
 
+def filters(session_id: str | None, types: Sequence[str], limit: int, *, include_payload: bool) -> dict[str, Any]:
+    """The filters of a query, as it prints them."""
+    return {
+        "session_id": session_id,
+        "from_ts_ms": None,
+        "to_ts_ms": None,
+        "types": list(types),
+        "limit": limit,
+        "include_payload": include_payload,
+    }
+
+
 def _size(value: Any) -> int:
     return 0 if value is None else len(orjson.dumps(value))

@@ -339,14 +339,7 @@ class Ledger:
             types=list(types), limit=limit, include_payload=include_payload, **named
         )
         items = episodes.page(found["episodes"], include_payload=include_payload)
-        filters = {
-            "session_id": session_id,
-            "from_ts_ms": None,
-            "to_ts_ms": None,
-            "types": list(types),
-            "limit": limit,
-            "include_payload": include_payload,
-        }
+        filters = episodes.filters(session_id, types, limit, include_payload=include_payload)
         return envelope("episodes.query", "v0", ok=True, scope=scope, filters=filters, count=len(items), items=items)
 
     async def propose(self, proposal: Proposed, idempotency_key: str | None = None) -> dict[str, Any]:

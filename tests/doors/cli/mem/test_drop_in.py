@@ -157,3 +157,18 @@ def test_wrong_usage_ends_with_2(home: Path, arguments: tuple[str, ...]) -> None
     refused = run(home, *arguments)
     assert refused.exit_code == 2
     assert refused.stdout == ""
+
+
+@pytest.mark.feature("openclaw-mem's commands `episodes append` and `episodes query` print its receipts")
+def test_episodes(home: Path) -> None:
+    event = ["--scope", "aurora", "--session-id", "s1", "--agent-id", "main", "--type", "tool.result"]
+    said = ["--summary", "psql says 16.2", "--payload-json", '{"rows": 1}', "--refs-json", '{"obs": "obs:1"}']
+    kept = printed(home, "episodes", "append", *event, *said, "--json")
+    assert kept["kind"] == "openclaw-mem.episodes.append.v0"
+    assert (kept["ok"], kept["event"]["scope"], kept["event"]["session_id"]) == (True, "aurora", "s1")
+    found = printed(home, "--json", "episodes", "query", "--scope", "aurora", "--include-payload")
+    assert (found["kind"], found["scope"], found["count"]) == ("openclaw-mem.episodes.query.v0", "aurora", 1)
+    [item] = found["items"]
+    assert (item["event_id"], item["agent_id"]) == (kept["event"]["event_id"], "main")
+    assert (item["summary"], item["payload"]) == ("psql says 16.2", {"rows": 1})
+    assert printed(home, "episodes", "query", "--global", "--json")["items"] == []
