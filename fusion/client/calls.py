@@ -134,6 +134,8 @@ def pack(
     graph_soft_ms: int | None = None,
     graph_hard_ms: int | None = None,
     trace: bool | None = None,
+    lanes: Sequence[str] | None = None,
+    include_archived: bool | None = None,
     as_of: datetime | str | None = None,
     known_at: datetime | str | None = None,
     timezone: str | None = None,
@@ -149,7 +151,8 @@ def pack(
     """Ask all memories; the reply is a context pack of 1,200 tokens and 12 items at most, unless they are given.
 
     ``tail_text`` has the last turns of the conversation, one a line; they have a place in the pack first. ``trace``
-    asks for the reason of each candidate. The other parameters are those of `fuse`.
+    asks for the reason of each candidate. ``lanes`` adds what the session did lately (hot) and episodes (cold). The
+    other parameters are those of `fuse`.
     """
     return Call.post("/v1/pack", locals())
 

@@ -137,6 +137,8 @@ class Query:
     times: tuple[TimeRange, ...] = ()
     zone: str | None = None
     where: Where = EVERYTHING
+    archived: bool = False
+    """whether the filter admits memories that were archived"""
 
     def admits(self, hit: Hit) -> bool:
         """Whether ``hit`` may be in the answer, by scope, time and ``where``. A hit that is not admitted does not count

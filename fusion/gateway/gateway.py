@@ -36,7 +36,7 @@ from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.plans import PlanCalls
 from fusion.gateway.prefix import PrefixCalls
-from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records
+from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records, record_of_episode
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
@@ -305,8 +305,14 @@ class Gateway(EpisodeCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecal
 
     @in_tenant
     async def records(self, request: RecordsRequest) -> wire.RecordsReply:
-        """Memories in full, within a budget of tokens; what is not there is reported as missing."""
-        return await full_records(request, self.memory)
+        """Memories and observations in full, within a budget of tokens; what is not there is reported as missing."""
+
+        async def read(ref: str, scope: Scope) -> Mapping[str, Any]:
+            if ref.startswith("ep:"):
+                return record_of_episode(await self.episode(ref, scope))
+            return await self.memory(ref, scope)
+
+        return await full_records(request, read)
 
     @in_tenant
     async def memories(

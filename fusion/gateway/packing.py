@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from fusion.gateway.cards import CardCalls
 from fusion.gateway.dissent import find_dissent
 from fusion.gateway.graph_lane import HARD_MS, NO_GRAPH, SOFT_MS, GraphLane, GraphMode, GraphQuestion, graph_lane
 from fusion.gateway.in_tenant import in_tenant
+from fusion.gateway.pack_lanes import episodes, working_set
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.layers import Layers, layers_of
 from fusion.recall.context_pack import (
@@ -32,9 +34,11 @@ from fusion.recall.context_pack import (
 from fusion.recall.dispute import Dispute
 from fusion.recall.dissent import with_dissent
 from fusion.recall.engine import Fused, FuseRequest, Outcome
+from fusion.recall.fresh_tail import BUDGET_TOKENS as TAIL_TOKENS
 from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
 from fusion.recall.fresh_tail import Tail, protected, turns_of
 from fusion.recall.pack import Block, Ranking
+from fusion.recall.pack_evidence import COLD_ITEMS, COLD_SHARE, LaneName, Searched
 from fusion.recall.pack_layers import MAX_L2_ITEMS, Layer, in_layers, long_events
 from fusion.recall.pack_trace import Lane, Retriever, noted, trace_of, with_note
 
@@ -64,6 +68,9 @@ class PackRequest:
     graph_soft_ms: int = SOFT_MS
     graph_hard_ms: int = HARD_MS
     trace: bool = False
+    lanes: tuple[LaneName, ...] = ()
+    """the lanes that are asked for beside warm, which is always searched; cold is, too, where no memory answers"""
+    include_archived: bool = False
     as_of: datetime | None = None
     known_at: datetime | None = None
     where: Where = EVERYTHING
@@ -144,14 +151,31 @@ class ContextPacking(Answering, CardCalls):
         )
 
     def _packing(self, request: PackRequest, tail: Tail, graph: asyncio.Future[GraphLane]) -> Packing:
+        hot, cold = Searched(False, "the lane hot is not asked for"), Searched(False, "memories answer the question")
+        stages: dict[str, float] = {}
+
         async def packer(ranking: Ranking) -> Block:
+            nonlocal hot, cold
+            started = time.perf_counter()
             by_rules, model_ms = self.settings.packs.dissent_by_rules, self.settings.model.dissent_ms
             embedder = self.live.embedder if by_rules else None
-            found = await find_dissent(ranking, embedder, self.model, model_ms)
-            ranking = with_dissent(ranking, found)
+            ranking = with_dissent(ranking, await find_dissent(ranking, embedder, self.model, model_ms))
+            stages["dissent"] = _ms_since(started)
             layers = await self._layers(long_events(ranking, LAYERED), ranking)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
-            return bundle(ranking, layered, tail, self._nonce_key, (await graph).items)
+            stages["layers"] = round(_ms_since(started) - stages["dissent"], 2)
+            items = (await graph).items
+            before = len(tail.entries) + len(items)
+            if "hot" in request.lanes:
+                hot = await self._hot(request, tail)
+            if "cold" in request.lanes:
+                cold = await self._cold(request, before + len(hot.found), asked=True)
+            made = bundle(ranking, layered, tail, self._nonce_key, items, (*hot.found, *cold.found))
+            if not made.memories and not items and "cold" not in request.lanes:
+                cold = await self._cold(request, before + len(hot.found), asked=False)
+                made = bundle(ranking, layered, tail, self._nonce_key, items, (*hot.found, *cold.found))
+            stages["bundle"] = round(_ms_since(started) - stages["layers"] - stages["dissent"], 2)
+            return made
 
         def note(outcome: Outcome) -> Outcome:
             made = outcome.block
@@ -162,8 +186,10 @@ class ContextPacking(Answering, CardCalls):
                 "maxL2Items": request.max_l2,
                 "niceCap": request.max_items,
             }
-            lanes = self._lanes(request, outcome, tail)
-            found = noted(made, budgets, lanes, request.scope.project, tail.left_out)
+            waited = max((row["took_ms"] for row in outcome.fused.backends), default=0.0)
+            stages["backends"] = round(waited, 2)
+            lanes = self._lanes(request, outcome, tail, hot, cold)
+            found = noted(made, budgets, lanes, request.scope.project, tail.left_out, stages)
             lane = graph.result() if graph.done() and not graph.cancelled() else NO_GRAPH
             if request.graph != "off":
                 searched = Lane("graph", "temporal facts and graphs", lane.searched)
@@ -176,24 +202,53 @@ class ContextPacking(Answering, CardCalls):
         """The layers of these long memories."""
         return {i: layers_of(ranking.records[i].event.text) for i in event_ids if i in ranking.records}
 
-    def _lanes(self, request: PackRequest, outcome: Outcome, tail: Tail) -> list[Lane]:
-        """The lanes of a pack and how each was searched."""
+    async def _hot(self, request: PackRequest, tail: Tail) -> Searched:
+        """What the asking session did lately, in the room that its tail leaves."""
+        session = request.scope.session_id or (request.asker.session_id if request.asker else None)
+        used = sum(estimate_tokens(entry.line) for entry in tail.entries)
+        room = request.tail_budget_tokens or min(TAIL_TOKENS, _room(request) // 2)
+        items = min(request.tail_max_items, request.max_items - 1) - len(tail.entries)
+        return await working_set(self, request.scope, session, max(0, items), room - used)
+
+    async def _cold(self, request: PackRequest, before: int, *, asked: bool) -> Searched:
+        """The episodes that fit the question, in a part of the room that the items ``before`` leave."""
+        items = min(COLD_ITEMS, (request.max_items - before) // 2)
+        if items < 1:
+            return Searched(False, "the pack has no item left for an episode")
+        return await episodes(self, request.scope, request.query, items, _room(request) // COLD_SHARE, asked=asked)
+
+    def _lanes(self, request: PackRequest, outcome: Outcome, tail: Tail, hot: Searched, cold: Searched) -> list[Lane]:
+        """The lanes of a pack, how each was searched, and why."""
         recipe = self._recipe(_question(request))
         retrievers = [
             Retriever(str(row["name"]), recipe.gather.depth, recipe.fuse.k)
             for row in outcome.fused.backends
             if row["status"] in ("ok", "empty")
         ]
+        tailed = "the request has a tail" if tail.entries else "the request has no tail"
+        archived = "the request includes them" if request.include_archived else "the request does not include them"
+        by_words = (Retriever("fts", COLD_ITEMS),)
         return [
-            Lane("hot", "fresh tail", bool(tail.entries)),
-            Lane("warm", "memories of all backends", bool(retrievers), tuple(retrievers)),
-            Lane("cold", "documents and archive", False),
+            Lane("hot", "fresh tail", bool(tail.entries), (), tailed),
+            Lane("hot", "working set", hot.searched, (), hot.why),
+            Lane("warm", "memories and notes of all backends", bool(retrievers), tuple(retrievers), "always searched"),
+            Lane("cold", "episodes", cold.searched, by_words if cold.searched else (), cold.why),
+            Lane("cold", "archived memories", request.include_archived, (), archived),
         ]
+
+
+def _ms_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 2)
+
+
+def _room(request: PackRequest) -> int:
+    """The tokens of a pack without its first and last line."""
+    return request.budget_tokens - FRAME_TOKENS
 
 
 def _tail(request: PackRequest) -> Tail:
     """The tail of a pack, which leaves room for one memory at least. Raises BadInput where there is none."""
-    room = request.budget_tokens - FRAME_TOKENS
+    room = _room(request)
     if room < 1:
         raise BadInput(
             f"budget_tokens: {request.budget_tokens} has no room for a memory: the first and last line of a pack take "
@@ -225,6 +280,7 @@ def _question(request: PackRequest) -> FuseRequest:
         timezone=request.timezone,
         now=request.now,
         where=request.where,
+        archived=request.include_archived,
     )
 
 

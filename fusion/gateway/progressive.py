@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, cast
 
+import orjson
+
 from fusion import wire
 from fusion.contract import EVERYTHING, Asker, Hit, Query, Scope, Where
 from fusion.errors import NobodyAnswered, NotFound
@@ -254,6 +256,28 @@ async def full_records(
         "left_out": left_out,
         "tokens": sum(one["tokens"] for one in found),
         "next": _step("get", later, sum(later.values())),
+    }
+
+
+def record_of_episode(found: wire.Episode) -> dict[str, Any]:
+    """An observation in the fields of a memory: its summary, then its payload."""
+    payload = found.get("payload")
+    more = payload if isinstance(payload, str) else orjson.dumps(payload).decode() if payload is not None else ""
+    scope = {name: found[name] for name in ("user_id", "agent_id", "session_id", "project")}
+    return {
+        "ref": found["ref"],
+        "event_id": found["event_id"],
+        "text": "\n".join(filter(None, (found["summary"], more))),
+        "kind": found["type"],
+        "speaker": None,
+        "at": found["ts"],
+        "recorded_at": None,
+        "document": None,
+        "position": None,
+        "source": found["tool"],
+        "trust": found["trust"],
+        "origin": found["origin"],
+        "scope": {name: value for name, value in scope.items() if value},
     }
 
 

@@ -65,7 +65,7 @@ def labelled(receipt: Mapping[str, Any], useful: Sequence[str], useless: Sequenc
 
 
 def _body(receipt: Mapping[str, Any], position: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    found_by = {backend: rank for backend, _, _, rank, _ in reversed(row["source_hits"])}
+    found_by = {backend: rank for backend, _, _, rank, *_ in reversed(row["source_hits"])}
     copied = {name: row[name] for name in _COPIED}
     scored = scored_as(receipt, row)
     return {"recipe": receipt["recipe"], "position": position, **copied, **scored, "found_by": found_by}

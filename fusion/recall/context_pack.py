@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 
-from fusion.contract import Hit, Trust
+from fusion.contract import Hit, Trust, document_of
 from fusion.lib.budget import Size, estimate_tokens
 from fusion.lib.importance import LABELS, Label, label_of
 from fusion.lib.listing import CONTEXT_PACK, end, record_ref
@@ -27,6 +27,7 @@ from fusion.recall.dissent import WEAK
 from fusion.recall.filter import Record
 from fusion.recall.fresh_tail import Tail
 from fusion.recall.pack import Block, ExcerptLine, Ranking
+from fusion.recall.pack_evidence import Evidence
 from fusion.recall.pack_layers import Layer, Layered
 from fusion.recall.pack_order import TRUST_ORDER, Merit, in_pack_order
 from fusion.recall.rerank import Scored
@@ -34,6 +35,8 @@ from fusion.recall.rerank import Scored
 SCHEMA = "openclaw-mem.context-pack.v1"
 BUDGET_TOKENS = 1200
 MAX_ITEMS = 12
+MIN_ITEMS = 3
+"""items that a pack has, with its first and last line five lines, where so many memories clear the floor"""
 NONCE_BYTES = 6
 FRAME_TOKENS = estimate_tokens(f"{CONTEXT_PACK}\n{end('0' * 2 * NONCE_BYTES)}")
 """tokens of the first and the last line of a pack"""
@@ -97,6 +100,7 @@ class Bundle(Block):
     capped: frozenset[str] = frozenset()
     graded: Mapping[str, tuple[Trust, Label]] = field(default_factory=dict)
     """the trust and the importance of every candidate, by ref"""
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +112,38 @@ class _Line:
     merit: Merit
 
 
-def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes, graph: Sequence[PackItem] = ()) -> Bundle:
+def bundle(
+    ranking: Ranking,
+    layered: Layered,
+    tail: Tail,
+    key: bytes,
+    graph: Sequence[PackItem] = (),
+    evidence: tuple[Evidence, ...] = (),
+) -> Bundle:
     """The pack of what was ranked. ``key`` makes the nonce of its last line: equal packs of a process are equal.
 
-    The items of the ``graph`` come first; like the tail, they have their room before everything else.
+    The items of the ``graph`` come first; like the tail and the ``evidence``, they have their room before everything
+    else.
     """
     records = ranking.records
     from_graph = [_Line(f"- [{item.recordRef}] {item.text}\n", item, Merit()) for item in graph]
-    ranking = _beside(ranking, [*(entry.line for entry in tail.entries), *(line.text for line in from_graph)])
+    aside = [
+        *(entry.line for entry in tail.entries),
+        *(line.text for line in from_graph),
+        *(one.line for one in evidence),
+    ]
+    ranking = _beside(ranking, aside)
     ranking = replace(ranking, order=layered.order, left_out={**ranking.left_out, **layered.left_out})
+    ranking = with_enough(ranking, MIN_ITEMS - len(aside))
     block = with_both_sides(ranking)
     by_ref: dict[str, list[Scored]] = {}
     for part in block.packed:
         by_ref.setdefault(part.ref, []).append(part)
     shown = ([part for member in one.members for part in by_ref.get(member.ref, ())] for one in block.memories)
     found = (_line(line, parts, layered, records) for line, parts in zip(block.lines, shown, strict=True))
-    arranged = _newer_first(in_pack_order(found, lambda line: line.merit), block.disputes)
-    lines = [*_tail_lines(tail), *from_graph, *arranged]
+    hot, cold = ([_evidence_line(one) for one in evidence if one.lane == lane] for lane in ("hot", "cold"))
+    warm = _newer_first(in_pack_order(found, lambda line: line.merit), block.disputes)
+    lines = [*_tail_lines(tail), *from_graph, *hot, *warm, *cold]
     body = "".join(line.text for line in lines)
     nonce = blake2b(body.encode("utf-8", "surrogatepass"), key=key, digest_size=NONCE_BYTES).hexdigest()
     text = f"{CONTEXT_PACK}\n{body}{end(nonce)}" if lines else ""
@@ -139,6 +158,7 @@ def bundle(ranking: Ranking, layered: Layered, tail: Tail, key: bytes, graph: Se
         layered.layers,
         layered.capped,
         {one.ref: _graded(one, records) for one in ranking.order},
+        evidence,
     )
 
 
@@ -181,6 +201,28 @@ def _beside(ranking: Ranking, lines: Sequence[str]) -> Ranking:
             max_results=max(0, numbers.max_results - len(lines)),
         ),
     )
+
+
+def with_enough(ranking: Ranking, items: int) -> Ranking:
+    """The ranking without the cut of what adds little, as far as a pack needs that for so many items."""
+    clear = [one for one in ranking.order if not one.is_below(ranking.floors)]
+    there = {_document_key(one) for one in clear if one.pooled.key not in ranking.left_out}
+    released: set[str] = set()
+    for one in clear:
+        if len(there) >= items:
+            break
+        if ranking.left_out.get(one.pooled.key) is Decision.ADDS_TOO_LITTLE and _document_key(one) not in there:
+            there.add(_document_key(one))
+            released.add(one.pooled.key)
+    if not released:
+        return ranking
+    left_out = {key: decision for key, decision in ranking.left_out.items() if key not in released}
+    return replace(ranking, left_out=left_out)
+
+
+def _document_key(one: Scored) -> object:
+    """What a line of a pack is about: a document, or a memory without one."""
+    return document_of(one.pooled.candidate.hit) or one.ref
 
 
 def with_both_sides(ranking: Ranking) -> Block:
@@ -259,6 +301,11 @@ def _tail_lines(tail: Tail) -> Iterable[_Line]:
         text = entry.line.removeprefix(f"- [{entry.ref}] ").rstrip("\n")
         item = PackItem(entry.ref, "L0", "recent_turn", "unknown", "unknown", text, Citation(None, entry.ref))
         yield _Line(entry.line, item, Merit())
+
+
+def _evidence_line(one: Evidence) -> _Line:
+    item = PackItem(one.ref, "L0", one.type, "unknown", one.trust, one.text, Citation(None, one.ref))
+    return _Line(one.line, item, Merit())
 
 
 def importance_of(hit: Hit, records: Mapping[str, Record]) -> Label:

@@ -107,6 +107,8 @@ class FuseRequest:
     """when the question is asked: what "yesterday" counts from; the present time if None"""
     where: Where = EVERYTHING
     """what a memory must be like to be in the answer"""
+    archived: bool = False
+    """whether memories that were archived may be in the answer, as far as a backend finds them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +504,7 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
         known_at=request.known_at,
         zone=request.timezone,
         where=request.where,
+        archived=request.archived,
     )
     return replace(query, times=_dates(query, recipe).times), truncated
 
@@ -777,12 +780,15 @@ def _reasons(order: Sequence[Scored], block: Block) -> dict[str, Any]:
     }
 
 
-_SOURCE_HIT_FIELDS = ("backend", "ref", "native_id", "rank", "reason")
+_SOURCE_HIT_FIELDS = ("backend", "ref", "native_id", "rank", "reason", "score")
 _source_hit_row = itemgetter(*(SourceHit._fields.index(name) for name in _SOURCE_HIT_FIELDS))
 
 
 def explain(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A receipt for people: rounded numbers, source hits with field names, and a ``reason`` in words."""
+    """A receipt for people: rounded numbers, source hits with field names, and a ``reason`` in words.
+
+    Source hits in receipts of earlier versions have no score.
+    """
     rows = [
         {
             **row,
@@ -792,7 +798,7 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
             "probability": None if row.get("probability") is None else round(row["probability"], 4),
             "rrf": round(row["rrf"], 5),
             "signals": {name: round(value, 3) for name, value in row["signals"].items()},
-            "source_hits": [dict(zip(_SOURCE_HIT_FIELDS, s, strict=True)) for s in row["source_hits"]],
+            "source_hits": [dict(zip(_SOURCE_HIT_FIELDS, s, strict=False)) for s in row["source_hits"]],
         }
         for row in body["candidates"]
     ]

@@ -159,6 +159,8 @@ def hidden_by_state(state: State, query: Query) -> str | None:
     """
     if state.merged_into is not None and query.as_of is None and query.known_at is None:
         return "merged"
+    if query.archived and state.ended == "archived":
+        return None
     if state.ended_at is not None and (query.as_of is None or state.ended_at <= query.as_of):
         return _ENDED.get(state.ended or "", state.ended) or "no longer current"
     return None

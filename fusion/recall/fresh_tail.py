@@ -80,7 +80,7 @@ def protected(turns: Sequence[str], room: int, *, max_items: int = MAX_ITEMS, bu
     kept: list[str] = []
     used = 0
     for turn in reversed(turns):
-        said = _safe(turn)
+        said = safe_line(turn)
         if not said:
             continue
         tokens = estimate_tokens(f"- [tail:{max_items}] {said}")
@@ -97,7 +97,7 @@ def _numbered(said: Iterable[str]) -> Iterable[TailEntry]:
         yield TailEntry(f"tail:{number}", f"- [tail:{number}] {text}\n")
 
 
-def _safe(turn: str) -> str:
-    """A turn as one line without secrets, which imitates no citation, annotation, frame or tag."""
+def safe_line(turn: str) -> str:
+    """A text as one line without secrets, which imitates no citation, annotation, frame or tag."""
     said = one_line(clip(redact(turn)[0], ENTRY_CHARS))
     return without_frames(without_private_paths(without_annotations(one_line(quoted(said)))))

@@ -31,12 +31,16 @@ class Retriever:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One lane: hot is what the session has at hand, warm the facts and episodes, cold documents and the archive."""
+    """One lane and ``why`` it was searched or not.
+
+    Hot is what the session has at hand, warm the memories and notes of all backends, cold episodes and the archive.
+    """
 
     name: str
     source: str
     searched: bool
     retrievers: tuple[Retriever, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,14 @@ class PackNote:
     """what the graph's gates decided, and the refs that it added"""
 
 
-def noted(bundle: Bundle, budgets: Mapping[str, int], lanes: Sequence[Lane], scope: str | None, left: int) -> PackNote:
+def noted(
+    bundle: Bundle,
+    budgets: Mapping[str, int],
+    lanes: Sequence[Lane],
+    scope: str | None,
+    left: int,
+    stages: Mapping[str, float],
+) -> PackNote:
     """What the receipt of a pack keeps."""
     return PackNote(
         budgets,
@@ -69,6 +80,7 @@ def noted(bundle: Bundle, budgets: Mapping[str, int], lanes: Sequence[Lane], sco
         dict(bundle.layers),
         tuple(sorted(bundle.capped)),
         left,
+        stages,
     )
 
 
@@ -84,7 +96,7 @@ def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
         "version": {"openclaw_mem": f"memory-fusion {VERSION}", "schema": SCHEMA_VERSION},
         "query": {"text": query, "scope": note["scope"], "intent": None},
         "budgets": dict(note["budgets"]),
-        "lanes": [dict(lane) for lane in note["lanes"]],
+        "lanes": [{name: value for name, value in lane.items() if name != "why"} for lane in note["lanes"]],
         "candidates": rows,
         "output": {
             "includedCount": len(included),
@@ -106,6 +118,9 @@ def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
             "tail": tail,
             "tail_left_out": note["tail_left_out"],
             "graph": dict(note.get("graph", {})),
+            "evidence": [ref for ref in note["items"] if ref.startswith("ep:")],
+            "lanes": [{"source": lane["source"], "why": lane.get("why", "")} for lane in note["lanes"]],
+            "raw_scores": {record_ref(row["ref"]): _raw_scores(row) for row in receipt["candidates"]},
         },
     }
 
@@ -133,6 +148,16 @@ def _candidate(row: Mapping[str, Any], note: Mapping[str, Any]) -> dict[str, Any
         },
         "citations": {"url": note["citations"].get(cited), "recordRef": cited},
     }
+
+
+def _raw_scores(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The best rank and the raw score of a candidate in each backend's own answer; no two backends' are comparable."""
+    found: dict[str, Any] = {}
+    for hit in row["source_hits"]:
+        backend, _, _, rank, _, *score = hit.values() if isinstance(hit, Mapping) else hit
+        if backend not in found or rank < found[backend]["rank"]:
+            found[backend] = {"rank": rank, "score": score[0] if score else None}
+    return found
 
 
 def _rationale(row: Mapping[str, Any], decision: str) -> list[str]:

@@ -163,6 +163,7 @@ COMMAND_NAMES = {
     "budget": "budget_chars",
     "block_format": "format",
     "backend": "backends",
+    "lane": "lanes",
     "archive": "archived",
     "tag": "tags",
     "source": "sources",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -368,3 +369,16 @@ def _openclaw_settings(state: Path, model: ScriptedModel, config: Mapping[str, A
         "memory": {"search": {"provider": "none"}},
         "plugins": plugins,
     }
+
+
+@pytest.mark.row("A148", "the plugin claims no slot of OpenClaw: it listens to hooks alone, so another memory keeps it")
+def test_the_plugin_takes_no_slot() -> None:
+    """A plugin of the kind "memory" would own the slot, and one that registers a memory would answer for it."""
+    manifest = json.loads((PLUGIN / "openclaw.plugin.json").read_text(encoding="utf-8"))
+    assert "kind" not in manifest
+    assert "slots" not in manifest
+    assert manifest["activation"]["onCapabilities"] == ["hook"]
+    code = "".join(file.read_text(encoding="utf-8") for file in PLUGIN.glob("*.js"))
+    used = set(re.findall(r"\bapi\.(\w+)", code))
+    assert used <= {"on", "logger", "pluginConfig"}
+    assert "on" in used

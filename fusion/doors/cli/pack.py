@@ -52,6 +52,13 @@ async def pack(
     graph: Annotated[
         Literal["off", "auto", "on"], typer.Option(help="Facts and paths of the graph first, where it has some.")
     ] = "off",
+    lane: Annotated[
+        list[str] | None,
+        typer.Option(help="Also search hot, what the session did lately, or cold, its episodes. Repeatable."),
+    ] = None,
+    include_archived: Annotated[
+        bool, typer.Option("--include-archived", help="Also show memories that were archived.")
+    ] = False,
     as_of: AsOf = None,
     timezone: Timezone = None,
     where: WhereOption = None,
@@ -88,6 +95,8 @@ async def pack(
             graph=graph,
             graph_soft_ms=None,
             graph_hard_ms=None,
+            lanes=lane or None,
+            include_archived=include_archived or None,
             as_of=as_of,
             timezone=timezone or local_zone(),
             where=where_of(where),

@@ -40,6 +40,7 @@ from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
 from fusion.recall.fence import cited, fenced
+from fusion.recall.pack_evidence import LaneName
 from fusion.recall.pack_layers import Layer
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -204,6 +205,11 @@ class MemoryPack(Arguments):
         default=None, description="show long memories as L0 one line, L1 a few sentences, or L2 in detail"
     )
     tail_text: str = Field(default="", description="the last turns of this conversation, one a line, to keep in it")
+    lanes: tuple[LaneName, ...] = Field(
+        default=(),
+        max_length=3,
+        description="also search hot, what this session did lately, or cold, past tool results",
+    )
     trace: bool = Field(default=False, description="also why each candidate is in the pack or not")
     as_of: AsOf = None
     timezone: Zone = None
@@ -222,6 +228,7 @@ class MemoryPack(Arguments):
             max_items=self.max_items,
             layer=self.layer,
             tail_text=self.tail_text,
+            lanes=self.lanes,
             trace=self.trace,
             as_of=self.as_of,
             timezone=self.timezone,

@@ -25,6 +25,7 @@ from fusion.gateway.packing import PackRequest
 from fusion.lib.budget import MAX_BUDGET_TOKENS
 from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS
 from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
+from fusion.recall.pack_evidence import LaneName
 from fusion.recall.pack_layers import MAX_L2_ITEMS, Layer
 
 MAX_PACK_ITEMS = 100
@@ -69,6 +70,14 @@ class PackBody(Asking):
     graph_soft_ms: int = Field(default=SOFT_MS, ge=0, le=60_000, description="after which paths are left out")
     graph_hard_ms: int = Field(default=HARD_MS, ge=0, le=60_000, description="after which the graph is left out")
     trace: bool = Field(default=False, description="also why each candidate is in the pack or not")
+    lanes: tuple[LaneName, ...] = Field(
+        default=(),
+        max_length=3,
+        strict=False,
+        description="lanes to search beside warm: hot adds what the session did lately, cold episodes as evidence; "
+        "cold is also searched where no memory answers",
+    )
+    include_archived: bool = Field(default=False, description="also memories that were archived")
     as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
     known_at: Until | None = Field(default=None, description="what had been recorded by then")
     timezone: AskerZone = None

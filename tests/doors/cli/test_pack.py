@@ -18,6 +18,8 @@ adapter = ""
 adapter = "adapters.markdown:Markdown"
 """
 """settings whose one backend keeps its memories between two commands"""
+PATIENT = ("--timeout-ms", "60000")
+"""a question waits for its backends, however busy the machine is"""
 QUESTION = "where does the bookings database move?"
 
 
@@ -41,12 +43,14 @@ def remembered(home: Path, text: str) -> str:
 @pytest.mark.row("A122", "`fusion mem pack --query … --budget-tokens n` prints the bundle alone, with --json the pack")
 def test_pack_prints_the_bundle_alone(home: Path) -> None:
     ref = remembered(home, "We decided to move the bookings database to Postgres")
-    shown = run(home, "pack", *QUESTION.split())
+    shown = run(home, "pack", *QUESTION.split(), *PATIENT)
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout.splitlines()[1] == f"- [obs:{ref}] We decided to move the bookings database to Postgres"
     assert len(shown.stdout.splitlines()) == 3
     assert shown.stderr == ""
-    made = json.loads(run(home, "mem", "pack", "--query", QUESTION, "--budget-tokens", "300", "--json").stdout)
+    made = json.loads(
+        run(home, "mem", "pack", "--query", QUESTION, "--budget-tokens", "300", "--json", *PATIENT).stdout
+    )
     assert made["meta"]["budgetTokens"] == 300
     assert [item["recordRef"] for item in made["items"]] == [f"obs:{ref}"]
 
@@ -66,9 +70,11 @@ def test_pack_takes_a_tail_as_text_as_file_and_on_stdin(home: Path, tmp_path: Pa
 @pytest.mark.row("A136", "`fusion pack --trace` prints the trace on stderr, and with --json in the pack")
 def test_pack_prints_a_trace(home: Path) -> None:
     ref = remembered(home, "We decided to move the bookings database to Postgres")
-    trace = json.loads(run(home, "pack", QUESTION, "--trace").stderr)
+    trace = json.loads(run(home, "pack", QUESTION, "--trace", *PATIENT).stderr)
     assert [row["id"] for row in trace["candidates"]] == [f"obs:{ref}"]
-    assert json.loads(run(home, "pack", QUESTION, "--trace", "--json").stdout)["trace"]["kind"] == trace["kind"]
+    assert (
+        json.loads(run(home, "pack", QUESTION, "--trace", "--json", *PATIENT).stdout)["trace"]["kind"] == trace["kind"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,6 +86,7 @@ def test_pack_prints_a_trace(home: Path) -> None:
         (("x", "--tail-file", "a", "--tail-text", "b"), "give one of the two"),
         (("x", "--budget-tokens", "20"), "--budget-tokens: 20 has no room"),
         (("x", "--layer", "L9"), "L9"),
+        (("x", "--lane", "lukewarm"), "lane"),
     ],
 )
 def test_pack_refuses_what_it_cannot_do(home: Path, arguments: tuple[str, ...], why: str) -> None:

@@ -31,7 +31,9 @@ def test_why_shows_uses_changes_and_forgetting(tmp_path: Path) -> None:
     home.mkdir()
     (home / "fusion.toml").write_text(NOTES)
     ref = json.loads(run(home, "remember", "The bookings database moves.", "--json").stdout)["memories"][0]["ref"]
-    receipt = json.loads(run(home, "pack", "bookings database", "--json").stdout)["receipt"]["receipt_id"]
+    receipt = json.loads(run(home, "pack", "bookings database", "--json", "--timeout-ms", "60000").stdout)["receipt"][
+        "receipt_id"
+    ]
     assert run(home, "state", ref, "--importance", "0.9", "--why", "it matters").exit_code == 0
     shown = run(home, "why", f"obs:{ref}")
     assert shown.stdout.startswith(f"obs:{ref} is current\n")

@@ -39,7 +39,7 @@ def test_search_timeline_and_get(home: Path) -> None:
         json.loads(run(home, "remember", text, "--json").stdout)["memories"][0]["ref"]
         for text in ("Tea is at four.", "The bookings database moves to Postgres.", "Rope is in the shed.")
     ]
-    found = run(home, "mem", "search", "bookings", "database")
+    found = run(home, "mem", "search", "bookings", "database", "--timeout-ms", "60000")
     assert found.stdout.startswith(f"obs:{refs[1]} ")
     assert "note: The bookings database moves to Postgres. (13 tokens)" in found.stdout
     assert f"fusion mem timeline {refs[1]} costs" in found.stderr
