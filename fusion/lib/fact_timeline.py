@@ -2,7 +2,8 @@
 
 It is a pure function of the assertions and of the state of their sources, so a rebuilt view cannot differ from one that
 grew. Of a predicate with one object, an assertion ends the one before it. An assertion, or an end, by a less trusted
-memory changes nothing about a fact of a more trusted one: both stand, and `fusion.lib.fact_lint` says so.
+memory changes nothing about a fact of a more trusted one, nor does an assertion that only untrusted sources support:
+both stand, and `fusion.lib.fact_lint` says so.
 """
 
 from __future__ import annotations
@@ -130,10 +131,18 @@ def _one_supersedes(old: TemporalFact, new: TemporalFact) -> tuple[TemporalFact,
         if new.assertion.object == old.assertion.object:
             return old, new
         return old, replace(new, reasons=(*new.reasons, f"{old.id}, of a more trusted memory, says otherwise"))
+    if _is_unsupported(new) and not _is_unsupported(old):  # else a tool's output would end what holds
+        return old, new
     began = max(new.valid_from, old.valid_from)
     ends = began if old.valid_to is None else min(old.valid_to, began)
     by = tuple(dict.fromkeys((*old.superseded_by, new.id)))
     return replace(old, status="superseded", valid_to=ends, superseded_by=by), new
+
+
+def _is_unsupported(fact: TemporalFact) -> bool:
+    """Whether a fact has sources that are there, none of which can be trusted."""
+    there = [_RANK[source.trust] for source in fact.sources if source.status == "ok"]
+    return bool(there) and max(there) < _RANK["unknown"]
 
 
 def _ended(facts: Sequence[TemporalFact], asserted: Sequence[Asserted]) -> list[TemporalFact]:

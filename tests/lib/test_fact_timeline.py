@@ -75,6 +75,14 @@ def test_a_less_trusted_memory_neither_supersedes_nor_ends_a_more_trusted_one() 
     assert {issue.code for issue in issues_of(list(facts.values()))} == {"contradictory_active", "stale"}
 
 
+def test_what_only_a_tool_says_ends_nothing() -> None:
+    tool = (Source("ep:1", "ok", "untrusted"),)
+    facts = by_id(said("a", 0, "live"), said("b", 10, "retired", sources=tool))
+    assert (facts["fact:a"].status, facts["fact:b"].status) == ("active", "stale")
+    facts = by_id(said("a", 0, "live", sources=tool), said("b", 10, "retired", sources=tool))
+    assert facts["fact:a"].status == "superseded"
+
+
 def test_an_end_says_when_and_a_retraction_that_it_never_held() -> None:
     facts = by_id(said("a", 0, "Redis", predicate="uses"), ended("e", "a", 5))
     assert (facts["fact:a"].status, facts["fact:a"].holds_at(START + 4 * DAY)) == ("invalidated", True)
