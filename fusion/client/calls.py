@@ -838,6 +838,16 @@ def query_episodes(
     return Call.post("/v1/episodes/query", locals())
 
 
+def episode(ref: str, **scope: str | None) -> Call[wire.Episode]:
+    """One episode by its ref, as ep:7, with its payload."""
+    return Call.get(f"/v1/episodes/{quote(ref, safe='')}", scope)
+
+
+def working_set(*, limit: int = 12, **scope: str | None) -> Call[wire.WorkingSet]:
+    """The latest episodes of the session that ``scope`` names, oldest first."""
+    return Call.get("/v1/episodes/working-set", locals())
+
+
 def search_episodes(
     query: str,
     *,

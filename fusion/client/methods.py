@@ -128,6 +128,8 @@ class Methods:
     session_state = Method(calls.session_state)
     append_episodes = Method(calls.append_episodes)
     query_episodes = Method(calls.query_episodes)
+    episode = Method(calls.episode)
+    working_set = Method(calls.working_set)
     search_episodes = Method(calls.search_episodes)
     embed_episodes = Method(calls.embed_episodes)
     redact_episodes = Method(calls.redact_episodes)

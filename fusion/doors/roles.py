@@ -39,6 +39,8 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("GET", "/v1/forgotten"): READER,
     ("GET", "/v1/sources"): READER,
     ("GET", "/v1/session"): READER,
+    ("GET", "/v1/episodes/working-set"): READER,
+    ("GET", "/v1/episodes/{ref}"): READER,
     ("POST", "/v1/episodes/query"): READER,
     ("POST", "/v1/episodes/search"): READER,
     ("GET", "/v1/facts/current"): READER,

@@ -61,6 +61,12 @@ class EpisodePage(TypedDict):
     next_cursor: str | None
 
 
+class WorkingSet(TypedDict):
+    """The latest episodes of a session, oldest first, without their payloads."""
+
+    episodes: Sequence[Episode]
+
+
 class EpisodeSearchReply(TypedDict):
     """Episodes, best first. ``vector_status`` says whether vectors took part; ``trace`` is there on request."""
 

@@ -349,6 +349,16 @@ class FakeFusion:
     async def query_episodes(self, request: EpisodeQuery) -> dict[str, Any]:
         return examples()["query_episodes"]["reply"]
 
+    async def working_set(self, scope: Scope, limit: int) -> Sequence[Any]:
+        if scope.session_id is None:
+            raise BadInput("a working set is that of a session: name its session_id")
+        return examples()["working_set"]["reply"]["episodes"][:limit]
+
+    async def episode(self, ref: str, scope: Scope) -> dict[str, Any]:
+        if ref != "ep:7":
+            raise NotFound(f"there is no episode {ref!r} here")
+        return examples()["episode"]["reply"]
+
     async def search_episodes(self, request: EpisodeSearch) -> dict[str, Any]:
         return examples()["search_episodes"]["reply"]
 

@@ -85,6 +85,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "run_job": schemas.RunJobBody,
     "job_log": schemas.JobLogQuery,
     "query_episodes": schemas.EpisodeQueryBody,
+    "episode": schemas.Scoped,
+    "working_set": schemas.WorkingSetQuery,
     "search_episodes": schemas.EpisodeSearchBody,
     "embed_episodes": schemas.EpisodeEmbedBody,
     "redact_episodes": schemas.EpisodeRedactBody,
@@ -172,6 +174,7 @@ COMMAND_NAMES = {
 }
 IN_PATH = {
     ("memory", "ref"),
+    ("episode", "ref"),
     ("why", "ref"),
     ("trust", "ref"),
     ("update", "ref"),

@@ -9,6 +9,7 @@ import typer
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import refs_of
 from fusion.doors.cli.options import Cursor, PageSize, User
+from fusion.lib.ids import EPISODE
 
 
 @command()
@@ -32,19 +33,22 @@ async def memories(
 @command()
 async def get(
     *,
-    ref: Annotated[str, typer.Argument(help="The ref of a memory, as a block cites it: m1z.")],
+    ref: Annotated[str, typer.Argument(help="The ref of a memory, as a block cites it: m1z; or of an episode: ep:3.")],
     owner: Owner,
     target: Target,
 ) -> None:
-    """Show one memory in full.
+    """Show one memory or episode in full.
 
     Its text, its place in a file or conversation, its owner, and the backends that hold it.
     """
-    async with target.client() as client:
-        memory = await client.memory("".join(refs_of([ref])), **owner.ids())
     from fusion.doors.cli import render
 
-    target.show(memory, render.memory)
+    one = "".join(refs_of([ref]))
+    async with target.client() as client:
+        if one.startswith(EPISODE):
+            target.show(await client.episode(one, **owner.ids()), render.episode)
+        else:
+            target.show(await client.memory(one, **owner.ids()), render.memory)
 
 
 @command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import Discriminator, Field, JsonValue, Tag
-from pydantic.functional_validators import AfterValidator
+from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from fusion.doors.schemas.base import (
     MAX_BATCH,
@@ -17,10 +17,11 @@ from fusion.doors.schemas.base import (
     Scoped,
     Since,
     Until,
+    integer,
     printable,
 )
 from fusion.doors.validation import MANY, ONE
-from fusion.gateway.episodes import EMBED_LIMIT, EpisodeQuery, EpisodeSearch
+from fusion.gateway.episodes import EMBED_LIMIT, MAX_WORKING_SET, WORKING_SET, EpisodeQuery, EpisodeSearch
 from fusion.lib.observation import EpisodeType, Lane, NewObservation, SearchMode
 
 MAX_SUMMARY_CHARS = 10_000
@@ -82,6 +83,12 @@ class EpisodeQueryBody(_Episodes):
 
     def request(self, tenant: str) -> EpisodeQuery:
         return self._as(EpisodeQuery, scope=self.scope(tenant))
+
+
+class WorkingSetQuery(Scoped):
+    """How much of a session to show. It names session_id; here the project filters."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_WORKING_SET), BeforeValidator(integer)] = WORKING_SET
 
 
 class EpisodeSearchBody(_Episodes):

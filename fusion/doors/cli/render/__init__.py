@@ -2,6 +2,7 @@
 
 from fusion.doors.cli.render.answers import found, fused, receipt
 from fusion.doors.cli.render.comparisons import compared, verdict
+from fusion.doors.cli.render.episodes import episode
 from fusion.doors.cli.render.home import LABELS, backends, discovered, findings, held_back, links, repairs, status
 from fusion.doors.cli.render.jobs import job_log, jobs, layers, lifecycle, minute, ran
 from fusion.doors.cli.render.memories import (
@@ -34,6 +35,7 @@ __all__ = [
     "decision",
     "decisions",
     "discovered",
+    "episode",
     "extracted",
     "findings",
     "forgettings",

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routes.memories import REPLAYED, IdempotencyKey
-from fusion.doors.http.routing import Context, problems, reply, router, while_connected
+from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router, while_connected
 from fusion.ingest.observe import ReplayedObservations
 
 
@@ -45,6 +45,21 @@ async def query_episodes(context: Context, body: schemas.EpisodeQueryBody) -> Re
     """List episodes in the order of their times, page by page"""
     context.permit(body)
     return reply(await context.gateway.query_episodes(body.request(context.tenant)))
+
+
+@router.get("/v1/episodes/working-set", response_model=wire.WorkingSet)
+async def working_set(context: Context, query: Annotated[schemas.WorkingSetQuery, InQuery]) -> Response:
+    """Show the latest episodes of one session, oldest first
+
+    They are what a pack with the lane `hot` takes its lines from. Their payloads are read one by one.
+    """
+    return reply({"episodes": await context.gateway.working_set(query.scope(context.tenant), query.limit)})
+
+
+@router.get("/v1/episodes/{ref:path}", response_model=wire.Episode, responses=problems(404))
+async def episode(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
+    """Read one episode, with its payload"""
+    return reply(await context.gateway.episode(checked_ref(ref), query.scope(context.tenant)))
 
 
 @router.post("/v1/episodes/search", response_model=wire.EpisodeSearchReply)

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fusion.doors.cli import app
 from tests.doors.cli.mem.test_status import mem
 
 OWNER = ("--session", "s1", "--agent", "main", "--scope", "bookings")
@@ -37,6 +39,20 @@ def test_episodes_at_the_command_line(tmp_path: Path) -> None:
     refused = mem(home, "episodes", "query")
     assert refused.exit_code == 2
     assert "say whose it is" in refused.stderr
+
+
+def test_get_shows_an_episode_with_its_payload(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    append(home, "", "--type", "tool.result", "--tool", "Bash", "--payload-json", '{"stdout": "3 \\u001b[31mpassed"}')
+    shown = CliRunner().invoke(app, ["get", "EP:1", "--home", str(home), "--direct"])
+    assert shown.exit_code == 0, shown.stderr
+    assert '{"stdout": "3 ' in shown.stdout
+    assert "\x1b" not in shown.stdout
+    assert "of         agent_id main, session_id s1, project bookings" in shown.stdout
+    assert "trust      untrusted" in shown.stdout
+    missing = CliRunner().invoke(app, ["get", "ep:1", "--user", "omar", "--home", str(home), "--direct"])
+    assert missing.exit_code == 2
+    assert "there is no episode 'ep:1' here" in missing.stderr
 
 
 @pytest.mark.row("A151", "episodes are exported as {observationId, kind, text, ts}, with the latest of each agent")
