@@ -88,6 +88,15 @@ class PackNotes:
 
 
 @dataclass(frozen=True, slots=True)
+class Graded:
+    """The trust and the importance of a candidate, and the day that it is from; None if nobody knows."""
+
+    trust: Trust = "unknown"
+    importance: Label = "unknown"
+    day: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle(Block):
     """The block of a pack with its items, which have the order of its lines.
 
@@ -98,8 +107,8 @@ class Bundle(Block):
     items: tuple[PackItem, ...] = ()
     layers: Mapping[str, Layer] = field(default_factory=dict)
     capped: frozenset[str] = frozenset()
-    graded: Mapping[str, tuple[Trust, Label]] = field(default_factory=dict)
-    """the trust and the importance of every candidate, by ref"""
+    graded: Mapping[str, Graded] = field(default_factory=dict)
+    """what the order of a pack goes by, of every candidate by ref"""
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -180,9 +189,10 @@ def _trusted_less(one: Trust, other: Trust) -> bool:
     return TRUST_ORDER.index(one) > TRUST_ORDER.index(other)
 
 
-def _graded(one: Scored, records: Mapping[str, Record]) -> tuple[Trust, Label]:
+def _graded(one: Scored, records: Mapping[str, Record]) -> Graded:
     hit = one.pooled.candidate.hit
-    return hit.trust, importance_of(hit, records)
+    at = _time_of(hit, records)
+    return Graded(hit.trust, importance_of(hit, records), at.date().isoformat() if at else None)
 
 
 def _beside(ranking: Ranking, lines: Sequence[str]) -> Ranking:
@@ -287,13 +297,17 @@ def _line(line: ExcerptLine, parts: Sequence[Scored], layered: Layered, records:
         importance=importance,
         rrf=max(part.pooled.rrf for part in parts),
         matches=max(len({hit.backend for hit in part.pooled.candidate.source_hits}) for part in parts),
-        at=_latest(hits),
+        at=max(filter(None, (_time_of(hit, records) for hit in hits)), default=None),
     )
     return _Line(line.text, item, merit)
 
 
-def _latest(hits: Iterable[Hit]) -> datetime | None:
-    return max((hit.at.utc for hit in hits if hit.at), default=None)
+def _time_of(hit: Hit, records: Mapping[str, Record]) -> datetime | None:
+    """When a memory was said or, if nobody knows that, last remembered."""
+    if hit.at:
+        return hit.at.utc
+    record = records.get(hit.event_id) if hit.event_id else None
+    return (record.said_at or record.event.recorded_at) if record is not None else None
 
 
 def _tail_lines(tail: Tail) -> Iterable[_Line]:

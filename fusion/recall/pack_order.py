@@ -27,7 +27,7 @@ _PLACE_OF_LABEL = {label: place for place, label in enumerate(LABELS)}
 class Merit:
     """What a memory's place in a pack depends on. ``rrf`` is its fused score, ``matches`` how many searches found it.
 
-    ``at`` is when it was said, None if that is not known: such a memory counts as the oldest.
+    ``at`` is when it was said or remembered, None if that is not known: such a memory counts as the oldest.
     """
 
     trust: Trust = "unknown"

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fusion.lib.listing import record_ref
-from fusion.recall.context_pack import Bundle
+from fusion.recall.context_pack import Bundle, Graded
 from fusion.recall.decision import Decision, decision_of, sentence
 from fusion.recall.receipt import Receipt
 from fusion.version import VERSION
 
 KIND = "openclaw-mem.pack.trace.v1"
 SCHEMA_VERSION = "v1"
+_FULL = frozenset({Decision.EXCERPTS_FULL, Decision.ITEMS_FULL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +143,19 @@ def _candidate(row: Mapping[str, Any], note: Mapping[str, Any]) -> dict[str, Any
         },
         "decision": {
             "included": decision == Decision.PACKED,
-            "reason": [decision, f"trust_{trust}", f"importance_{importance}"],
+            "reason": [decision, f"trust_{trust}", f"importance_{importance}", *_standing(row)],
             "rationale": _rationale(row, decision),
-            "caps": {"niceCapHit": False, "l2CapHit": ref in note["capped"]},
+            "caps": {"niceCapHit": decision in _FULL and importance == "nice_to_have", "l2CapHit": ref in note["capped"]},
         },
         "citations": {"url": note["citations"].get(cited), "recordRef": cited},
     }
+
+
+def _standing(row: Mapping[str, Any]) -> list[str]:
+    """How recent a candidate is, and whether it is of the project that the question names, as far as either is known."""
+    found = [f"recency_{row['day']}"] if row.get("day") else []
+    project = row["signals"].get("project")
+    return found if project is None else [*found, "scope_project" if project else "scope_other"]
 
 
 def _raw_scores(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +180,7 @@ def _rationale(row: Mapping[str, Any], decision: str) -> list[str]:
 
 def with_note(receipt: Receipt, bundle: Bundle, note: PackNote) -> Receipt:
     """The receipt of a pack with what its trace needs."""
-    graded = [bundle.graded.get(ref, ("unknown", "unknown")) for ref in receipt.reasons["ref"]]
-    columns = {"trust": [trust for trust, _ in graded], "importance": [label for _, label in graded]}
+    graded = [bundle.graded.get(ref, Graded()) for ref in receipt.reasons["ref"]]
+    columns = {name: [getattr(one, name) for one in graded] for name in ("trust", "importance", "day")}
     summary = {**receipt.summary, "pack": asdict(note), "characters": len(bundle.text)}
     return replace(receipt, summary=summary, reasons={**receipt.reasons, **columns})

@@ -119,6 +119,24 @@ async def test_a_trace_has_a_reason_for_each_candidate(home: Path) -> None:
     assert kept["pack"]["items"] == (f"obs:{refs[0]}",) or kept["pack"]["items"] == [f"obs:{refs[0]}"]
 
 
+@pytest.mark.row("A136", "a trace has the recency, the scope and the caps of a candidate among its reasons")
+async def test_a_trace_names_recency_scope_and_caps(home: Path) -> None:
+    hjul = replace(NADIA, project="hjul")
+    async with Gateway.open(small(home)) as gateway:
+        (here,) = await remember(gateway, DECIDED, scope=hjul)
+        (there,) = await remember(gateway, "The bookings database has a replica in Bergen.")
+        for ref in (here, there):
+            await gateway.set_state(StateRequest(ref, NADIA, importance=0.6))
+        pack = await gateway.pack(replace(REQUEST, scope=hjul, trace=True, max_items=1))
+    assert pack.trace is not None
+    found = {row["id"]: row["decision"] for row in pack.trace["candidates"]}
+    day = pack.meta.ts[:10]
+    assert found[f"obs:{here}"]["reason"][2:] == ["importance_nice_to_have", f"recency_{day}", "scope_project"]
+    assert found[f"obs:{there}"]["reason"][-1] == "scope_other"
+    caps = {ref: one["caps"]["niceCapHit"] for ref, one in found.items()}
+    assert caps == {f"obs:{here}": False, f"obs:{there}": True}
+
+
 async def test_a_pack_keeps_to_its_scope(home: Path) -> None:
     async with Gateway.open(small(home)) as gateway:
         await remember(gateway, DECIDED, scope=OMAR)
