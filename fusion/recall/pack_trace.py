@@ -145,14 +145,17 @@ def _candidate(row: Mapping[str, Any], note: Mapping[str, Any]) -> dict[str, Any
             "included": decision == Decision.PACKED,
             "reason": [decision, f"trust_{trust}", f"importance_{importance}", *_standing(row)],
             "rationale": _rationale(row, decision),
-            "caps": {"niceCapHit": decision in _FULL and importance == "nice_to_have", "l2CapHit": ref in note["capped"]},
+            "caps": {
+                "niceCapHit": decision in _FULL and importance == "nice_to_have",
+                "l2CapHit": ref in note["capped"],
+            },
         },
         "citations": {"url": note["citations"].get(cited), "recordRef": cited},
     }
 
 
 def _standing(row: Mapping[str, Any]) -> list[str]:
-    """How recent a candidate is, and whether it is of the project that the question names, as far as either is known."""
+    """How recent a candidate is and whether it is of the project asked for, as far as either is known."""
     found = [f"recency_{row['day']}"] if row.get("day") else []
     project = row["signals"].get("project")
     return found if project is None else [*found, "scope_project" if project else "scope_other"]
