@@ -12,7 +12,8 @@ from datetime import datetime
 
 from fusion import wire
 from fusion.contract import Scope, StateChange, Trust
-from fusion.errors import BadInput, NotFound
+from fusion.errors import BadInput, NotFound, StoreFull
+from fusion.gateway import dead_letters
 from fusion.gateway.decisions import StateRequest, set_state
 from fusion.gateway.extracting import ExtractCalls
 from fusion.gateway.in_tenant import in_tenant
@@ -38,10 +39,11 @@ URGENCY = {
     "failed_job": 50,
     "overdue_plan": 45,
     "quarantined": 40,
+    "dead_letters": 35,
     "proposal": 30,
 }
 """the urgency of each kind: what changes answers wrongly now comes before what waits"""
-_KEYS = {"approve": "a", "reject": "r", "trust": "t", "release": "e", "quarantine": "q", "archive": "x"}
+_KEYS = {"approve": "a", "reject": "r", "trust": "t", "release": "e", "quarantine": "q", "archive": "x", "seen": "d"}
 _TRUST_OF: dict[str, Trust] = {"trust": "trusted", "release": "unknown", "quarantine": "quarantined"}
 _DOES = {
     "trust": "trust it: the owner alone may",
@@ -85,6 +87,8 @@ class TriageCalls(ExtractCalls):
             return _decided(item, choice, done["decision"], done["ref"], stored=done["writes_performed"])
         if item.startswith(CONFLICT):
             return await self._resolve(item, choice, scope, by, why)
+        if item.startswith(dead_letters.PREFIX):
+            return await self._set_aside(item, choice, scope, by, why)
         if choice not in _DOES:
             raise _no_choice(item, choice, tuple(_DOES))
         request = StateRequest(
@@ -115,13 +119,29 @@ class TriageCalls(ExtractCalls):
         self.deliverer.wake()
         return _decided(item, choice, None if made is None else made.name, ref, stored=False)
 
+    async def _set_aside(self, item: str, choice: str, scope: Scope, by: Decider, why: str) -> wire.TriageDecided:
+        """Set the dead letters of an item aside: they stay in a file, and triage does not show them again."""
+        if choice != "seen":
+            raise _no_choice(item, choice, ("seen",))
+        until = None if scope.named() else dead_letters.newest_of(item)
+        if until is None:
+            raise NotFound(f"there is no item {item!r} here")
+        self.observations.require_writable()
+        letters = self.observations.dead_letters
+        try:
+            moved = await asyncio.to_thread(letters.set_aside, until, by.who, why, self.live.now())
+        except OSError as error:
+            raise StoreFull(f"{letters.seen_file} cannot be written ({error.strerror}): make room there") from error
+        kept_in = letters.seen_file.name if moved else None
+        return {**_decided(item, choice, None, None, stored=False), "kept_in": kept_in}
+
 
 def _no_choice(item: str, choice: str, there: Sequence[str]) -> BadInput:
     return BadInput(f"choice: {item} has no {choice[:64]!r}; there are {', '.join(there)}")
 
 
 def _decided(item: str, choice: str, decision: str | None, ref: str | None, *, stored: bool) -> wire.TriageDecided:
-    return {"id": item, "choice": choice, "decision": decision, "ref": ref, "writes_performed": stored}
+    return {"id": item, "choice": choice, "decision": decision, "ref": ref, "writes_performed": stored, "kept_in": None}
 
 
 # The sources
@@ -237,6 +257,27 @@ async def _failed_jobs(parts: TenantParts, scope: Scope) -> Sequence[wire.Triage
     ]
 
 
+async def _dead_letters(parts: TenantParts, scope: Scope) -> Sequence[wire.TriageItem]:
+    if scope.named():
+        return []
+    found = await asyncio.to_thread(parts.observations.dead_letters.listed)
+    if not found:
+        return []
+    name, newest = dead_letters.item_of(found), max(one.at for one in found)
+    return [
+        _item(
+            name,
+            "dead_letters",
+            f"the harvest of observations refused {len(found):,} records, the last on {newest:%Y-%m-%d at %H:%M}; "
+            "the job episodes reads a file again that you mend",
+            dead_letters.summary(found),
+            newest,
+            choices=[_choice(name, "seen", "set them aside; the list of them is kept")],
+            command="fusion jobs run episodes",
+        )
+    ]
+
+
 SOURCES: tuple[Source, ...] = (
     _incidents,
     _failed_deliveries,
@@ -245,6 +286,7 @@ SOURCES: tuple[Source, ...] = (
     _failed_jobs,
     _overdue_plans,
     _quarantined,
+    _dead_letters,
     _proposals,
 )
 

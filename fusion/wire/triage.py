@@ -7,7 +7,15 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 TriageKind = Literal[
-    "proposal", "conflict", "quarantined", "low_trust", "incident", "failed_delivery", "failed_job", "overdue_plan"
+    "proposal",
+    "conflict",
+    "quarantined",
+    "low_trust",
+    "incident",
+    "failed_delivery",
+    "failed_job",
+    "overdue_plan",
+    "dead_letters",
 ]
 
 
@@ -56,7 +64,10 @@ class Triage(TypedDict):
 
 
 class TriageDecided(TypedDict):
-    """The result of a choice. ``decision`` is its name in the log, which undoes it; null if nothing changed."""
+    """The result of a choice. ``decision`` is its name in the log, which undoes it.
+
+    It is null if nothing changed, and for dead letters, which are kept in the file ``kept_in``.
+    """
 
     id: str
     choice: str
@@ -64,3 +75,5 @@ class TriageDecided(TypedDict):
     ref: str | None
     writes_performed: bool
     """whether a memory was stored"""
+    kept_in: str | None
+    """the file with the dead letters that were set aside, beside that of the others"""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fusion.contract import Scope
 from fusion.errors import BadInput, NotFound
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
@@ -18,6 +19,7 @@ from fusion.lib.stated_fields import to_stated
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, remember, small
 
 OWNER = Decider("owner", "operator")
+EVERYONE = Scope()
 TEA, COFFEE = "Nadia prefers tea in the morning", "Nadia prefers coffee in the morning"
 
 
@@ -140,3 +142,38 @@ async def test_a_plan_whose_time_is_over_needs_a_person(home: Path) -> None:
         assert (item["id"], item["kind"]) == (late.ref, "overdue_plan")
         await gateway.decide_triage(late.ref, "archive", NADIA, OWNER)
         assert (await gateway.triage(NADIA))["items"] == []
+
+
+@pytest.mark.feature("triage counts the records that a harvest refused, with files and reasons, until they are seen")
+async def test_triage_lists_what_the_harvest_refused(home: Path) -> None:
+    file = home.parent / "events.jsonl"
+    file.write_bytes(b'no JSON\n[1]\n{"ts": "soon", "summary": "it rained"}\n')
+    settings = small(home)
+    settings = settings.model_copy(update={"episodes": settings.episodes.model_copy(update={"paths": (file,)})})
+    async with Gateway.open(settings) as gateway:
+        assert (await gateway.triage(EVERYONE))["items"] == []
+        await gateway.harvest_episodes()
+        (item,) = (await gateway.triage(EVERYONE))["items"]
+        assert (item["kind"], item["command"]) == ("dead_letters", "fusion jobs run episodes")
+        assert "refused 3 records" in item["why"]
+        assert item["text"].startswith("from events.jsonl (3). Why: ")
+        assert "it rained" not in item["text"]
+        assert (await gateway.triage(NADIA))["items"] == [], "they belong to no user"
+        with pytest.raises(NotFound):
+            await gateway.decide_triage(item["id"], "seen", NADIA, OWNER)
+        with pytest.raises(BadInput, match="there are seen"):
+            await gateway.decide_triage(item["id"], "approve", EVERYONE, OWNER)
+        for wrong in ("dead-letters:", "dead-letters:soon", "dead-letters:2026-03-14"):
+            with pytest.raises(NotFound):
+                await gateway.decide_triage(wrong, "seen", EVERYONE, OWNER)
+        done = await gateway.decide_triage(item["id"], "seen", EVERYONE, OWNER, "the file is broken")
+        assert (done["decision"], done["kept_in"]) == (None, "dead-letters.seen.jsonl")
+        assert (await gateway.decide_triage(item["id"], "seen", EVERYONE, OWNER))["kept_in"] is None
+        file.write_bytes(b"\n" + file.read_bytes())
+        await gateway.harvest_episodes()
+        assert (await gateway.triage(EVERYONE))["items"] == [], "what was seen does not come back"
+        with file.open("ab") as opened:
+            opened.write(b"no JSON either\n")
+        await gateway.harvest_episodes()
+        (item,) = (await gateway.triage(EVERYONE))["items"]
+        assert "refused 1 " in item["why"]

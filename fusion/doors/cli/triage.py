@@ -30,7 +30,7 @@ async def decide_one_by_one(client: AsyncClient, scope: Mapping[str, Any], ask: 
     A decision that fails is reported, and the item is shown again.
     """
     found = await client.triage(**{"limit": LISTED, **scope})
-    items, decided, at = found["items"], list[tuple[int, str]](), 0
+    items, decided, at = found["items"], list[tuple[int, str | None]](), 0
     while at < len(items):
         render.triage_item(items[at], at + 1, len(items))
         try:
@@ -40,9 +40,13 @@ async def decide_one_by_one(client: AsyncClient, scope: Mapping[str, Any], ask: 
         if key == QUIT:
             break
         if key == UNDO:
-            if decided:
-                at, name = decided.pop()
+            place, name = decided[-1] if decided else (at, None)
+            if name is not None:
+                at = place
+                decided.pop()
                 await _reported(client.undo_decision(name, **scope), f"{name} is taken back")
+            elif decided:
+                typer.echo("What was set aside stays aside; the list of it is kept.")
             else:
                 typer.echo("There is nothing to undo yet.")
             continue
@@ -50,21 +54,21 @@ async def decide_one_by_one(client: AsyncClient, scope: Mapping[str, Any], ask: 
             made = await _decided(client, items[at], key, scope)
             if made is None:
                 continue
-            decided.append((at, made))
+            decided.append((at, made["decision"]))
         at += 1
     typer.echo(f"{counted(len(decided), 'item')} decided, {len(items) - len(decided)} left.")
     return len(decided)
 
 
-async def _decided(client: AsyncClient, item: wire.TriageItem, key: str, scope: Mapping[str, Any]) -> str | None:
-    """The name of the decision that a key made; None for another key, and for a decision that failed."""
+async def _decided(client: AsyncClient, item: wire.TriageItem, key: str, scope: Mapping[str, Any]) -> Any:
+    """The reply to the decision that a key made; None for another key, and for one that failed or changed nothing."""
     choice = next((one for one in item["choices"] if one["key"] == key), None)
     if choice is None:
         typer.echo(f"There is no choice {key!r} here.")
         return None
     work = client.decide_triage(item["id"], choice["name"], **scope)
     reply = await _reported(work, f"{item['id']}: {choice['name']}")
-    return None if reply is None else reply["decision"]
+    return reply if reply and (reply["decision"] or reply["kept_in"]) else None
 
 
 async def _reported(work: Any, done: str) -> Any:

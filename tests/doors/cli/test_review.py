@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from fusion.client import AsyncClient
 from fusion.doors.cli import app
 from fusion.doors.cli.triage import decide_one_by_one
 from fusion.doors.direct import opened_here
+from fusion.store.dead_letters import DeadLetter, DeadLetters
 from tests.doors.fakes import SMALL
 from tests.gateway.helpers import small
 
@@ -113,6 +115,20 @@ async def test_triage_with_keys(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert "There is no choice '?' here" in shown
     assert "d2 is taken back" in shown
     assert "1 item decided, 3 left" in shown
+
+
+async def test_triage_sets_dead_letters_aside(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No key takes that back, and it does not come again."""
+    refused = DeadLetter("file:events.jsonl:3", "it is no JSON", b"{")
+    async with opened_here(small(home)) as client:
+        DeadLetters(home / "observations" / "dead-letters.jsonl").add([refused], datetime(2026, 3, 14, tzinfo=UTC))
+        await propose(client, 1)
+        assert await decide_one_by_one(client, {}, Keys("dus")) == 1
+        assert [one["id"] for one in (await client.triage())["items"]] == ["p1"]
+    shown = capsys.readouterr().out
+    assert "1 of 2  dead letters" in shown
+    assert "from events.jsonl (1). Why: it is no JSON (1)" in shown
+    assert "What was set aside stays aside" in shown
 
 
 async def test_triage_ends_with_its_input(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

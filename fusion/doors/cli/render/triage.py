@@ -45,6 +45,9 @@ def triage_item(item: wire.TriageItem, number: int, count: int) -> None:
 
 def triage_decided(done: wire.TriageDecided) -> None:
     """Prints what was decided, and what takes it back."""
+    if done["kept_in"] is not None:
+        say(f"Set aside. The list is kept in observations/{done['kept_in']}.")
+        return
     if done["decision"] is None:
         say("Nothing changed: it is so already.")
         return
