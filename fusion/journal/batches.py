@@ -20,6 +20,8 @@ from fusion.journal import (
     feedback,
     inclusions,
     outbox,
+    prefix,
+    proposals,
     retire,
     state,
     statements,
@@ -116,6 +118,8 @@ def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: st
     distil_queue.drop(db, event.event_id, row["seq"])
     statements.drop(db, row["seq"])
     fact_rows.drop(db, row["seq"])
+    prefix.drop(db, row["seq"], now)
+    proposals.drop_with(db, event)
     cards.drop(db, event.event_id)
     state.release(db, [event.event_id], why, now)
     state.drop(db, event.event_id)

@@ -182,6 +182,16 @@ async def test_a_forgotten_turn_leaves_the_prefix_and_the_disk(home: Path) -> No
         assert PORTS[19] not in (await gateway.prefix(AGENT))["text"]
 
 
+async def test_an_undone_turn_leaves_the_prefix_and_the_disk(home: Path) -> None:
+    async with Gateway.open(tiny(home)) as gateway:
+        turns = [NewMemory(text, MORNING, kind="turn", speaker="Nadia") for text in PORTS[:20]]
+        await gateway.remember(turns, batch="chat")
+        assert PORTS[2] in (await read(gateway))["text"]
+        await gateway.undo(AGENT, "chat")
+        rows = await gateway.journal.read(lambda db: db.execute("select text from prefix_observation").fetchall())
+        assert [row["text"] for row in rows] == []
+
+
 @pytest.mark.row(
     "A138", "a turn that is edited, quarantined or archived leaves the prefix, and its new version is appended"
 )

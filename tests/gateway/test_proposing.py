@@ -280,6 +280,14 @@ async def test_what_follows_from_a_memory_is_forgotten_with_it(home: Path) -> No
         assert receipt.also == (decided["ref"],)
 
 
+async def test_a_proposal_from_an_undone_ingest_goes_with_it(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        (kept,) = await gateway.remember([NewMemory("We met about the gates today", NADIA)], batch="notes")
+        await gateway.propose([proposed(derived_from=(kept.ref,))], AGENT)
+        await gateway.undo(NADIA, "notes")
+        assert (await gateway.proposals(NADIA, None))["proposals"] == []
+
+
 async def test_a_forgotten_text_that_is_proposed_again_says_so(home: Path) -> None:
     """A person may approve it all the same, and that stores it again."""
     async with Gateway.open(small(home)) as gateway:
