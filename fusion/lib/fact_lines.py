@@ -33,7 +33,7 @@ MAX_FACTS = 32
 _LINE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?fact:[ \t]*(\S.*)", re.IGNORECASE)
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 _NAMES = "|".join(sorted((name.replace("_", "[_ ]") for name in NAMES), key=len, reverse=True))
-_STATED = re.compile(rf"(.{{1,{MAX_NAME_CHARS}}}?)[ \t]+({_NAMES})[ \t]+(\S.*)", re.IGNORECASE)
+_STATED = re.compile(rf"(.{{0,{MAX_NAME_CHARS - 1}}}?\S)[ \t]++({_NAMES})[ \t]++(.+)", re.IGNORECASE)
 _TIME = re.compile(r"(.*\S)[ \t]*\((?:from|since)[ \t]+(\S+)(?:[ \t]+(?:to|until)[ \t]+(\S+))?\)")
 _UNTIL = re.compile(r"(.*\S)[ \t]*\(until[ \t]+(\S+)\)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -56,6 +57,13 @@ def test_other_texts_state_nothing(text: str) -> None:
 
 def test_a_memory_states_a_bounded_number_of_facts() -> None:
     assert len(stated_in("\n".join(f"fact: a{n} uses b" for n in range(1000)))) == MAX_FACTS
+
+
+def test_long_runs_of_blanks_are_read_in_linear_time() -> None:
+    began = time.process_time()
+    assert stated_in(f"fact: shop{' ' * 3900}uses Redis\n" * 10)[0].subject == "shop"
+    assert stated_in(f"fact: shop{' ' * 3900}Redis\n" * 10) == []
+    assert time.process_time() - began < 1.0
 
 
 @given(st.text(), st.text())
