@@ -64,21 +64,27 @@ class StateRequest:
 
 
 async def set_state(
-    request: StateRequest, journal: Journal, deliverer: Deliverer, now: datetime, *, may_raise_trust: bool
+    request: StateRequest,
+    journal: Journal,
+    deliverer: Deliverer,
+    now: datetime,
+    *,
+    may_raise_trust: bool,
+    who: str = BY_HAND,
 ) -> wire.StateReply:
-    """Change the state of one memory. Raises BadInput, and NotFound for an unknown ref."""
+    """Change the state of one memory, as a decision of ``who``. Raises BadInput, and NotFound for an unknown ref."""
     change = request.change(now)
     why = request.why or "set by hand"
     if is_external(request.ref):
         decision = await journal.decide_external(
-            request.ref, request.scope, change, BY_HAND, why, may_raise_trust=may_raise_trust
+            request.ref, request.scope, change, who, why, may_raise_trust=may_raise_trust
         )
     else:
         record = await journal.find(request.ref, request.scope)
         if request.archived is False and record.state.ended not in (None, "archived"):
             change = {**change, "conflict_status": None} if record.state.ended == "lost" else change
         changes = {record.event.event_id: _without_same_grade(change, record.state)}
-        decision = await journal.decide(changes, BY_HAND, why, may_raise_trust=may_raise_trust)
+        decision = await journal.decide(changes, who, why, may_raise_trust=may_raise_trust)
         deliverer.wake()
     return {"decision": None if decision is None else shown(decision)}
 

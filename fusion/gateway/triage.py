@@ -98,7 +98,8 @@ class TriageCalls(ExtractCalls):
             trust=_TRUST_OF.get(choice),
             why=why or f"triage: {choice}",
         )
-        reply = await set_state(request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust)
+        now = self.live.now()
+        reply = await set_state(request, self.journal, self.deliverer, now, may_raise_trust=may_raise_trust, who=by.who)
         made = reply["decision"]
         return _decided(item, choice, None if made is None else made["id"], item, stored=False)
 

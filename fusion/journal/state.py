@@ -58,6 +58,8 @@ TAKEN_OVER = "create table states_taken_over(backend text primary key) without r
 
 BY_HAND = "owner"
 """who decided, for what came through a door"""
+A_PERSON_DECIDED = f"(d.who = '{BY_HAND}' or d.who like 'key %')"
+"""the condition on a decision ``d`` of the owner or of an API key, and not of a job"""
 
 Change = StateChange | Callable[[State], StateChange]
 """the fields to change, or a function that returns them for the current state"""
@@ -458,8 +460,8 @@ def carry_settings_over(db: Connection, old_id: str, new_id: str, now: datetime)
     """
     rows = db.execute(
         "select c.after from state_change c join decision d on d.id = c.decision "
-        "where c.item = ? and d.who = ? and d.undoes is null and d.undone_by is null order by d.id",
-        (old_id, BY_HAND),
+        f"where c.item = ? and {A_PERSON_DECIDED} and d.undoes is null and d.undone_by is null order by d.id",
+        (old_id,),
     )
     given: dict[str, Any] = {}
     for row in rows:

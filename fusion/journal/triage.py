@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fusion.contract import Scope
 from fusion.journal.rows import Record, record_of, visible_to
-from fusion.journal.state import BY_HAND
+from fusion.journal.state import A_PERSON_DECIDED
 from fusion.store.sqlite import Connection
 
 MUCH_USED = 3
@@ -18,7 +18,7 @@ _READ = 10
 _CURRENT = "e.forgotten = 0 and e.superseded_by is null and e.merged_into is null"
 _NOT_BY_HAND = (
     "not exists (select 1 from state_change c join decision d on d.id = c.decision where c.item = e.event_id "
-    f"and d.who = '{BY_HAND}' and d.undone_by is null and json_extract(c.after, '$.trust') = 'quarantined')"
+    f"and {A_PERSON_DECIDED} and d.undone_by is null and json_extract(c.after, '$.trust') = 'quarantined')"
 )
 """the condition on a memory that no person quarantined"""
 
