@@ -33,9 +33,19 @@ async def working_set(parts: TenantParts, scope: Scope, session: str | None, max
 
 
 async def episodes(
-    parts: TenantParts, scope: Scope, query: str, max_items: int, tokens: int, *, asked: bool
+    parts: TenantParts,
+    scope: Scope,
+    query: str,
+    max_items: int,
+    tokens: int,
+    *,
+    asked: bool,
+    shown: frozenset[str] = frozenset(),
 ) -> Searched:
-    """The episodes that fit a question, best first; without being ``asked`` for only those that have most of it."""
+    """The episodes that fit a question, best first, without those ``shown`` already.
+
+    Without being ``asked`` for only those that have most of the question's words.
+    """
     why = "the request names the lane cold" if asked else "no memory answers the question"
     if not is_scoped(scope):
         return Searched(False, NOT_SCOPED)
@@ -43,9 +53,10 @@ async def episodes(
         await parts.observations.catch_up()
         wanted = Wanted(scope, lanes=("episodes",))
         found: Sequence[observations.Match] = await parts.journal.read(
-            observations.by_words, query, wanted, 2 * max_items
+            observations.by_words, query, wanted, 2 * max_items + len(shown)
         )
     except (FusionError, OSError) as error:
         return Searched(False, f"observations could not be read: {type(error).__name__}")
     fits = [observations.shown(one.row) for one in found if asked or one.score >= ENOUGH]
-    return Searched(True, why, evidence_of(fits, "cold", max_items, tokens))
+    new = [one for one in fits if one["ref"] not in shown]
+    return Searched(True, why, evidence_of(new, "cold", max_items, tokens))

@@ -169,10 +169,10 @@ class ContextPacking(Answering, CardCalls):
             if "hot" in request.lanes:
                 hot = await self._hot(request, tail)
             if "cold" in request.lanes:
-                cold = await self._cold(request, before + len(hot.found), asked=True)
+                cold = await self._cold(request, before, hot, asked=True)
             made = bundle(ranking, layered, tail, self._nonce_key, items, (*hot.found, *cold.found))
             if not made.memories and not items and "cold" not in request.lanes:
-                cold = await self._cold(request, before + len(hot.found), asked=False)
+                cold = await self._cold(request, before, hot, asked=False)
                 made = bundle(ranking, layered, tail, self._nonce_key, items, (*hot.found, *cold.found))
             stages["bundle"] = round(_ms_since(started) - stages["layers"] - stages["dissent"], 2)
             return made
@@ -210,12 +210,15 @@ class ContextPacking(Answering, CardCalls):
         items = min(request.tail_max_items, request.max_items - 1) - len(tail.entries)
         return await working_set(self, request.scope, session, max(0, items), room - used)
 
-    async def _cold(self, request: PackRequest, before: int, *, asked: bool) -> Searched:
-        """The episodes that fit the question, in a part of the room that the items ``before`` leave."""
-        items = min(COLD_ITEMS, (request.max_items - before) // 2)
+    async def _cold(self, request: PackRequest, before: int, hot: Searched, *, asked: bool) -> Searched:
+        """The episodes that fit the question and are not in the ``hot`` lane, in a part of the room that it and the
+        items ``before`` leave."""
+        items = min(COLD_ITEMS, (request.max_items - before - len(hot.found)) // 2)
         if items < 1:
             return Searched(False, "the pack has no item left for an episode")
-        return await episodes(self, request.scope, request.query, items, _room(request) // COLD_SHARE, asked=asked)
+        shown = frozenset(one.ref for one in hot.found)
+        tokens = _room(request) // COLD_SHARE
+        return await episodes(self, request.scope, request.query, items, tokens, asked=asked, shown=shown)
 
     def _lanes(self, request: PackRequest, outcome: Outcome, tail: Tail, hot: Searched, cold: Searched) -> list[Lane]:
         """The lanes of a pack, how each was searched, and why."""

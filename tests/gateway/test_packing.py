@@ -244,6 +244,16 @@ async def test_the_hot_lane_has_what_the_session_did_lately(home: Path) -> None:
     assert not any(item.recordRef.startswith("ep:") for item in without.items)
 
 
+async def test_an_episode_of_both_lanes_is_one_line(home: Path) -> None:
+    both = replace(REQUEST, query="which step is done?", lanes=("hot", "cold"), asker=Asker(session_id="s1"))
+    async with Gateway.open(small(home)) as gateway:
+        refs = await observed(gateway, *(f"step {n} is done" for n in range(6)))
+        pack = await gateway.pack(both)
+    shown = [item.recordRef for item in pack.items]
+    assert shown[:4] == refs[2:]
+    assert sorted(shown) == sorted(refs)
+
+
 @pytest.mark.feature("`include_archived` lets a pack show memories that were archived, and nothing else that is hidden")
 async def test_archived_memories_are_shown_on_request(home: Path) -> None:
     async with Gateway.open(small(home)) as gateway:
