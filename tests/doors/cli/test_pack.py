@@ -1,4 +1,4 @@
-"""`fusion pack`, and `fusion mem pack`, which is the same command."""
+"""`fusion pack`, and `fusion mem pack`, which prints JSON by default, as openclaw-mem does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def remembered(home: Path, text: str) -> str:
     return ref
 
 
-@pytest.mark.row("A122", "`fusion mem pack --query … --budget-tokens n` prints the bundle alone, with --json the pack")
+@pytest.mark.row(
+    "A122", "`fusion pack` prints the bundle alone, `fusion mem pack --query … --budget-tokens n` the pack"
+)
 def test_pack_prints_the_bundle_alone(home: Path) -> None:
     ref = remembered(home, "We decided to move the bookings database to Postgres")
     shown = run(home, "pack", *QUESTION.split(), *PATIENT)
@@ -48,9 +50,7 @@ def test_pack_prints_the_bundle_alone(home: Path) -> None:
     assert shown.stdout.splitlines()[1] == f"- [obs:{ref}] We decided to move the bookings database to Postgres"
     assert len(shown.stdout.splitlines()) == 3
     assert shown.stderr == ""
-    made = json.loads(
-        run(home, "mem", "pack", "--query", QUESTION, "--budget-tokens", "300", "--json", *PATIENT).stdout
-    )
+    made = json.loads(run(home, "mem", "pack", "--query", QUESTION, "--budget-tokens", "300", *PATIENT).stdout)
     assert made["meta"]["budgetTokens"] == 300
     assert [item["recordRef"] for item in made["items"]] == [f"obs:{ref}"]
 
@@ -58,7 +58,7 @@ def test_pack_prints_the_bundle_alone(home: Path) -> None:
 def test_pack_takes_a_tail_as_text_as_file_and_on_stdin(home: Path, tmp_path: Path) -> None:
     turns = tmp_path / "turns.txt"
     turns.write_text("".join(f"user: turn {n}\n" for n in range(100_000)) + "user: The last turn\n")
-    asked = ("mem", "pack", "--query", QUESTION)
+    asked = ("mem", "pack", "--no-json", "--query", QUESTION)
     by_text = run(home, *asked, "--tail-text", "user: The last turn")
     by_file = run(home, *asked, "--tail-file", str(turns), "--tail-max-items", "1")
     by_stdin = run(home, *asked, "--tail-file", "-", stdin="user: The last turn\n")

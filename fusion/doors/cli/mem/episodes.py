@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
-from fusion.doors.cli.mem.rows import appended, listed
+from fusion.doors.cli.mem.rows import appended, listed, without_payloads
 from fusion.doors.terminal import plain
 from fusion.errors import BadInput
 from fusion.lib.observation import EpisodeType, Lane, SearchMode
 
 if TYPE_CHECKING:
+    from fusion import wire
     from fusion.client import AsyncClient
 
 ScopeName = Annotated[str | None, typer.Option("--scope", help="The project, which openclaw-mem calls the scope.")]
@@ -96,11 +97,13 @@ async def query(
             before=before,
             limit=limit,
             newest_first=newest_first,
-            include_payload=include_payload,
+            include_payload=True,
             cursor=cursor,
             all_users=all_users or None,
             **_scope(owner, scope),
         )
+    if not include_payload:
+        page["episodes"] = without_payloads(page["episodes"])
     more = [f"more: --cursor {page['next_cursor']}"] if page["next_cursor"] else []
     shown = listed(page, scope, owner.session, types or (), limit, payload=include_payload)
     target.show(shown, "\n".join([*map(_line, page["episodes"]), *more]) or "no episodes")
@@ -110,36 +113,47 @@ async def query(
 async def search(
     question: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     *,
+    query_en: Annotated[str | None, typer.Option(help="The same question in English.")] = None,
     scope: ScopeName = None,
     mode: Annotated[SearchMode, typer.Option(help="By words, by meaning, or both.")] = "lexical",
     lanes: Lanes = None,
     types: Types = None,
     after: After = None,
     before: Before = None,
-    limit: Annotated[int, typer.Option(min=1, max=100)] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most sessions.")] = 5,
+    per_session_limit: Annotated[int, typer.Option(min=1, max=20, help="The most episodes of one.")] = 3,
+    search_limit: Annotated[int, typer.Option(min=1, max=100, help="The most episodes that are looked at.")] = 40,
     include_payload: Payload = False,
     trace: Annotated[bool, typer.Option("--trace", help="With the rank of each by words and by vectors.")] = False,
     all_users: AllUsers = False,
     owner: Owner,
     target: Target,
 ) -> None:
-    """Search episodes, best first; other lanes only if they are named."""
+    """Search episodes, best first, by session; other lanes only if they are named."""
+    from fusion.doors.compat.openclaw_mem import episode_receipts
+
     async with target.client() as client:
         found = await client.search_episodes(
-            question,
+            f"{question} {query_en}" if query_en else question,
             mode=mode,
             lanes=lanes or ("episodes",),
             types=types or (),
             after=after,
             before=before,
-            limit=limit,
-            include_payload=include_payload,
-            trace=trace,
+            limit=search_limit,
+            include_payload=True,
+            trace=True,
             all_users=all_users or None,
             **_scope(owner, scope),
         )
+    if not include_payload:
+        found["episodes"] = without_payloads(found["episodes"])
+    asked = episode_receipts.SessionSearch(
+        question, query_en, scope, mode, limit, per_session_limit, search_limit, include_payload, trace
+    )
+    shown = episode_receipts.searched(found, asked)
     status = [] if found["vector_status"] in ("ok", "not asked") else [f"vectors: {found['vector_status']}"]
-    target.show(found, "\n".join([*map(_line, found["episodes"]), *status]) or "no episodes")
+    target.show(shown, "\n".join([*map(_line, shown["episodes"]), *status]) or "no episodes")
 
 
 @command(without=("session",))
@@ -153,10 +167,15 @@ async def replay(
     target: Target,
 ) -> None:
     """Show what happened in a session, in order."""
+    from fusion.doors.compat.openclaw_mem.episode_receipts import replayed
+
     named = {**_scope(owner, scope), "session_id": session}
     async with target.client() as client:
-        page = await client.query_episodes(limit=limit, include_payload=include_payload, **named)
-    target.show(page, "\n".join(map(_line, page["episodes"])) or "no episodes")
+        page = await client.query_episodes(limit=limit, include_payload=True, **named)
+    if not include_payload:
+        page["episodes"] = without_payloads(page["episodes"])
+    shown = replayed(page, scope, session, limit, payload=include_payload)
+    target.show(shown, "\n".join(map(_line, page["episodes"])) or "no episodes")
 
 
 @command()
@@ -169,33 +188,56 @@ async def embed(
     target: Target,
 ) -> None:
     """Make the vectors that episodes lack, for searches by meaning."""
+    from fusion.doors.compat.openclaw_mem.episode_receipts import embedded
+
     async with target.client() as client:
         done = await client.embed_episodes(limit=limit, all_users=all_users or None, **_scope(owner, scope))
-    target.show(done, f"embedded {done['embedded']:,}, left {done['left']:,} ({done['model']})")
+    shown = embedded(done, scope, limit)
+    target.show(shown, f"embedded {done['embedded']:,}, left {done['left']:,} ({done['model']})")
 
 
 @command()
 async def redact(
     refs: Annotated[list[str] | None, typer.Argument(help="The episodes, as ep:7; none: all of --session.")] = None,
     *,
+    event_id: Annotated[str | None, typer.Option(help="The episode with this id, which its append printed.")] = None,
     scope: ScopeName = None,
     dry_run: DryRun = False,
     owner: Owner,
     target: Target,
 ) -> None:
     """Replace what was said in episodes; they stay in their places."""
+    from fusion.doors.compat.openclaw_mem.episode_receipts import redacted
+
+    named, at = list(refs or ()), _scope(owner, scope)
     async with target.client() as client:
-        done = await client.redact_episodes(refs=refs or (), dry_run=dry_run, **_scope(owner, scope))
-    target.show(done, f"{'would redact' if dry_run else 'redacted'} {done['redacted']:,}")
+        if event_id is not None:
+            every = _every(client, at, all_users=not at)
+            named += [one["ref"] async for one in every if one["event_id"] == event_id]
+        if event_id is not None and not named:
+            done: wire.EpisodesRedacted = {"redacted": 0, "dry_run": dry_run}
+        else:
+            done = await client.redact_episodes(refs=named, dry_run=dry_run, **at)
+    shown = redacted(done, scope, owner.session, event_id)
+    target.show(shown, f"{'would redact' if dry_run else 'redacted'} {done['redacted']:,}")
 
 
 @command()
-async def gc(*, dry_run: DryRun = False, target: Target) -> None:
+async def gc(
+    *,
+    scope: Annotated[str | None, typer.Option(help="As openclaw-mem has it; the job works on every scope.")] = None,
+    dry_run: DryRun = False,
+    target: Target,
+) -> None:
     """Take in what was captured, and delete what is past its days ([episodes]): the job `episodes`."""
+    from time import time_ns
+
+    from fusion.doors.compat.openclaw_mem.episode_receipts import expired
+
     async with target.client() as client:
         done = await client.run_job("episodes", dry_run=dry_run)
-    deleted = done["run"]["receipt"].get("result", {}).get("deleted", 0) if done["run"] is not None else 0
-    target.show(done, f"{'would delete' if dry_run else 'deleted'} {deleted:,}")
+    shown = expired(done, scope, target.settings().episodes.kept_days, time_ns() // 1_000_000)
+    target.show(shown, f"{'would delete' if dry_run else 'deleted'} {shown['deleted_total']:,}")
 
 
 @command()

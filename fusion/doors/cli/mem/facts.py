@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from fusion import wire
 
 app = typer.Typer(
-    help="What was explicitly asserted about a subject, what of it holds now, and which memories say so.",
+    help="What was explicitly asserted about a subject, what of it holds now, and which memories say so; in JSON, or "
+    "with --no-json in lines.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -56,13 +57,15 @@ async def assert_(
     A new status, configuration, source of truth or retirement supersedes the earlier one. `fusion forget REF` of the
     printed memory takes it back.
     """
+    from fusion.doors.compat.openclaw_mem import facts, ids
+
     async with target.client() as client:
         written = await client.assert_fact(
             subject,
             predicate,
             object_,
             object_type=object_type,
-            sources=source,
+            sources=[ids.ref_of(one) for one in source],
             valid_from=valid_from,
             valid_to=valid_to,
             supersedes=supersedes or [],
@@ -70,7 +73,7 @@ async def assert_(
             asserted_by=asserted_by,
             **owner.ids(),
         )
-    target.show(written, written_lines(written))
+    target.show(facts.asserted(written), written_lines(written))
 
 
 @command()
@@ -103,33 +106,41 @@ async def current(
     target: Target,
 ) -> None:
     """Show what holds about a subject, and why other facts do not."""
+    from fusion.doors.compat.openclaw_mem import facts
+
     async with target.client() as client:
         found = await client.current_facts(
             subject, predicate=predicate, at=at, include_stale=include_stale, **owner.ids()
         )
     left_out = [f"not told: {one['id']}  {one['reason']}" for one in found["excluded"]]
     lines = [line_of(fact) for fact in found["facts"]]
-    target.show(found, "\n".join([*(lines or [f"no fact about {found['subject']} holds"]), *left_out]))
+    shown = facts.current(found, include_stale=include_stale)
+    target.show(shown, "\n".join([*(lines or [f"no fact about {found['subject']} holds"]), *left_out]))
 
 
 @command()
 async def timeline(*, subject: Subject, predicate: Predicate = None, owner: Owner, target: Target) -> None:
     """Show all facts about a subject, oldest first."""
+    from fusion.doors.compat.openclaw_mem import facts
+
     async with target.client() as client:
         found = await client.fact_timeline(subject, predicate=predicate, **owner.ids())
     lines = [line_of(fact) for fact in found["facts"]]
-    target.show(found, "\n".join(lines or [f"nothing was asserted about {found['subject']}"]))
+    shown = facts.timeline(found, predicate)
+    target.show(shown, "\n".join(lines or [f"nothing was asserted about {found['subject']}"]))
 
 
 @command()
 async def lint(*, owner: Owner, target: Target) -> None:
     """Check all facts: sources that are gone, contradictions, unknown entities, cycles. Exit code 1 with errors."""
+    from fusion.doors.compat.openclaw_mem import facts
+
     async with target.client() as client:
         found = await client.lint_facts(**owner.ids())
     counts = found["counts"]
     head = f"{counts['facts']:,} facts: {counts['errors']:,} errors, {counts['warnings']:,} warnings"
     lines = [f"{one['severity']}  {one['fact']}  {one['code']}: {one['message']}" for one in found["issues"]]
-    target.show(found, "\n".join([head, *lines]))
+    target.show(facts.lint(found), "\n".join([head, *lines]))
     if not found["ok"]:
         raise typer.Exit(1)
 
@@ -145,11 +156,15 @@ async def pack(
     target: Target,
 ) -> None:
     """Print the current facts about a subject as a context pack."""
+    from fusion.doors.compat.openclaw_mem import facts
+
     async with target.client() as client:
         found = await client.fact_pack(
             subject, budget_tokens=budget_tokens, max_items=max_items, include_stale=include_stale, **owner.ids()
         )
-    target.show(found, found["context_pack"]["bundle_text"] or f"no fact about {found['trace']['subject']} holds")
+        known = await client.current_facts(subject, include_stale=include_stale, **owner.ids())
+    shown = facts.pack(found, known["facts"], include_stale=include_stale)
+    target.show(shown, found["context_pack"]["bundle_text"] or f"no fact about {found['trace']['subject']} holds")
 
 
 @command()

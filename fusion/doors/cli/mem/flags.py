@@ -1,7 +1,7 @@
 """The flags of openclaw-mem's commands, put under our names and in their places before `fusion mem` parses them.
 
-``--json`` may come before the command there. ``--db`` names a database file, and a home is not one: it is refused with
-what to write instead. Times are in milliseconds there.
+``--json`` may come before the command there, and `pack` and `graph fact` print JSON without it. ``--db`` names a
+database file, and a home is not one: it is refused with what to write instead. Times are in milliseconds there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 from fusion.doors.cli.usage import OneLine
 from fusion.errors import BadInput
 
-JSON = "--json"
+JSON, NO_JSON = "--json", "--no-json"
+JSON_FIRST = ("pack", "graph fact")
+"""commands that print JSON, unless ``--no-json`` asks for lines"""
 FILES = ("--db", "--harness-home")
 """flags that name files of openclaw-mem"""
 RENAMED: Mapping[str, Mapping[str, str]] = {
@@ -25,7 +27,8 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
 TIMES = frozenset({"--from-ts-ms", "--to-ts-ms", "--ts-ms"})
 WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")}
 LEFT_OUT: Mapping[str, frozenset[str]] = {
-    "episodes": frozenset({"--payload-cap-bytes", "--refs-cap-bytes", "--model", "--base-url", "--batch"}),
+    "episodes": frozenset({"--payload-cap-bytes", "--refs-cap-bytes", "--model", "--base-url", "--batch", "-k"})
+    | {"--replacement"},
     "graph fact": frozenset({"--assertion-ref", "--subject-label", "--source-root"}),
 }
 """flags with a value that mean nothing here: limits that are ours, models of the settings, receipts that we write"""
@@ -52,7 +55,15 @@ def in_place(args: Sequence[str]) -> list[str]:
     while leading < len(options) and options[leading] == JSON:
         leading += 1
     moved = options[leading:]
-    return [*moved, *([JSON] if leading and JSON not in moved else []), *rest]
+    return [*_json_first([*moved, *([JSON] if leading and JSON not in moved else [])]), *rest]
+
+
+def _json_first(options: list[str]) -> list[str]:
+    """The arguments of a command that prints JSON by default, with ``--json`` unless they have ``--no-json``."""
+    plain = [word for word in options if word not in (JSON, NO_JSON)]
+    if not f"{' '.join(plain[:2])} ".startswith(tuple(f"{words} " for words in JSON_FIRST)):
+        return options
+    return plain if NO_JSON in options else [*plain, JSON]
 
 
 def in_our_words(args: Sequence[str]) -> list[str]:

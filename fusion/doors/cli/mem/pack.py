@@ -44,7 +44,6 @@ async def pack(
         typer.Option("--pack-trust-policy", help="As openclaw-mem has it; quarantined memories never get in."),
     ] = "off",
     trace: Annotated[bool, typer.Option("--trace", help="Also why each candidate is in or not.")] = False,
-    no_json: Annotated[bool, typer.Option("--no-json", help="Print the bundle alone, also with --json.")] = False,
     project: Project = None,
     owner: Owner,
     all_users: AllUsers = False,
@@ -52,7 +51,7 @@ async def pack(
 ) -> None:
     """Answer a question with a context pack: a few cited lines for a prompt.
 
-    --json prints it as openclaw-mem does.
+    It is printed in JSON as openclaw-mem prints it; with --no-json, the bundle alone.
     """
     words = [*([query] if query is not None else ()), *(question or ()), *([query_en] if query_en else ())]
     require_words(words, "fusion mem pack --query 'what did we decide about the database?'")
@@ -70,7 +69,7 @@ async def pack(
     async with target.client() as client:
         ledger = ledger_of(client, owner.ids(), all_users=all_users)
         made = await ledger.pack(" ".join(words), limit, budget_tokens, **more)
-    if target.as_json and not no_json:
+    if target.as_json:
         target.show(made, "")
         return
     if made["bundle_text"]:

@@ -65,6 +65,11 @@ def listed(
     }
 
 
+def without_payloads(episodes: Sequence[wire.Episode]) -> list[wire.Episode]:
+    """Episodes without what was said, called or returned; their refs stay, which openclaw-mem always prints."""
+    return [{name: value for name, value in one.items() if name != "payload"} for one in episodes]  # type: ignore[misc]
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows as one line of JSON: an array, as openclaw-mem prints it."""
     sys.stdout.write(terminal.json_line(list(rows)))

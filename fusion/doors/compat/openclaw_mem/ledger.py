@@ -206,8 +206,6 @@ class Ledger:
         """What the command ``status`` prints, from a status of the gateway."""
         summary = await self._summary()
         count = found["memories"]["current"]
-        model = found["embedder"]
-        vectors = {"count": count if model else 0, "models": [{"model": model, "count": count}] if model else []}
         db = {"path": canonical.SOURCE, "preexisting": True}
         return envelope(
             "status",
@@ -216,8 +214,8 @@ class Ledger:
             count=count,
             min_ts=min(summary.times, default=None),
             max_ts=max(summary.times, default=None),
-            embeddings=vectors,
-            embeddings_en={"count": 0, "models": []},
+            embeddings=_vectors(found),
+            embeddings_en=_no_vectors(),
             backend={
                 "memory_slot": canonical.SOURCE,
                 "entries": {one["name"]: {"enabled": one["status"] != "disabled"} for one in found["backends"]},
@@ -231,16 +229,21 @@ class Ledger:
         by_kind: Counter[str] = Counter()
         by_tool: Counter[str] = Counter()
         summary = canonical.Summary()
+        by_lang: Counter[str] = Counter()
         latest: list[dict[str, Any]] = []
+        english = 0
         async for row in self._rows():
             summary.add(row)
             by_kind[row["kind"]] += 1
+            by_lang[row["lang"] or "unknown"] += 1
+            english += row["summary_en"] is not None
             by_tool[row["tool_name"] or ""] += 1
             if len(latest) < recent:
                 latest.append({name: row[name] for name in ("id", "recordRef", "ts", "kind", "tool_name", "summary")})
         graded = await self.client.grade(dry_run=True, scorer="off", **self.scope)
         labels = graded["label_counts"]
         known = sum(count for label, count in labels.items() if label != "unknown")
+        states = dict.fromkeys(("captured", "categorized", "consolidated", "soft-archived", "stale"), 0)
         return envelope(
             "profile",
             "v0",
@@ -253,6 +256,14 @@ class Ledger:
                 "tools": [{"tool_name": tool, "count": count} for tool, count in by_tool.most_common(tools)],
             },
             importance={"present": known, "missing": summary.count - known, "label_counts": labels, "avg_score": None},
+            embeddings={"original": _vectors(await self.client.status(**self.scope)), "english": _no_vectors()},
+            lang_distribution=dict(by_lang),
+            summary_en_coverage={
+                "present": english,
+                "total": summary.count,
+                "ratio": english / summary.count if summary.count else 0.0,
+            },
+            lifecycle_state_distribution={"active": summary.count, **states},
             recent=latest,
         )
 
@@ -335,9 +346,7 @@ class Ledger:
     ) -> dict[str, Any]:
         """The events of a scope, oldest first."""
         named = {**self.scope, "project": scope} | ({} if session_id is None else {"session_id": session_id})
-        found = await self.client.query_episodes(
-            types=list(types), limit=limit, include_payload=include_payload, **named
-        )
+        found = await self.client.query_episodes(types=list(types), limit=limit, include_payload=True, **named)
         items = episodes.page(found["episodes"], include_payload=include_payload)
         filters = episodes.filters(session_id, types, limit, include_payload=include_payload)
         return envelope("episodes.query", "v0", ok=True, scope=scope, filters=filters, count=len(items), items=items)
@@ -446,6 +455,16 @@ def envelope(kind: str, version: str, **members: Any) -> dict[str, Any]:
     """A receipt of a command: what it is, when, of which program."""
     named = {"openclaw_mem": f"memory-fusion {VERSION}", "schema": version}
     return {"kind": f"openclaw-mem.{kind}.{version}", "ts": datetime.now(UTC).isoformat(), "version": named, **members}
+
+
+def _vectors(found: wire.Status) -> dict[str, Any]:
+    """The vectors of the memories, by model: with one, every memory has a vector."""
+    model, count = found["embedder"], found["memories"]["current"]
+    return {"count": count, "models": [{"model": model, "count": count}]} if model else _no_vectors()
+
+
+def _no_vectors() -> dict[str, Any]:
+    return {"count": 0, "models": []}
 
 
 def _json(content: Mapping[str, Any]) -> str:

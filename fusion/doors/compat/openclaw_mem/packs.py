@@ -7,6 +7,7 @@ from typing import Any
 
 from fusion import wire
 from fusion.doors.compat.openclaw_mem.ids import record_id
+from fusion.doors.compat.openclaw_mem.records import lanes_of
 
 
 def printed(pack: wire.PackReply) -> dict[str, Any]:
@@ -17,6 +18,10 @@ def printed(pack: wire.PackReply) -> dict[str, Any]:
         "items": [_item(item) for item in pack["items"]],
         "citations": [item["citations"] for item in pack["items"]],
         "context_pack": {name: pack[name] for name in _CONTEXT_PACK},  # type: ignore[literal-required]
+        "vector_backend": FUSED,
+        "vector_backend_selection": {"requested": "auto", "selected": FUSED, "fallback_reason": None, "hint": None},
+        "scoring_profile": FUSED,
+        "lane_hits": lanes_of([]) | {one["name"]: one["count"] for one in pack["receipt"]["backends"]},
         "query_lang": None,
         "fallback_triggered": False,
         "cross_lang_recovered": 0,
@@ -27,7 +32,19 @@ def printed(pack: wire.PackReply) -> dict[str, Any]:
     return found
 
 
+FUSED = "fused"
+"""what stands where openclaw-mem names one of its own searches: all backends are asked, and their answers fused"""
 _CONTEXT_PACK = ("schema", "meta", "bundle_text", "items", "notes")
+
+
+_NO_MUTATIONS = (
+    "writes_observations",
+    "writes_embeddings",
+    "auto_archive_applied",
+    "auto_mutation_applied",
+    "hard_delete_applied",
+)
+"""what a pack never does to a memory"""
 
 
 def _item(item: wire.PackItem) -> dict[str, Any]:
@@ -54,4 +71,5 @@ def _use(refs: list[str], at: str) -> Mapping[str, Any]:
             "skipped_record_refs": [],
             "missing_record_refs": [],
         },
+        "mutation": dict.fromkeys(_NO_MUTATIONS, 0) | {"memory_mutation": "none"},
     }

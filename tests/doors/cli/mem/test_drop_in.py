@@ -29,7 +29,7 @@ COMMANDS: dict[str, set[str]] = {
     "timeline": {"--window", "--json"},
     "get": {"--json"},
     "pack": {"--query", "--query-en", "--limit", "--budget-tokens", "--tail-text", "--tail-file", "--tail-max-items"}
-    | {"--tail-budget-tokens", "--graph-scope", "--pack-trust-policy", "--trace", "--json", "--no-json"},
+    | {"--tail-budget-tokens", "--graph-scope", "--pack-trust-policy", "--trace", "--json"},
     "store": {"--text-en", "--lang", "--category", "--importance", "--no-file-write", "--json"},
     "status": {"--json"},
     "profile": {"--recent-limit", "--tool-limit", "--kind-limit", "--json"},
@@ -83,7 +83,7 @@ def test_store_search_timeline_get_and_pack(home: Path) -> None:
         assert json.loads(full["detail_json"])["importance"]["label"] == "must_remember"
     around = printed(home, "timeline", str(row["id"]), "--window", "1", "--json")
     assert [one["id"] for one in around] == [1, other["id"]]
-    pack = printed(home, "pack", "--query", QUESTION, "--budget-tokens", "300", "--json", "--trace")
+    pack = printed(home, "pack", "--query", QUESTION, "--budget-tokens", "300", "--trace")
     assert AURORA in pack["bundle_text"]
     assert pack["context_pack"]["schema"] == "openclaw-mem.context-pack.v1"
     assert pack["citations"][0]["recordRef"] == "obs:m1"
@@ -142,6 +142,10 @@ def test_a_database_file_is_refused_with_what_to_write_instead(home: Path, argum
         (["--json", "get", "1", "--json"], ["get", "1", "--json"]),
         (["--json", "store", "--", "--json"], ["store", "--json", "--", "--json"]),
         (["--json", "graph", "fact", "lint"], ["graph", "fact", "lint", "--json"]),
+        (["pack", "--query", "x"], ["pack", "--query", "x", "--json"]),
+        (["pack", "--query", "x", "--no-json"], ["pack", "--query", "x"]),
+        (["graph", "--no-json", "fact", "lint"], ["graph", "fact", "lint"]),
+        (["graph", "neighbors", "x"], ["graph", "neighbors", "x"]),
         ([], []),
     ],
 )

@@ -1,0 +1,145 @@
+"""The commands of openclaw-mem 2.0.0 and of `fusion mem` on the same small data: ours print every field that theirs do.
+
+A field of theirs is in ours with the same type of JSON; ours may have more. What theirs leaves null may have any type.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fusion.doors.cli import app
+
+pytest.importorskip("openclaw_mem", reason="make setup installs openclaw-context-pack, which is openclaw-mem")
+
+NOTES = """
+backends_only = true
+[embedder]
+adapter = ""
+[backends.notes]
+adapter = "adapters.markdown:Markdown"
+deadline_ms = 60000
+"""
+EVENT = ("--scope", "aurora", "--session-id", "s1", "--agent-id", "codex", "--type", "tool.result")
+FACT = ("--subject", "entity:aurora", "--predicate", "uses", "--object", "PostgreSQL")
+SAID_BY = ("--valid-from", "2026-01-01", "--source-ref", "obs:1", "--assertion-ref", "receipt:1")
+DAY: Mapping[str, tuple[str, ...]] = {
+    "store": ("store", "Aurora uses PostgreSQL 16.", "--importance", "0.9", "--no-file-write", "--json"),
+    "search": ("search", "PostgreSQL", "--json"),
+    "timeline": ("timeline", "1", "--json"),
+    "get": ("get", "1", "--json"),
+    "pack": ("pack", "--query", "PostgreSQL", "--trace"),
+    "status": ("status", "--json"),
+    "profile": ("profile", "--json"),
+    "export": ("capsule", "export-canonical", "--dry-run", "--json"),
+    "append": ("episodes", "append", *EVENT, "--summary", "psql says 16.2", "--refs-json", '{"a": "b"}', "--json"),
+    "query": ("episodes", "query", "--scope", "aurora", "--json"),
+    "episodes": ("episodes", "search", "psql", "--scope", "aurora", "--trace", "--json"),
+    "replay": ("episodes", "replay", "s1", "--scope", "aurora", "--json"),
+    "redact": ("episodes", "redact", "--session-id", "s1", "--scope", "aurora", "--json"),
+    "gc": ("episodes", "gc", "--scope", "aurora", "--json"),
+    "assert": ("graph", "fact", "assert", *FACT, *SAID_BY),
+    "current": ("graph", "fact", "current", "--subject", "entity:aurora"),
+    "facts": ("graph", "fact", "timeline", "--subject", "entity:aurora"),
+    "lint": ("graph", "fact", "lint"),
+    "fact pack": ("graph", "fact", "pack", "--subject", "entity:aurora"),
+}
+"""one command of each group, in an order in which the later ones find what the earlier ones stored"""
+OTHERWISE: Mapping[str, str] = {
+    "search[].lang": "the language of a memory is null unless its caller named it",
+    "timeline[].lang": "the same",
+    "get[].lang": "the same",
+    "pack.items[].lang": "the same",
+    "search[].query_lang": "the language of a question is not guessed",
+    "pack.query_lang": "the same",
+    "search[].score_components.": "other signals make a score here: GET /v1/receipts has them",
+    "pack.items[].score_components": "the same; the trace has the scores of each candidate",
+    "pack.items[].final_score": "the same",
+    "pack.vector_backend_selection.fallback_reason": "there is no fallback",
+    "pack.trace.candidates[].score_components": "the same",
+    "pack.trace.timing": "a pack has other stages here",
+    "pack.trace.extensions": "they describe mechanisms of openclaw-mem",
+    "pack.trace.refreshed_refs": "output.refreshedRecordRefs says it",
+    "pack.trace.quota_hits": "a pack has no quotas here",
+    "pack.lifecycle_write.": "the use of memories is counted in the journal, not in their rows",
+    "status.backend.entries": "their names are those of our backends",
+    "status.runtime": "it describes files of OpenClaw",
+    "profile.importance.avg_score": "the importance of a memory is in its row, and the labels are counted",
+    "profile.lang_distribution": "its names are languages, and ours says unknown unless the caller named one",
+    "assert.source_resolutions[].digest": "a source is named by its ref, which does not change",
+    "lint.deprecated": "openclaw-mem has another command for it, which we do not",
+}
+"""fields that ours lacks or has in another type, by their beginnings, and why"""
+
+Printed = tuple[Any, Any]
+
+
+def theirs(folder: Path, *arguments: str) -> Any:
+    """What openclaw-mem prints; its files are below ``folder``."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    command = [sys.executable, "-m", "openclaw_mem", *arguments]
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)
+
+
+def ours(home: Path, *arguments: str) -> Any:
+    done = CliRunner().invoke(app, ["mem", *arguments, "--home", str(home), "--direct"])
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Printed]:
+    """What each command of `DAY` printed, theirs and ours."""
+    folder = tmp_path_factory.mktemp("openclaw-mem")
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(NOTES)
+    return {name: (theirs(folder, *given), ours(home, *given)) for name, given in DAY.items()}
+
+
+def lacking(theirs: Any, ours: Any, where: str) -> Iterator[str]:
+    """The fields of theirs that ours lacks or has in another type. Of a list, the first member is compared."""
+    if theirs is None:
+        return
+    if kind(theirs) != kind(ours):
+        yield f"{where} is {kind(ours)}, not {kind(theirs)}"
+    elif isinstance(theirs, dict):
+        for name, value in theirs.items():
+            if name in ours:
+                yield from lacking(value, ours[name], f"{where}.{name}")
+            else:
+                yield f"{where}.{name} is missing"
+    elif isinstance(theirs, list) and theirs:
+        if ours:
+            yield from lacking(theirs[0], ours[0], f"{where}[]")
+        else:
+            yield f"{where}[] is missing"
+
+
+def kind(value: Any) -> str:
+    """The type of a value of JSON, which has one for all numbers."""
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+@pytest.mark.slow
+@pytest.mark.feature("`fusion mem` prints the fields that openclaw-mem 2.0.0 prints, command by command")
+@pytest.mark.parametrize("name", DAY)
+def test_ours_has_every_field_of_theirs(day: Mapping[str, Printed], name: str) -> None:
+    printed, shown = day[name]
+    missing = [one for one in lacking(printed, shown, name) if not one.startswith(tuple(OTHERWISE))]
+    assert missing == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", OTHERWISE)
+def test_every_exception_is_needed(day: Mapping[str, Printed], where: str) -> None:
+    assert any(one.startswith(where) for name, both in day.items() for one in lacking(*both, name))
