@@ -11,7 +11,7 @@ import typer
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import require_words, say
 from fusion.doors.cli.mem.rows import ledger_of
-from fusion.doors.cli.options import AllUsers, Project
+from fusion.doors.cli.options import AllUsers, Project, TimeoutMs
 from fusion.doors.cli.pack import tail_of
 from fusion.doors.terminal import json_line
 from fusion.lib.moment import local_zone
@@ -43,6 +43,7 @@ async def pack(
         Literal["off", "exclude_quarantined_fail_open"],
         typer.Option("--pack-trust-policy", help="As openclaw-mem has it; quarantined memories never get in."),
     ] = "off",
+    timeout_ms: TimeoutMs = None,
     trace: Annotated[bool, typer.Option("--trace", help="Also why each candidate is in or not.")] = False,
     project: Project = None,
     owner: Owner,
@@ -64,6 +65,7 @@ async def pack(
         "graph_soft_ms": graph_latency_soft_ms,
         "graph_hard_ms": graph_latency_hard_ms,
         "timezone": local_zone(),
+        "timeout_ms": timeout_ms,
         "trace": trace or None,
     }
     async with target.client() as client:
