@@ -36,13 +36,14 @@ def _print(found: wire.Why) -> None:
     gone = found["forgotten"]
     if gone is not None:
         backends = ", ".join(f"{name} {outcome}" for name, outcome in gone["backends"].items()) or "no backend had it"
-        print(f"forgotten   {gone['at']} by {gone['by']}: {backends}")
+        print(f"forgotten   {_minute(gone['at'])} by {gone['by']}: {backends}")
         return
     origin = found["provenance"]
     if origin is not None:
         place = origin["document"] and f"{origin['document']}:{origin['position']}"
         parts = (origin["source"], place, origin["speaker"], f"origin {origin['origin']}", f"trust {origin['trust']}")
-        print(f"comes from  {', '.join(filter(None, parts))}, recorded {origin['recorded_at'] or 'by its backend'}")
+        recorded = _minute(origin["recorded_at"]) if origin["recorded_at"] else "by its backend"
+        print(f"comes from  {', '.join(filter(None, parts))}, recorded {recorded}")
         if origin["derived_from"]:
             print(f"derived     from {', '.join(origin['derived_from'])}")
     for label, other in (("replaces", found["supersedes"]), ("replaced by", found["superseded_by"])):
@@ -51,12 +52,19 @@ def _print(found: wire.Why) -> None:
     print(f"copies      {', '.join(f'{name} {state}' for name, state in found['copies'].items()) or 'none'}")
     print(f"included    in {counted(found['included'], 'answer')}")
     for one in found["inclusions"]:
-        print(f"  {one['at']} {one['kind']} {one['receipt_id']}: {one['why']}")
+        print(f"  {_minute(one['at'])} {one['kind']} {one['receipt_id']}: {one['why']}")
     for change in found["changes"]:
         fields = ", ".join(
             f"{name} {part['before'].get(name)} → {value}"
             for part in change["changes"]
             for name, value in part["after"].items()
+            if name != "grade"
         )
         undone = f"; undone by {change['undone_by']}" if change["undone_by"] else ""
-        print(f"{change['id']:<11} {change['at']} {change['who']}: {change['why']} ({fields}){undone}")
+        reason = " ".join(change["why"].split())
+        print(f"{change['id']:<11} {_minute(change['at'])} {change['who']}: {reason} ({fields}){undone}")
+
+
+def _minute(at: str) -> str:
+    """A time of a reply, to the minute."""
+    return f"{at[:16].replace('T', ' ')} UTC"

@@ -34,11 +34,11 @@ def test_why_shows_uses_changes_and_forgetting(tmp_path: Path) -> None:
     receipt = json.loads(run(home, "pack", "bookings database", "--json", "--timeout-ms", "60000").stdout)["receipt"][
         "receipt_id"
     ]
-    assert run(home, "state", ref, "--importance", "0.9", "--why", "it matters").exit_code == 0
+    assert run(home, "state", ref, "--importance", "0.9", "--why", "it\nd9 matters").exit_code == 0
     shown = run(home, "why", f"obs:{ref}")
     assert shown.stdout.startswith(f"obs:{ref} is current\n")
     assert f"pack {receipt}: number 1 with score" in shown.stdout
-    assert "it matters (importance None → 0.9)" in shown.stdout
+    assert "owner: it d9 matters (importance None → 0.9)\n" in shown.stdout
     assert json.loads(run(home, "mem", "why", ref, "--json").stdout)["included"] == 1
     assert run(home, "forget", ref, "--yes").exit_code == 0
     assert "is forgotten" in run(home, "why", ref).stdout

@@ -229,7 +229,7 @@ async def gc(
     dry_run: DryRun = False,
     target: Target,
 ) -> None:
-    """Take in what was captured, and delete what is past its days ([episodes]): the job `episodes`."""
+    """Take in what was captured, and delete what is past its days: the job `episodes`."""
     from time import time_ns
 
     from fusion.doors.compat.openclaw_mem.episode_receipts import expired
@@ -296,7 +296,7 @@ def write_export(folder: Path, agent: str, lines: Sequence[Mapping[str, Any]]) -
     if agent in (".", "..") or "/" in agent or "\0" in agent:
         raise BadInput(f"the agent {agent!r} cannot be the name of a folder; export it alone, without --to")
     place = folder / agent
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     written = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     write_atomically(place / EXPORTED, written.encode())
     write_atomically(place / LATEST, json.dumps(lines[-1], ensure_ascii=False).encode() + b"\n")

@@ -10,6 +10,7 @@ from fusion import wire
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import refs_of
 from fusion.doors.cli.options import PageSize
+from fusion.doors.cli.plural import counted
 
 
 @command()
@@ -51,11 +52,12 @@ def _trust(report: wire.TrustReport) -> str:
         f"{report['ref']}  {report['trust']}; {report['stated_trust']} when it came",
         f"from      {provenance['kind']} {provenance['ref']}".rstrip(),
         f"origin    {report['origin']}",
-        f"used      in {report['included']:,} blocks, found {report['retrieved']:,} times",
+        f"used      in {counted(report['included'], 'block')}, found {counted(report['retrieved'], 'time')}",
     ]
     for made in report["changes"]:
         values = ", ".join(f"{one['before']['trust']} -> {one['after']['trust']}" for one in made["changes"])
-        lines.append(f"{made['id']:<8}  {made['at'][:19].replace('T', ' ')} {made['who']}: {values}; {made['why']}")
+        reason = " ".join(made["why"].split())
+        lines.append(f"{made['id']:<8}  {made['at'][:19].replace('T', ' ')} {made['who']}: {values}; {reason}")
     if report["quarantined"]:
         lines.append("It is quarantined: no answer, pack or tool shows it.")
     return "\n".join([*lines, report["rule"]])

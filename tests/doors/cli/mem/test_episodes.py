@@ -79,6 +79,10 @@ def test_episodes_are_exported_the_same_each_time(tmp_path: Path) -> None:
     for _ in range(2):
         assert mem(home, "episodes", "export", "--scope", "bookings", "--to", str(to)).exit_code == 0
         assert (to / "main" / "observations.jsonl").read_text().splitlines() == printed
+        assert ((to / "main").stat().st_mode & 0o777, (to / "main" / "latest.json").stat().st_mode & 0o777) == (
+            0o700,
+            0o600,
+        )
         assert json.loads((to / "main" / "latest.json").read_text()) == json.loads(printed[-1])
 
 

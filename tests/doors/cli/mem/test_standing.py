@@ -23,11 +23,11 @@ def test_mem_trust_explains_what_was_set(tmp_path: Path) -> None:
     home = tmp_path / "home"
     mem(home, "status")
     ref = fusion(home, "remember", "Backups run at two", "--provenance", "notes/db.md#L3").split()[0]
-    fusion(home, "state", ref, "--trust", "untrusted", "--why", "hearsay")
+    fusion(home, "state", ref, "--trust", "untrusted", "--why", "it is\nhearsay")
     shown = mem(home, "trust", f"obs:{ref}").stdout.splitlines()
     assert shown[0] == f"{ref}  untrusted; unknown when it came"
     assert shown[1] == "from      file_line notes/db.md#L3"
-    assert shown[4].endswith("owner: None -> untrusted; hearsay")
+    assert shown[4].endswith("owner: None -> untrusted; it is hearsay")
     assert shown[-1].startswith("Use never raises trust.")
     assert json.loads(mem(home, "trust", ref, "--json").stdout)["provenance"]["kind"] == "file_line"
     assert "there is no memory" in mem(home, "trust", "m9zz").stderr
