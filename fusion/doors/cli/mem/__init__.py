@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 
 import typer
 
+from fusion.doors.cli.mem.attention import triage
 from fusion.doors.cli.mem.episodes import app as episodes
 from fusion.doors.cli.mem.extract import extract
 from fusion.doors.cli.mem.flags import LedgerGroup
 from fusion.doors.cli.mem.grades import grade
 from fusion.doors.cli.mem.graph import app as graph_app
+from fusion.doors.cli.mem.intake import harvest, ingest
 from fusion.doors.cli.mem.look import profile, status
 from fusion.doors.cli.mem.pack import pack
 from fusion.doors.cli.mem.prefix import prefix
@@ -30,6 +32,9 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "why": why,
     "store": store,
     "extract": extract,
+    "ingest": ingest,
+    "harvest": harvest,
+    "triage": triage,
     "status": status,
     "profile": profile,
     "export": export,

@@ -25,10 +25,18 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
 }
 """our flags for those of openclaw-mem, by the command's first words; "": the value alone, as an argument"""
 TIMES = frozenset({"--from-ts-ms", "--to-ts-ms", "--ts-ms"})
-WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")}
+WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")} | dict.fromkeys(
+    ("--embed", "--no-embed", "--update-index", "--no-update-index"), ()
+)
+"""flags without a value, and what stands for them; `harvest` makes neither vectors nor an index"""
 LEFT_OUT: Mapping[str, frozenset[str]] = {
     "episodes": frozenset({"--payload-cap-bytes", "--refs-cap-bytes", "--model", "--base-url", "--batch", "-k"})
     | {"--replacement"},
+    "ingest": frozenset({"--importance-scorer"}),
+    "harvest": frozenset(
+        {"--importance-scorer", "--model", "--base-url", "--index-to", "--index-limit", "--embed-limit"}
+    ),
+    "triage": frozenset({"--cron-jobs-path"}),
     "graph fact": frozenset({"--assertion-ref", "--subject-label", "--source-root"}),
 }
 """flags with a value that mean nothing here: limits that are ours, models of the settings, receipts that we write"""

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ DAY: Mapping[str, tuple[str, ...]] = {
     "status": ("status", "--json"),
     "profile": ("profile", "--json"),
     "export": ("capsule", "export-canonical", "--dry-run", "--json"),
+    "ingest": ("ingest", "--file", "in.jsonl", "--json"),
+    "harvest": ("harvest", "--source", "out.jsonl", "--no-embed", "--no-update-index", "--json"),
+    "triage": ("triage", "--keywords", "redis", "--json"),
     "append": ("episodes", "append", *EVENT, "--summary", "psql says 16.2", "--refs-json", '{"a": "b"}', "--json"),
     "query": ("episodes", "query", "--scope", "aurora", "--json"),
     "episodes": ("episodes", "search", "psql", "--scope", "aurora", "--trace", "--json"),
@@ -53,6 +56,7 @@ DAY: Mapping[str, tuple[str, ...]] = {
     "fact pack": ("graph", "fact", "pack", "--subject", "entity:aurora"),
 }
 """one command of each group, in an order in which the later ones find what the earlier ones stored"""
+LINE = '{"kind": "tool", "tool_name": "redis-cli", "summary": "Redis answers PONG."}\n'
 OTHERWISE: Mapping[str, str] = {
     "search[].lang": "the language of a memory is null unless its caller named it",
     "timeline[].lang": "the same",
@@ -103,7 +107,18 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Printed]:
     home = folder / "home"
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(NOTES)
-    return {name: (theirs(folder, *given), ours(home, *given)) for name, given in DAY.items()}
+    return {
+        name: (theirs(folder, *_named(folder, given)), ours(home, *_named(folder, given)))
+        for name, given in DAY.items()
+    }
+
+
+def _named(folder: Path, given: Sequence[str]) -> list[str]:
+    """The arguments of a command; the file that they name is there."""
+    for name in given:
+        if name.endswith(".jsonl"):
+            (folder / name).write_text(LINE)
+    return [str(folder / word) if word.endswith(".jsonl") else word for word in given]
 
 
 def lacking(theirs: Any, ours: Any, where: str) -> Iterator[str]:
