@@ -124,7 +124,7 @@ def _print_hits(found: wire.IndexReply) -> None:
     if found["abstained"]:
         say(f"nothing was found: {found['abstained']}")
     if found["left_out"]:
-        say(f"{found['left_out']} more hits did not fit")
+        say(f"{found['left_out']} more hits: raise --limit or --budget-tokens")
     _say_next(found["next"])
 
 
@@ -132,7 +132,7 @@ def _print_timeline(found: wire.TimelineReply) -> None:
     for entry in found["entries"]:
         print(f"{'>' if entry['anchor'] else ' '} {_line(entry)}")
     if found["left_out"]:
-        say(f"{found['left_out']} more memories around did not fit")
+        say(f"{found['left_out']} more around: raise --budget-tokens")
     _say_missing(found["missing"])
     _say_next(found["next"])
 
@@ -160,4 +160,4 @@ def _say_next(step: wire.NextStep | None, why: str = "") -> None:
     """Say what the next command would cost."""
     if step is not None:
         named = " ".join(step["refs"][:5]) + (" …" if len(step["refs"]) > 5 else "")
-        say(f"{f'{named} {why}; ' if why else ''}fusion mem {step['step']} {named} costs {step['tokens']} tokens")
+        say(f"{f'{named} {why}; ' if why else ''}next: fusion mem {step['step']} {named} costs {step['tokens']} tokens")

@@ -42,11 +42,13 @@ def test_search_timeline_and_get(home: Path) -> None:
     found = run(home, "mem", "search", "bookings", "database", "--timeout-ms", "60000")
     assert found.stdout.startswith(f"obs:{refs[1]} ")
     assert "note: The bookings database moves to Postgres. (13 tokens)" in found.stdout
-    assert f"fusion mem timeline {refs[1]} costs" in found.stderr
+    assert f"next: fusion mem timeline {refs[1]} costs" in found.stderr
     around = run(home, "mem", "timeline", f"obs:{refs[1]}", "--window", "1")
     assert [line.split()[:2] for line in around.stdout.splitlines()][1] == [">", f"obs:{refs[1]}"]
     assert len(around.stdout.splitlines()) == 3
-    assert f"fusion mem get {' '.join(refs)} costs" in around.stderr
+    assert f"next: fusion mem get {' '.join(refs)} costs" in around.stderr
+    bounded = run(home, "mem", "timeline", refs[1], "--window", "1", "--budget-tokens", "25")
+    assert "more around: raise --budget-tokens" in bounded.stderr
     whole = run(home, "mem", "get", *refs, "m7zzz")
     assert "Rope is in the shed." in whole.stdout
     assert "there is no memory m7zzz here" in whole.stderr
