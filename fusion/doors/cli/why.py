@@ -9,6 +9,7 @@ import typer
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import refs_of
 from fusion.doors.cli.plural import counted
+from fusion.errors import BadInput
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @command()
 async def why(
     *,
-    ref: Annotated[str, typer.Argument(help="The ref of a memory, as a block or a pack cites it.")],
+    ref: Annotated[list[str], typer.Argument(help="The ref of a memory, as a block or a pack cites it.")],
     limit: Annotated[int, typer.Option(min=1, max=100, help="The most blocks and packs to list.")] = 20,
     owner: Owner,
     target: Target,
@@ -26,8 +27,10 @@ async def why(
 
     The blocks and packs with it, and why; its origin, its copies, and every change of its state.
     """
+    if len(ref) > 1:
+        raise BadInput(f"why explains one memory by its ref. To ask: fusion fuse why {' '.join(ref)}")
     async with target.client() as client:
-        found = await client.why("".join(refs_of([ref])), limit=limit, **owner.ids())
+        found = await client.why("".join(refs_of(ref)), limit=limit, **owner.ids())
     target.show(found, _print)
 
 
