@@ -429,7 +429,8 @@ class TestDropInRoutes:
         door, own = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
         ready = asyncio.Event()
         async with Gateway.open(settings) as fusion:
-            serving = asyncio.create_task(serve_on(door, fusion, settings, lambda url: ready.set(), {own: "/compat/memory"}))
+            drop_ins = {own: "/compat/memory"}
+            serving = asyncio.create_task(serve_on(door, fusion, settings, lambda url: ready.set(), drop_ins))
             await ready.wait()
             headers = {"authorization": f"Bearer {home_token(home)}"}
             async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
