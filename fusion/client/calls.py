@@ -843,6 +843,12 @@ def episode(ref: str, **scope: str | None) -> Call[wire.Episode]:
     return Call.get(f"/v1/episodes/{quote(ref, safe='')}", scope)
 
 
+def grade_episode(ref: str, importance: float | str, *, why: str = "", **scope: str | None) -> Call[wire.Episode]:
+    """Set the importance of one episode by hand: 0 to 1, or must_remember, nice_to_have, ignore or unknown."""
+    body = {"importance": importance, "why": why, **scope}
+    return Call("PATCH", f"/v1/episodes/{quote(ref, safe='')}", _not_none(body))
+
+
 def working_set(*, limit: int = 12, **scope: str | None) -> Call[wire.WorkingSet]:
     """The latest episodes of the session that ``scope`` names, oldest first."""
     return Call.get("/v1/episodes/working-set", locals())

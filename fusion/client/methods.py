@@ -129,6 +129,7 @@ class Methods:
     append_episodes = Method(calls.append_episodes)
     query_episodes = Method(calls.query_episodes)
     episode = Method(calls.episode)
+    grade_episode = Method(calls.grade_episode)
     working_set = Method(calls.working_set)
     search_episodes = Method(calls.search_episodes)
     embed_episodes = Method(calls.embed_episodes)

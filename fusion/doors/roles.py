@@ -104,6 +104,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/lifecycle"): OPERATOR,
     ("POST", "/v1/facts/rebuild"): OPERATOR,
     ("POST", "/v1/grade"): OPERATOR,
+    ("PATCH", "/v1/episodes/{ref}"): OPERATOR,
     ("POST", "/v1/jobs/{name}/run"): OPERATOR,
     ("POST", "/v1/jobs/{name}/pause"): OPERATOR,
     ("POST", "/v1/jobs/{name}/resume"): OPERATOR,

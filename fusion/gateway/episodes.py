@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from fusion import wire
 from fusion.contract import Scope
@@ -20,9 +20,12 @@ from fusion.ingest.harvest import Harvested
 from fusion.ingest.observe import SCOPE_REQUIRED, KeptObservation, is_scoped
 from fusion.journal import observations
 from fusion.journal.observations import Wanted
+from fusion.journal.proposals import Decider
 from fusion.lib.ids import EPISODE, parse_cursor
 from fusion.lib.ids import cursor as cursor_of
+from fusion.lib.importance import BY_HAND, VERSION, label_of
 from fusion.lib.observation import EpisodeType, Lane, NewObservation, SearchMode
+from fusion.lib.redact import redact
 
 WORKING_SET = 12
 """observations of a session that its working set has by default"""
@@ -143,6 +146,28 @@ class EpisodeCalls(TenantParts):
         """One observation with its payload. Raises NotFound, also for one out of scope."""
         await self._catch_up()
         return _shown(await self.journal.read(observations.find, ref, scope), include_payload=True)
+
+    @in_tenant
+    async def grade_episode(
+        self, ref: str, scope: Scope, importance: float | Literal["unknown"], by: Decider, why: str = ""
+    ) -> wire.Episode:
+        """Set the importance of one observation by hand; no harvest changes it from then on.
+
+        The reply says who decided, why, and what it replaces. Raises NotFound, also for one out of scope.
+        """
+        self.observations.require_writable()
+        await self._catch_up()
+        score = None if importance == "unknown" else importance
+        graded = {
+            "score": score,
+            "label": label_of(score),
+            "rationale": redact(why)[0],
+            "method": BY_HAND,
+            "version": VERSION,
+            "graded_at": self.live.now().isoformat(),
+            "by": by.who,
+        }
+        return _shown(await self.journal.write(observations.grade_by_hand, ref, scope, graded))
 
     @in_tenant
     async def harvest_episodes(self, tenant: str = DEFAULT) -> Harvested:

@@ -67,7 +67,8 @@ class ObservationForgetter:
             changed = replace(found, redacted=found.redacted + 1)
             if (place := self._place(row)) is not None:
                 await self._intake.in_thread(log.rewrite, {place: line_of(changed)})
-            by_hand = orjson.dumps({"summary": REDACTED, "payload": None, "refs": None}).decode()
+            said = {"summary": REDACTED, "payload": None, "refs": None}
+            by_hand = orjson.dumps({**observations.by_hand_of(row), **said}).decode()
             await self._journal.erase(observation_deletion.redact, row, REDACTED, by_hand)
         return len(rows)
 

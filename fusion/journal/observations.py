@@ -126,7 +126,7 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
     inserted = db.execute(_INSERT, _values(one, now))
     if not inserted.rowcount:
         known = db.execute("select seq, importance, by_hand from observation where key = ?", (seen.key,)).fetchone()
-        if known["importance"] is None and one.importance is not None and "importance" not in _by_hand(known):
+        if known["importance"] is None and one.importance is not None and "importance" not in by_hand_of(known):
             db.execute("update observation set importance = ? where seq = ?", (one.importance, known["seq"]))
         return Entered(known["seq"], "duplicate")
     assert inserted.lastrowid is not None  # noqa: S101 — a row was inserted
@@ -161,12 +161,31 @@ def _values(one: Graded, now: datetime) -> tuple[object, ...]:
     )
 
 
+def grade_by_hand(db: Connection, ref: str, scope: Scope, importance: Mapping[str, Any]) -> Row:
+    """Set the importance of an observation, which no harvest changes from then on. Returns its new row.
+
+    What it had just before is in ``replaces`` of the importance. Raises NotFound, also for one out of scope.
+    """
+    row = find(db, ref, scope)
+    before = None if row["importance"] is None else orjson.loads(row["importance"])
+    if before is not None:
+        before.pop("replaces", None)
+    graded = {**importance, "replaces": before}
+    by_hand = {**by_hand_of(row), "importance": graded}
+    db.execute(
+        "update observation set importance = ?, by_hand = ? where seq = ?",
+        (orjson.dumps(graded).decode(), orjson.dumps(by_hand).decode(), row["seq"]),
+    )
+    return find(db, ref, scope)
+
+
 def index_text(db: Connection, seq: int, text: str) -> None:
     """Add the words of an observation to the index."""
     db.execute("insert into observation_text(rowid, terms) values(?, ?)", (seq, " ".join(terms_of(text))))
 
 
-def _by_hand(row: Row) -> Mapping[str, Any]:
+def by_hand_of(row: Row) -> Mapping[str, Any]:
+    """The fields of an observation that a person set."""
     return orjson.loads(row["by_hand"]) if row["by_hand"] is not None else {}
 
 

@@ -354,6 +354,11 @@ class FakeFusion:
             raise BadInput("a working set is that of a session: name its session_id")
         return examples()["working_set"]["reply"]["episodes"][:limit]
 
+    async def grade_episode(self, ref: str, scope: Scope, importance: Any, by: Decider, why: str) -> dict[str, Any]:
+        if ref != "ep:7":
+            raise NotFound(f"there is no episode {ref!r} here")
+        return examples()["grade_episode"]["reply"]
+
     async def episode(self, ref: str, scope: Scope) -> dict[str, Any]:
         if ref != "ep:7":
             raise NotFound(f"there is no episode {ref!r} here")

@@ -86,6 +86,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "job_log": schemas.JobLogQuery,
     "query_episodes": schemas.EpisodeQueryBody,
     "episode": schemas.Scoped,
+    "grade_episode": schemas.EpisodeGradeBody,
     "working_set": schemas.WorkingSetQuery,
     "search_episodes": schemas.EpisodeSearchBody,
     "embed_episodes": schemas.EpisodeEmbedBody,
@@ -175,6 +176,7 @@ COMMAND_NAMES = {
 IN_PATH = {
     ("memory", "ref"),
     ("episode", "ref"),
+    ("grade_episode", "ref"),
     ("why", "ref"),
     ("trust", "ref"),
     ("update", "ref"),

@@ -20,6 +20,7 @@ from fusion.ingest.observe import ObservationIntake, ReplayedObservations
 from fusion.journal import observation_vectors, observations
 from fusion.journal.listing import Criteria
 from fusion.journal.observations import Wanted
+from fusion.journal.proposals import Decider
 from fusion.lib.clock import utc_now
 from fusion.lib.ids import UuidSource
 from fusion.lib.observation import EpisodeType, NewObservation, Observation, line_of, observed
@@ -416,3 +417,24 @@ async def test_redacted_episodes_stay_in_their_places(home: Path) -> None:
         rows = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
         assert [(one["summary"], one["redacted"]) for one in rows] == [("[REDACTED]", True), ("stdout: after", False)]
         assert (await gateway.search_episodes(EpisodeSearch("boathouse", NADIA)))["episodes"] == []
+
+
+@pytest.mark.parametrize("importance", [0.9, "unknown"])
+async def test_no_harvest_changes_an_importance_by_hand(home: Path, importance: Any) -> None:
+    """Also not after the episode was redacted."""
+    settings = small(home)
+    graded = settings.model_copy(update={"episodes": settings.episodes.model_copy(update={"grade": True})})
+    async with Gateway.open(settings) as gateway:
+        await gateway.append_episodes([result("we decided to deploy on Friday")])
+        found = await gateway.grade_episode("ep:1", NADIA, importance, Decider("owner"), "ghp_" + "a1B2" * 9)
+        assert found["importance"] is not None
+        assert "a1B2a1B2" not in found["importance"]["rationale"]
+        with pytest.raises(NotFound):
+            await gateway.grade_episode("ep:1", OMAR, 0.1, Decider("owner"))
+        await gateway.journal.write(observations.bookmark, "log", "000001#1")
+    async with Gateway.open(graded) as gateway:
+        assert (await gateway.harvest_episodes()).duplicate == 1
+        assert (await gateway.episode("ep:1", NADIA))["importance"] == found["importance"]
+        await gateway.redact_episodes(NADIA, ["ep:1"])
+        row = await gateway.journal.read(observations.find, "ep:1", NADIA)
+        assert observations.by_hand_of(row).keys() == {"importance", "summary", "payload", "refs"}

@@ -11,6 +11,7 @@ from fusion.doors.schemas.base import (
     MAX_BATCH,
     Asking,
     Id,
+    Importance,
     PageCursor,
     QueryText,
     Refs,
@@ -20,6 +21,7 @@ from fusion.doors.schemas.base import (
     integer,
     printable,
 )
+from fusion.doors.schemas.proposals import Reason
 from fusion.doors.validation import MANY, ONE
 from fusion.gateway.episodes import EMBED_LIMIT, MAX_WORKING_SET, WORKING_SET, EpisodeQuery, EpisodeSearch
 from fusion.lib.observation import EpisodeType, Lane, NewObservation, SearchMode
@@ -89,6 +91,13 @@ class WorkingSetQuery(Scoped):
     """How much of a session to show. It names session_id; here the project filters."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_WORKING_SET), BeforeValidator(integer)] = WORKING_SET
+
+
+class EpisodeGradeBody(Scoped):
+    """The importance that a person gives an episode."""
+
+    importance: Importance
+    why: Reason = Field(default="", description="the reason, which the episode shows")
 
 
 class EpisodeSearchBody(_Episodes):

@@ -18,7 +18,12 @@ from tests.doors.contract import Checked
 from tests.patience import load
 
 ADA = {"user_id": "ada", "session_id": "s1"}
-KEYS = {"writer": ("acme", "writer"), "reader": ("acme", "reader"), "globex": ("globex", "reader")}
+KEYS = {
+    "writer": ("acme", "writer"),
+    "reader": ("acme", "reader"),
+    "operator": ("acme", "operator"),
+    "globex": ("globex", "operator"),
+}
 """the tenant and the role of each key"""
 
 
@@ -99,3 +104,32 @@ async def test_a_working_set_is_that_of_one_session(client: httpx.AsyncClient) -
 @pytest.mark.parametrize("wrong", [{}, {"user_id": "ada"}, {**ADA, "limit": "0"}, {**ADA, "limit": "101"}])
 async def test_a_working_set_needs_a_session_and_a_bound(client: httpx.AsyncClient, wrong: dict[str, str]) -> None:
     assert await read(client, "/v1/episodes/working-set", **wrong) == 422
+
+
+async def grade(client: httpx.AsyncClient, importance: object, key: str = "operator", **more: str) -> Any:
+    body = {"importance": importance, "why": "the outage came from it", **more}
+    reply = await client.patch("/v1/episodes/ep:1", json=body, headers=of(key))
+    return reply.json()["importance"] if reply.is_success else reply.status_code
+
+
+@pytest.mark.row("A124", "an episode's importance is set by hand, with who decided and why, and what it replaces")
+async def test_an_importance_is_set_by_hand(client: httpx.AsyncClient) -> None:
+    await append(client, "3 migrations applied")
+    first = await grade(client, "86%")
+    assert (first["score"], first["label"], first["method"]) == (0.86, "must_remember", "manual")
+    assert (first["by"], first["rationale"], first["replaces"]) == ("key operator", "the outage came from it", None)
+    again = await grade(client, "unknown", user_id="ada")
+    assert (again["score"], again["label"]) == (None, "unknown")
+    assert again["replaces"] == {name: value for name, value in first.items() if name != "replaces"}
+    assert (await read(client, "/v1/episodes/ep:1"))["importance"] == again
+
+
+async def test_an_importance_is_set_by_whoever_may_decide(client: httpx.AsyncClient) -> None:
+    await append(client, "3 migrations applied")
+    for key in ("reader", "writer"):
+        assert await grade(client, "ignore", key) == 403
+    assert await grade(client, "ignore", "globex") == 404
+    assert await grade(client, "ignore", user_id="omar") == 404
+    for wrong in ("urgent", 1.1, -1, [], {"score": "x"}):
+        assert await grade(client, wrong) == 422
+    assert (await read(client, "/v1/episodes/ep:1"))["importance"] is None

@@ -223,6 +223,24 @@ async def redact(
 
 
 @command()
+async def grade(
+    ref: Annotated[str, typer.Argument(help="The episode, as ep:7.")],
+    importance: Annotated[str, typer.Argument(help="0 to 1, 86%, must_remember, nice_to_have, ignore, unknown.")],
+    *,
+    why: Annotated[str, typer.Option(help="The reason, which the episode shows.")] = "",
+    scope: ScopeName = None,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Set the importance of an episode by hand; no harvest changes it."""
+    async with target.client() as client:
+        graded = await client.grade_episode(ref, importance, why=why, **_scope(owner, scope))
+    found = graded["importance"] or {}
+    before = (found.get("replaces") or {}).get("label", "unknown")
+    target.show(graded, f"{graded['ref']}  {found['label']}, before: {before}")
+
+
+@command()
 async def gc(
     *,
     scope: Annotated[str | None, typer.Option(help="As openclaw-mem has it; the job works on every scope.")] = None,
@@ -321,5 +339,5 @@ def _line(episode: Mapping[str, Any]) -> str:
     return plain(found if "payload" not in episode else f"{found}\n    {json.dumps(episode['payload'])}")
 
 
-for one in (append, query, search, replay, embed, redact, gc, export):
+for one in (append, query, search, replay, embed, redact, grade, gc, export):
     app.command(one.__name__)(one)

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from fusion import wire
 
 
+_GRADE = ("label", "score", "method", "by", "graded_at", "rationale")
+"""what is shown of an importance"""
+
+
 def episode(found: wire.Episode) -> None:
     """Prints one episode: its summary, what was said, called or returned, then its fields."""
     say(found["summary"] + "\n")
@@ -27,7 +31,7 @@ def episode(found: wire.Episode) -> None:
         "happened": found["ts"],
         "of": ", ".join(f"{name} {value}" for name, value in owner.items() if value),
         "trust": found["trust"],
-        "importance": ", ".join(str(importance[name]) for name in ("score", "label") if name in importance),
+        "importance": ", ".join(str(importance[name]) for name in _GRADE if importance.get(name) not in (None, "")),
         "cut": "the payload was longer than its type allows" if found["truncated"] else None,
         "redacted": "secrets or texts were replaced" if found["redacted"] else None,
         "refers to": _text(found["refs"]) if found.get("refs") else None,

@@ -62,6 +62,19 @@ async def episode(context: Context, ref: Reference, query: Annotated[schemas.Sco
     return reply(await context.gateway.episode(checked_ref(ref), query.scope(context.tenant)))
 
 
+@router.patch("/v1/episodes/{ref:path}", response_model=wire.Episode, responses=problems(404, 507))
+async def grade_episode(context: Context, ref: Reference, body: schemas.EpisodeGradeBody) -> Response:
+    """Set the importance of one episode by hand
+
+    No harvest changes it from then on. The importance in the reply says who decided, when and why, and what it
+    replaces.
+    """
+    graded = context.gateway.grade_episode(
+        checked_ref(ref), body.scope(context.tenant), body.importance, context.decider, body.why
+    )
+    return reply(await graded)
+
+
 @router.post("/v1/episodes/search", response_model=wire.EpisodeSearchReply)
 async def search_episodes(request: Request, context: Context, body: schemas.EpisodeSearchBody) -> Response:
     """Search episodes by words, by meaning, or both, best first"""

@@ -50,6 +50,10 @@ def test_get_shows_an_episode_with_its_payload(tmp_path: Path) -> None:
     assert "\x1b" not in shown.stdout
     assert "of         agent_id main, session_id s1, project bookings" in shown.stdout
     assert "trust      untrusted" in shown.stdout
+    graded = mem(home, "episodes", "grade", "ep:1", "high", "--why", "it broke")
+    assert graded.stdout == "ep:1  must_remember, before: unknown\n", graded.stderr
+    shown = CliRunner().invoke(app, ["get", "ep:1", "--home", str(home), "--direct"])
+    assert "importance must_remember, 0.8, manual, owner, " in shown.stdout
     missing = CliRunner().invoke(app, ["get", "ep:1", "--user", "omar", "--home", str(home), "--direct"])
     assert missing.exit_code == 2
     assert "there is no episode 'ep:1' here" in missing.stderr
