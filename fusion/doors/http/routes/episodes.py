@@ -7,12 +7,23 @@ from typing import Annotated
 
 from fastapi import Body, Request
 from fastapi.responses import Response
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routes.memories import REPLAYED, IdempotencyKey
 from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router, while_connected
 from fusion.ingest.observe import ReplayedObservations
+from fusion.lib.ids import EPISODE
+
+
+class EpisodeRef(StringConvertor):
+    """A ref of an episode in a path, so that no other route below /v1/episodes is taken for one."""
+
+    regex = f"{EPISODE}[^/]+"
+
+
+register_url_convertor("episode", EpisodeRef())
 
 
 @router.post(
@@ -56,13 +67,13 @@ async def working_set(context: Context, query: Annotated[schemas.WorkingSetQuery
     return reply({"episodes": await context.gateway.working_set(query.scope(context.tenant), query.limit)})
 
 
-@router.get("/v1/episodes/{ref:path}", response_model=wire.Episode, responses=problems(404))
+@router.get("/v1/episodes/{ref:episode}", response_model=wire.Episode, responses=problems(404))
 async def episode(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """Read one episode, with its payload"""
     return reply(await context.gateway.episode(checked_ref(ref), query.scope(context.tenant)))
 
 
-@router.patch("/v1/episodes/{ref:path}", response_model=wire.Episode, responses=problems(404, 507))
+@router.patch("/v1/episodes/{ref:episode}", response_model=wire.Episode, responses=problems(404, 507))
 async def grade_episode(context: Context, ref: Reference, body: schemas.EpisodeGradeBody) -> Response:
     """Set the importance of one episode by hand
 
