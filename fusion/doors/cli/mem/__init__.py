@@ -19,13 +19,14 @@ from fusion.doors.cli.mem.intake import harvest, ingest
 from fusion.doors.cli.mem.look import profile, status
 from fusion.doors.cli.mem.pack import pack
 from fusion.doors.cli.mem.prefix import prefix
-from fusion.doors.cli.mem.recall import get, search, timeline
+from fusion.doors.cli.mem.recall import get, recall, search, timeline
 from fusion.doors.cli.mem.standing import plans, trust
 from fusion.doors.cli.mem.store import capsule, export, store
 from fusion.doors.cli.why import why
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
     "search": search,
+    "recall": recall,
     "timeline": timeline,
     "get": get,
     "pack": pack,

@@ -32,6 +32,12 @@ WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")} | dic
 LEFT_OUT: Mapping[str, frozenset[str]] = {
     "episodes": frozenset({"--payload-cap-bytes", "--refs-cap-bytes", "--model", "--base-url", "--batch", "-k"})
     | {"--replacement"},
+    "store": frozenset({"--workspace", "--memory-notes-dir", "--model", "--base-url"}),
+    "recall": frozenset({"--model", "--base-url", "--vector-backend"}),
+    "pack": frozenset(
+        {"--vector-backend", "--graph-budget-tokens", "--graph-take", "--pack-lifecycle-shadow"}
+        | {"--pack-lifecycle-log-max-rows", "--pack-lifecycle-write", "--graph-probe", "--graph-provenance-policy"}
+    ),
     "ingest": frozenset({"--importance-scorer"}),
     "harvest": frozenset(
         {"--importance-scorer", "--model", "--base-url", "--index-to", "--index-limit", "--embed-limit"}

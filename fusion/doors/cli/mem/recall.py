@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ from fusion.doors.cli.mem.rows import ledger_of, print_rows
 from fusion.doors.cli.options import AllUsers, AskerAgent, AskerSession, AsOf, Project, TimeoutMs, Timezone, WhereOption
 from fusion.doors.cli.where import where_of
 from fusion.doors.compat.openclaw_mem.ids import ref_of
+from fusion.doors.terminal import plain
 from fusion.lib.moment import local_zone
 
 if TYPE_CHECKING:
@@ -69,6 +70,29 @@ async def search(
         if not found["hits"] and not target.as_json:
             await say_if_empty(client, target.folder())
             say_if_expanded(query)
+
+
+@command()
+async def recall(
+    *,
+    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; quotes are not needed.")],
+    mode: Annotated[
+        Literal["auto", "lexical", "vector", "hybrid", "graph"],
+        typer.Option(help="As openclaw-mem has it; each asks the whole fused memory."),
+    ] = "auto",
+    limit: Annotated[int, typer.Option(min=1, max=100, help="The most hits.")] = 20,
+    scope: Annotated[str | None, typer.Option(help="Rank memories of this project higher.")] = None,
+    owner: Owner,
+    all_users: AllUsers = False,
+    target: Target,
+) -> None:
+    """List what all memories have on a question, as openclaw-mem's `recall` does."""
+    require_words(query, "fusion mem recall database")
+    async with target.client() as client:
+        ledger = ledger_of(client, owner.ids(), all_users=all_users)
+        found = await ledger.recall(" ".join(query), limit, mode=mode, project=scope)
+    lines = [plain(f"{row['recordRef']}  {row['kind']}  {row['summary']}") for row in found["results"]]
+    target.show(found, "\n".join(lines) or "nothing was found")
 
 
 @command()

@@ -168,6 +168,7 @@ class Ledger:
                 "fallback_triggered": found.degraded,
                 "cross_lang_recovered": 0,
                 "result_count": len(found.rows),
+                "scoring_profile": packs.FUSED,
             },
         }
 
