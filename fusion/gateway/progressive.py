@@ -189,6 +189,8 @@ class ProgressiveRecall(ContextPacking):
         if is_external(ref):
             return await self._window_of_item(ref, request)
         record = await self.journal.find(ref, request.scope)
+        if record.trust == "quarantined":
+            raise NotFound(f"{ref} is quarantined")
         event = record.event
         span = max(request.before, request.after)
         by: By = "session" if event.place is None else "document"
@@ -227,7 +229,7 @@ async def full_records(
     """Memories in full, in the order of their refs, as far as the budget goes.
 
     The text of the first one that does not fit is cut, and the next step says what the rest costs. ``read`` returns one
-    memory.
+    memory. A quarantined one is missing, as agents read these replies.
     """
     found: list[wire.FullRecord] = []
     missing: list[str] = []
@@ -238,6 +240,9 @@ async def full_records(
         try:
             memory = await read(ref, request.scope)
         except (NotFound, NobodyAnswered):
+            missing.append(ref)
+            continue
+        if memory.get("trust") == "quarantined":
             missing.append(ref)
             continue
         text = clip_to_tokens(memory["text"], left)

@@ -116,6 +116,15 @@ async def test_a_timeline_hides_what_no_answer_may_show(gateway: Gateway) -> Non
     assert (other["entries"], other["missing"], other["next"]) == ([], refs, None)
 
 
+@pytest.mark.row("A125", "timeline and get return nothing of a quarantined memory")
+async def test_a_quarantined_memory_is_missing(gateway: Gateway) -> None:
+    (ref,) = await remember(gateway, DECIDED)
+    await gateway.set_state(StateRequest(ref, NADIA, trust="quarantined"))
+    around = await gateway.timeline(TimelineRequest((ref,), NADIA))
+    full = await gateway.records(RecordsRequest((ref,), NADIA))
+    assert (around["entries"], around["missing"], full["records"], full["missing"]) == ([], [ref], [], [ref])
+
+
 @pytest.mark.row("A125", "get returns full records within a budget, and says what the rest would cost")
 async def test_records_are_bounded(gateway: Gateway) -> None:
     long = " ".join(f"Berth {n} has a yellow buoy." for n in range(200))
