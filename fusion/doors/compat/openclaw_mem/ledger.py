@@ -445,11 +445,12 @@ class Ledger:
             return None
 
     async def _memory(self, ref: str) -> wire.StoredMemory | None:
-        """A memory, or None if there is none."""
+        """A memory, or None if there is none, or if it is quarantined."""
         try:
-            return await self.client.memory(ref, **self.scope)
+            found = await self.client.memory(ref, **self.scope)
         except NotFound:
             return None
+        return None if found["trust"] == "quarantined" else found
 
 
 def envelope(kind: str, version: str, **members: Any) -> dict[str, Any]:

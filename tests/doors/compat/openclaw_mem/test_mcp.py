@@ -17,6 +17,7 @@ from fusion.contract import Role, Scope
 from fusion.doors.http.app import create_app
 from fusion.doors.mcp.server import server_of
 from fusion.doors.mcp.tools import Caller
+from fusion.gateway.decisions import StateRequest
 from tests.doors.compat.openclaw_mem.client import Port, key_of, keyed, open_port
 
 AURORA = "Project Aurora uses PostgreSQL 16 in production."
@@ -133,6 +134,14 @@ async def test_store_search_get_timeline_and_pack(port: Port, host: Host) -> Non
     assert [row["id"] for row in recalled["results"]] == [1]
     status = await host.result("mem_status")
     assert (status["schema"], status["counts"]["observations"]) == ("openclaw-mem.mcp.status.v1", 1)
+
+
+@pytest.mark.row("A145", "mem_get shows nothing of a quarantined memory; its trust is shown")
+async def test_a_quarantined_memory_is_not_shown(port: Port, host: Host) -> None:
+    await host.result("mem_store", text=AURORA)
+    await port.gateway.set_state(StateRequest("m1", Scope(), trust="quarantined"))
+    assert await host.result("mem_get", recordRef="obs:m1") == {"ok": False, "item": None}
+    assert (await host.result("mem_trust_inspect", recordRef="obs:m1"))["quarantined"] is True
 
 
 async def test_trust_of_a_record(port: Port, host: Host) -> None:
