@@ -32,8 +32,8 @@ def test_lifecycle_reports_what_it_changed(home: Path) -> None:
     assert run(home, "state", ref, "--lifetime", "ttl").exit_code == 0
     soon = ("lifecycle", "--ttl-hours", "1e-9")
     dry = json.loads(run(home, *soon, "--dry-run", "--json").stdout)
-    names = ("decayed", "consolidated", "retired", "conflicts_resolved", "released", "deleted")
-    expected = {**dict.fromkeys(names, 0), "expired": 1, "scanned": 1, "dry_run": True, "run": ""}
+    names = ("decayed", "consolidated", "retired", "conflicts_resolved", "released", "deleted", "archived")
+    expected = {**dict.fromkeys(names, 0), "expired": 1, "scanned": 1, "dry_run": True, "run": "", "archived_by": {}}
     assert dry == {**expected, "notes": dry["notes"]}
     assert run(home, *soon, "--dry-run").stdout.startswith("Dry run: 1 expired, of 1 memories.")
     done = run(home, *soon)
