@@ -14,7 +14,7 @@ from fusion.contract import BLOCK_FORMATS, KINDS, BlockFormat
 from fusion.lib import listing
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.envelope import without_own_block, without_whole_blocks
-from fusion.lib.listing import CONTEXT_PACK, CORTEX, END_BEGINS, HEADERS, LONG_TERM, SEPARATOR
+from fusion.lib.listing import CONTEXT_PACK, CORTEX, END_BEGINS, HEADERS, LONG_TERM, SEPARATOR, STABLE_PREFIX
 from fusion.lib.paraphrase import Kind
 from fusion.recall.block_format import FORMATS
 from fusion.recall.decision import Decision
@@ -307,4 +307,4 @@ def test_kinds_are_those_of_the_contract() -> None:
     """`fusion.lib.listing` does not import the contract, which hooks would wait for."""
     assert tuple(listing.KINDS.split("|")) == KINDS
     assert set(FORMATS) == set(BLOCK_FORMATS)
-    assert {CORTEX, CONTEXT_PACK, LONG_TERM} == set(HEADERS)
+    assert {CORTEX, CONTEXT_PACK, LONG_TERM, STABLE_PREFIX} == set(HEADERS)

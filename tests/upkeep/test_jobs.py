@@ -53,14 +53,15 @@ def test_checks_run_as_often_as_the_settings_of_checks_say() -> None:
 async def test_lifecycle_adds_up_the_counts_of_stores() -> None:
     async def rules(store: str, dry_run: bool, progress: Callable[[int, int | None], None]) -> dict[str, Any]:
         progress(5, 10)
-        return {"expired": 2, "dry_run": dry_run, "notes": ["a note"], store: 1}
+        return {"expired": 2, "dry_run": dry_run, "notes": ["a note"], "archived_by": {"priority": {"P1": 3}}, store: 1}
 
     run, shown = context(dry_run=True), []
     run.current, run.total = "default/cortex", 2
     run.progress = lambda done, total, note="": shown.append((done, total, note))
     for store in ("default/cortex", "acme/cortex"):
         await lifecycle.step(rules)(run, store)
-    assert run.result == {"expired": 4, "default/cortex": 1, "acme/cortex": 1}
+    archived = {"priority": {"P1": 6}}
+    assert run.result == {"expired": 4, "default/cortex": 1, "acme/cortex": 1, "archived_by": archived}
     assert shown[0] == (0, 2, "default/cortex: 5 of 10")
 
 
