@@ -51,8 +51,8 @@ def _namespace() -> list[str]:
 
 
 NAMESPACE = _namespace()
-SMALL_DISK = 'mount -t tmpfs -o size=2m,mode=0700 none "$1" && cp "$2" "$1/fusion.toml" && head -c 600000 /dev/zero >"$1/ballast" && "$3" -m fusion allow --home "$1" --yes >/dev/null && exec "$3" -m fusion serve --home "$1" --port 0 --json'  # noqa: E501
-"""its home is a disk of 2 MB that no other process sees"""
+SMALL_DISK = 'mount -t tmpfs -o size=4m,mode=0700 none "$1" && cp "$2" "$1/fusion.toml" && head -c 600000 /dev/zero >"$1/ballast" && "$3" -m fusion allow --home "$1" --yes >/dev/null && exec "$3" -m fusion serve --home "$1" --port 0 --json'  # noqa: E501
+"""its home is a disk of 4 MB that no other process sees"""
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def copied(file: Path, folder: Path) -> Iterator[sqlite3.Connection]:
 @pytest.mark.feature("disk full: 507, nothing partial; reads continue, and writes when there is space again")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 def test_disk_full(tmp_path: Path) -> None:
-    """A real disk of 2 MB: 507 as problem+json, nothing half-written, reads go on; with space again, so do writes."""
+    """A real disk of 4 MB: 507 as problem+json, nothing half-written, reads go on; with space again, so do writes."""
     config = tmp_path / "fusion.toml"
     config.write_text(f'backends_only = true\n[embedder]\nadapter = ""\n[backends.cortex]\nadapter = "{CORTEX}"\n')
     kept: list[str] = []

@@ -24,6 +24,14 @@ pairs = st.sampled_from([("acme", "globex"), ("default", "globex"), ("acme", "de
 
 
 # An example asks 200 questions of two homes: to shrink one that fails would take minutes.
+LEDGER = (
+    *("/mcp/openclaw-mem", "/openclaw-mem/", "/v1/cards", "/v1/episodes", "/v1/facts", "/v1/grade", "/v1/graph"),
+    *("/v1/index", "/v1/pack", "/v1/plans", "/v1/prefix", "/v1/proposals", "/v1/records", "/v1/store", "/v1/timeline"),
+    *("/v1/triage", "/v1/trust", "/v1/why"),
+)
+"""routes of the ledger: `tests.doors.http.test_tenants` asks them for what is another's; they are not compared"""
+
+
 @pytest.mark.feature(
     "… no field of a reply to one tenant depends on what another does: scores, refs, totals, order",
     of="each tenant has its own journal",
@@ -69,7 +77,7 @@ async def test_tenant_comparison_calls_every_route(tmp_path: Path) -> None:
         for method, path in routes
         if not any(re.fullmatch(f"{method} {re.sub(r'{[^/]*}', '.+', path)}", name) for name in asked)
     }
-    assert missing == set()
+    assert {(method, path) for method, path in missing if not path.startswith(LEDGER)} == set()
 
 
 @pytest.mark.parametrize("field", ["score", "ref", "items"])
