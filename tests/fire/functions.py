@@ -9,13 +9,14 @@ from typing import Any
 
 from adapters.cognee import replies
 from adapters.cortex.key_phrases import key_phrases
+from adapters.graph import relations
 from adapters.graph.names import key, spans
 from adapters.index import expansion, lexical
 from adapters.judges import reply
 from adapters.markdown import mentions, own_notes
 from adapters.qdrant import sparse
 from adapters.qmd import Options, request_of
-from adapters.triples import names, relations
+from adapters.triples import names
 from adapters.triples.parse import parse as parse_triples
 from fusion.contract import Event, Scope
 from fusion.doors import terminal
@@ -43,6 +44,8 @@ from fusion.lib import (
     word_forms,
     words,
 )
+from fusion.lib.heuristic_v1 import heuristic_score
+from fusion.lib.same_subject import kept_apart_by
 from fusion.recall import (
     candidate_pairs,
     course_of_talks,
@@ -133,6 +136,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "course_of_talks.asks_for_course": course_of_talks.asks_for_course,
     "triples.aliases": lambda text: list(names.aliases(text)),
     "triples.loose": names.loose,
+    "importance": heuristic_score,
+    "same subject": lambda text: kept_apart_by("Whose is it?", text, text),
     "triples.relation": relations.relation,
     "triples.asked": relations.asked_relations,
     "graph.key": key,

@@ -18,6 +18,8 @@ BUILT = {
     "fusion.doors.cli.timers": "two marks of ours around the lines in the user's own crontab",
     "fusion.lib.ignore": "the user's own patterns for files",
     "fusion.lib.redact": "each kind is checked in tests/fire/test_secrets.py",
+    "fusion.lib.heuristic_v1": "checked as `importance` by the tests of text functions",
+    "fusion.lib.same_subject": "checked as `same subject` by the tests of text functions",
     "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",
     "adapters.qdrant.memories": "the name of a collection in the settings, and one class",
 }
