@@ -25,7 +25,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.ingest.intake import NewMemory
 from fusion.journal.state import Change
-from fusion.journal.use import Retrieval, Use, UseLog
+from fusion.journal.use import Counts, Retrieval, Use, UseLog
 from fusion.recall.engine import FuseRequest
 from fusion.settings import load
 
@@ -103,7 +103,7 @@ class _Arms:
         recipe = gateway.recipes["default"]
         deep = replace(recipe, gather=replace(recipe.gather, depth=DEPTH))
         gateway = replace(gateway, recipes={"default": deep})
-        self._gateways = {"with": gateway, "without": replace(gateway, use=_NoUse(_keep_nothing))}
+        self._gateways = {"with": gateway, "without": replace(gateway, use=_NoUse(_keep_nothing, _nothing_written))}
 
     async def warm_up(self) -> int:
         """Encode all texts; returns the median number of candidates."""
@@ -133,6 +133,10 @@ class _NoUse(UseLog):
 
 
 async def _keep_nothing(uses: Mapping[str, Use], retrievals: Mapping[str, Retrieval]) -> None: ...
+
+
+async def _nothing_written(item: str) -> Counts:
+    return None, None
 
 
 @contextmanager

@@ -189,7 +189,10 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             lambda changed: journal.write(sessions.store, changed, shared.clock()),
         )
         stack.push_async_callback(asking_sessions.close)
-        use_log = UseLog(lambda uses, retrievals: journal.write(use.keep, uses, retrievals))
+        use_log = UseLog(
+            lambda uses, retrievals: journal.write(use.keep, uses, retrievals),
+            lambda item: journal.read(use.written, item),
+        )
         stack.push_async_callback(use_log.close)
         inclusion_log = InclusionLog(lambda included: journal.write(inclusions.add, included))
         stack.push_async_callback(inclusion_log.close)

@@ -9,7 +9,7 @@ from fusion.contract import Provenance, Scope, Trust
 from fusion.gateway.decisions import shown
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import TenantParts
-from fusion.journal import external_refs, state, use
+from fusion.journal import external_refs, state
 from fusion.journal.external_refs import is_external
 from fusion.lib.listing import record_ref
 from fusion.lib.provenance import provenance_of
@@ -50,8 +50,7 @@ class TrustCalls(TenantParts):
 
     async def use_of(self, item: str) -> dict[str, Any]:
         """How often an event or an external item was part of a block or retrieved, and when last."""
-        known = self.use.counted(item, (await self.journal.read(use.of, [item])).get(item))
-        found = self.use.retrieved(item, (await self.journal.read(use.retrievals_of, [item])).get(item))
+        known, found = await self.use.counts(item)
         return {
             "included": known.included if known else 0,
             "last_included_at": known and known.last_included_at,

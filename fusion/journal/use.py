@@ -45,19 +45,29 @@ class Retrieval:
     last_retrieved_at: datetime
 
 
+Counts = tuple[Use | None, Retrieval | None]
+"""the use and the retrievals of one item; None where there are none"""
+
+
 class UseLog(BackgroundWriter):
     """Counts inclusions and retrievals in the background, those of many questions in one write.
 
-    ``keep`` writes them. What it fails to write is written with the next ones.
+    ``keep`` writes them, and ``written`` reads what was written of an item. What cannot be written is written with the
+    next ones.
     """
 
     LINGER_S = 0.5
     MAX_WAITING = 50_000
     """memories whose use may wait for a journal that cannot be written"""
 
-    def __init__(self, keep: Callable[[Mapping[str, Use], Mapping[str, Retrieval]], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        keep: Callable[[Mapping[str, Use], Mapping[str, Retrieval]], Awaitable[None]],
+        written: Callable[[str], Awaitable[Counts]],
+    ) -> None:
         super().__init__()
         self._keep = keep
+        self._written = written
         self._waiting: dict[str, Use] = {}
         self._retrieved: dict[str, Retrieval] = {}
 
@@ -70,25 +80,23 @@ class UseLog(BackgroundWriter):
         if self._waiting or self._retrieved:
             self._write_soon()
 
-    def counted(self, item: str, written: Use | None) -> Use | None:
-        """The use of an item: what was written, and what waits. A reader never waits for a writer."""
-        waiting = self._waiting.get(item)
-        return _sum(written, waiting) if written and waiting else written or waiting
+    async def counts(self, item: str) -> Counts:
+        """The counts of an item, with what waits to be written.
 
-    def retrieved(self, item: str, written: Retrieval | None) -> Retrieval | None:
-        """The retrievals of an item, as `counted`."""
-        waiting = self._retrieved.get(item)
-        return _sum_retrieved(written, waiting) if written and waiting else written or waiting
+        No write begins while they are read, and one that is under way ends first: during it a reader could not tell
+        whether the journal has its counts already. Takes as long as that write, up to `store.sqlite.BUSY_S`.
+        """
+        async with self._writing:
+            use, retrieval = await self._written(item)
+            return _sum(use, self._waiting.get(item)), _sum_retrieved(retrieval, self._retrieved.get(item))
 
     def _add(self, uses: Mapping[str, Use]) -> None:
         for item, use in uses.items():
-            known = self._waiting.get(item)
-            self._waiting[item] = use if known is None else _sum(known, use)
+            self._waiting[item] = _sum(self._waiting.get(item), use) or use
 
     def _add_retrieved(self, retrievals: Mapping[str, Retrieval]) -> None:
         for item, one in retrievals.items():
-            known = self._retrieved.get(item)
-            self._retrieved[item] = one if known is None else _sum_retrieved(known, one)
+            self._retrieved[item] = _sum_retrieved(self._retrieved.get(item), one) or one
 
     async def _write_waiting(self) -> None:
         uses, self._waiting = self._waiting, {}
@@ -102,11 +110,15 @@ class UseLog(BackgroundWriter):
                 self._add_retrieved(retrievals)
 
 
-def _sum(one: Use, other: Use) -> Use:
+def _sum(one: Use | None, other: Use | None) -> Use | None:
+    if one is None or other is None:
+        return one or other
     return Use(one.included + other.included, max(one.last_included_at, other.last_included_at))
 
 
-def _sum_retrieved(one: Retrieval, other: Retrieval) -> Retrieval:
+def _sum_retrieved(one: Retrieval | None, other: Retrieval | None) -> Retrieval | None:
+    if one is None or other is None:
+        return one or other
     return Retrieval(one.retrieved + other.retrieved, max(one.last_retrieved_at, other.last_retrieved_at))
 
 
@@ -136,10 +148,11 @@ def of(db: Connection, items: Sequence[str]) -> dict[str, Use]:
     return {row["item"]: Use(row["included"], time_of(row["last_included_at"])) for row in rows}
 
 
-def retrievals_of(db: Connection, items: Sequence[str]) -> dict[str, Retrieval]:
-    """The retrievals of each of these memories that was ever retrieved."""
-    rows = db.execute(f"select * from retrieval where item in {VALUES}", listed(items))
-    return {row["item"]: Retrieval(row["retrieved"], time_of(row["last_retrieved_at"])) for row in rows}
+def written(db: Connection, item: str) -> Counts:
+    """The use and the retrievals of one memory."""
+    row = db.execute("select * from retrieval where item = ?", (item,)).fetchone()
+    retrieval = row and Retrieval(row["retrieved"], time_of(row["last_retrieved_at"]))
+    return of(db, [item]).get(item), retrieval
 
 
 def drop(db: Connection, item: str) -> None:

@@ -137,9 +137,11 @@ class Tenant:
             for store in STORES:
                 await post("/v1/search", {"backend": store, "query": word, "limit": 100})
             await post("/v1/tools/memory_search", {"query": word})
+            await self.settle()
             await post("/v1/forget", {"query": word, "dry_run": True})
         word = words[0]
         await post("/v1/compare", {"query": word, "a": "patient", "b": "seed003@-cortex"})
+        await self.settle()
         for number, receipt in enumerate(receipts[:4]):
             await note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
