@@ -61,13 +61,15 @@ _AFTERWARDS = frozenset({"nicht", "niet", "pas"})
 _CONTRACTED = re.compile(r"n't\b|\bn'(?=[a-z])")
 
 
+def negates(text: str) -> bool:
+    """Whether a statement has a negation; "not only" and the like are none."""
+    return not _NEGATIONS.isdisjoint(find_words(_plain(text)))
+
+
 @lru_cache(maxsize=8_192)
 def polarity(text: str) -> int:
     """1 for a statement that affirms, -1 for one that denies, 0 where it has neither a valence nor a negation."""
-    plain = accentless(normalise(text[:MAX_CHARS])).replace("’", "'")
-    for pattern, replacement in _PHRASES:
-        plain = pattern.sub(replacement, plain)
-    plain = _CONTRACTED.sub(" not ", plain)
+    plain = _plain(text)
     total, negated = 0, 0
     last, since = 0, REACH
     for word in find_words(plain):
@@ -86,3 +88,11 @@ def polarity(text: str) -> int:
             total -= negated == 0
     total -= negated > 0
     return (total > 0) - (total < 0)
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text in lower case without accents, with a word for each phrase and each contraction."""
+    plain = accentless(normalise(text[:MAX_CHARS])).replace("’", "'")
+    for pattern, replacement in _PHRASES:
+        plain = pattern.sub(replacement, plain)
+    return _CONTRACTED.sub(" not ", plain)
