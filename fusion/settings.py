@@ -324,6 +324,7 @@ class PackSettings(_Part):
     """`[packs]`: context packs."""
 
     dissent_by_rules: bool = False
+    layers_by_model: bool = False
 
 
 class HookSettings(_Part):
@@ -403,6 +404,12 @@ class EpisodesJobSettings(JobSettings):
     schedule: ScheduleText = "every 1 hour"
 
 
+class LayersJobSettings(JobSettings):
+    schedule: ScheduleText = "every 15 minutes"
+    budget_s: float = Field(default=120.0, gt=0)
+    budget_tokens: int = Field(default=50_000, ge=0)
+
+
 class LifecycleJobSettings(JobSettings):
     schedule: ScheduleText = "0 3 * * *"
 
@@ -442,6 +449,7 @@ class JobsSettings(_Part):
     extract: ExtractJobSettings = ExtractJobSettings()
     feed: FeedJobSettings = FeedJobSettings()
     grade: GradeJobSettings = GradeJobSettings()
+    layers: LayersJobSettings = LayersJobSettings()
     lifecycle: LifecycleJobSettings = LifecycleJobSettings()
     observe: ObserveJobSettings = ObserveJobSettings()
     proposals: ProposalsJobSettings = ProposalsJobSettings()

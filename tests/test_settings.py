@@ -364,6 +364,7 @@ class TestANewFile:
             "extract",
             "feed",
             "grade",
+            "layers",
             "lifecycle",
             "observe",
             "proposals",

@@ -33,9 +33,10 @@ from fusion.ingest.harvest import graded_by_rules
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.ingest.read_in_context import read_in_context
-from fusion.journal import Journal, inclusions, sessions, store_watermarks, use
+from fusion.journal import Journal, inclusions, layers, sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.journal.inclusions import InclusionLog
+from fusion.journal.layers import LayerLog
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
@@ -196,6 +197,8 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(use_log.close)
         inclusion_log = InclusionLog(lambda included: journal.write(inclusions.add, included))
         stack.push_async_callback(inclusion_log.close)
+        layer_log = LayerLog(lambda made: journal.write(layers.put, made, "rules", shared.clock()))
+        stack.push_async_callback(layer_log.close)
         prefixes = PrefixWindows(
             journal,
             Marks.of(settings.prefix.model_dump()),
@@ -229,6 +232,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             forgetter=forgetter,
             use=use_log,
             inclusions=inclusion_log,
+            layers=layer_log,
             histories=histories,
             observations=observations,
             observation_forgetter=observation_forgetter,

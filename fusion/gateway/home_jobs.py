@@ -36,6 +36,7 @@ from fusion.upkeep import (
     extract,
     feed,
     grade,
+    layers,
     lifecycle,
     proposals,
     receipts,
@@ -74,6 +75,8 @@ class JobCalls(WorkspaceCalls, Protocol):
     def run_lifecycle(
         self, request: lifecycle.LifecycleRequest, progress: lifecycle.Progress
     ) -> Awaitable[lifecycle.Report]: ...
+    def layers_waiting(self, tenant: str) -> Awaitable[int]: ...
+    def write_next_layers(self, tenant: str, before: int | None = None) -> Awaitable[layers.Done | None]: ...
     def grade(
         self, request: grade.GradeRequest, progress: lifecycle.Progress, left_s: Callable[[], float]
     ) -> Awaitable[grade.GradeReport]: ...
@@ -174,6 +177,13 @@ def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner
             tenants,
             grade.step(run_grade),
             **planned(settings.grade, on=settings.grade.scorer != "off"),
+        ),
+        Job(
+            layers.NAME,
+            layers.DOES,
+            tenants,
+            layers.step(gateway.layers_waiting, gateway.write_next_layers),
+            **planned(settings.layers, on=gateway.settings.packs.layers_by_model),
         ),
         Job(
             lifecycle.NAME,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,9 +17,9 @@ from fusion.gateway.cards import CardCalls
 from fusion.gateway.dissent import find_dissent
 from fusion.gateway.graph_lane import HARD_MS, NO_GRAPH, SOFT_MS, GraphLane, GraphMode, GraphQuestion, graph_lane
 from fusion.gateway.in_tenant import in_tenant
+from fusion.gateway.layering import LayerCalls
 from fusion.gateway.pack_lanes import episodes, working_set
 from fusion.lib.budget import estimate_tokens
-from fusion.lib.layers import Layers, layers_of
 from fusion.recall.context_pack import (
     BUDGET_TOKENS,
     FRAME_TOKENS,
@@ -113,7 +113,7 @@ class ContextPack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContextPacking(Answering, CardCalls):
+class ContextPacking(Answering, CardCalls, LayerCalls):
     """The calls of an open home that make context packs, for one tenant."""
 
     _nonce_key: bytes = field(default_factory=lambda: secrets.token_bytes(16))
@@ -161,7 +161,7 @@ class ContextPacking(Answering, CardCalls):
             embedder = self.live.embedder if by_rules else None
             ranking = with_dissent(ranking, await find_dissent(ranking, embedder, self.model, model_ms))
             stages["dissent"] = _ms_since(started)
-            layers = await self._layers(long_events(ranking, LAYERED), ranking)
+            layers = await self.layers_of_events(long_events(ranking, LAYERED), ranking.records)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
             stages["layers"] = round(_ms_since(started) - stages["dissent"], 2)
             items = (await graph).items
@@ -197,10 +197,6 @@ class ContextPacking(Answering, CardCalls):
             return replace(outcome, receipt=with_note(outcome.receipt, made, found))
 
         return Packing(packer, note)
-
-    async def _layers(self, event_ids: Sequence[str], ranking: Ranking) -> Mapping[str, Layers]:
-        """The layers of these long memories."""
-        return {i: layers_of(ranking.records[i].event.text) for i in event_ids if i in ranking.records}
 
     async def _hot(self, request: PackRequest, tail: Tail) -> Searched:
         """What the asking session did lately, in the room that its tail leaves."""

@@ -19,6 +19,7 @@ from fusion.ingest.observe import ObservationIntake
 from fusion.journal import Journal
 from fusion.journal.external_refs import ExternalRefs
 from fusion.journal.inclusions import InclusionLog
+from fusion.journal.layers import LayerLog
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
@@ -81,6 +82,7 @@ class TenantParts:
     health: Health
     use: UseLog
     inclusions: InclusionLog
+    layers: LayerLog
     lifecycle: Lifecycle
     grader: Grader
     histories: Histories

@@ -19,6 +19,7 @@ from fusion.journal import (
     fact_rows,
     feedback,
     inclusions,
+    layers,
     outbox,
     prefix,
     proposals,
@@ -121,6 +122,7 @@ def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: st
     prefix.drop(db, row["seq"], now)
     proposals.drop_with(db, event)
     cards.drop(db, event.event_id)
+    layers.drop(db, event.event_id)
     state.release(db, [event.event_id], why, now)
     state.drop(db, event.event_id)
     use.drop(db, event.event_id)

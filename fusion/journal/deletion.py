@@ -23,6 +23,7 @@ from fusion.journal import (
     fact_rows,
     feedback,
     inclusions,
+    layers,
     outbox,
     prefix,
     proposals,
@@ -184,6 +185,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     prefix.drop(db, row["seq"], now)
     proposals.drop_with(db, record.event)
     cards.drop(db, record.event.event_id)
+    layers.drop(db, record.event.event_id)
     state.release(db, [record.event.event_id], f"{record.ref} was forgotten", now)
     state.drop(db, record.event.event_id)
     use.drop(db, record.event.event_id)

@@ -15,6 +15,7 @@ from fusion.journal import (
     histories,
     inclusions,
     jobs,
+    layers,
     observations,
     outbox,
     owners,
@@ -109,5 +110,6 @@ STEPS = (
     proposals.SCHEMA,
     cards.SCHEMA,
     observations.FEWER_INDEXES,
+    layers.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

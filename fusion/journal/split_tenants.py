@@ -21,6 +21,8 @@ _OF_TENANT = ("owner", "owned", "idempotency", "shown", "label", "external_state
 """tables of which a tenant's rows move"""
 _OF_EVENTS = ("lesson", "episode", "statement_queue", "statement", "fact_assertion")
 """tables whose rows go with their event"""
+_BY_EVENT_ID = ("layer", "layer_refusal")
+"""the same, for tables that have the event's id"""
 _LEFT = "(select event_id from event)"
 _COPY = (
     f"delete from delivery where {_OTHERS}",
@@ -29,6 +31,7 @@ _COPY = (
     f"delete from derived where event_id not in {_LEFT}",
     f"delete from learnt where event_id not in {_LEFT}",
     f"delete from tombstone where event_id not in {_LEFT}",
+    *(f"delete from {name} where event_id not in {_LEFT}" for name in _BY_EVENT_ID),
     *(f"delete from {name} where item not in {_LEFT}" for name in ("use", "inclusion", "retrieval")),
     f"delete from use where item not in {_LEFT}",
     f"delete from inclusion where item not in {_LEFT}",
@@ -51,7 +54,7 @@ _MOVED = (
     *(f"delete from {name} where {_THEIRS}" for name in _OF_EVENTS),
     *(
         f"delete from {name} where event_id in (select event_id from event where tenant = :tenant)"
-        for name in ("derived", "learnt", "tombstone")
+        for name in ("derived", "learnt", "tombstone", *_BY_EVENT_ID)
     ),
     *(
         f"delete from {name} where item in (select event_id from event where tenant = :tenant)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 from fusion.lib.budget import clip
@@ -23,8 +22,6 @@ OVERVIEW_CHARS = 450
 """characters of a passage, too: an overview is as long as a part of the text"""
 MAX_READ_CHARS = 40_000
 """characters of a text from which its layers are made"""
-CACHED = 2_000
-"""texts of which the layers are remembered: the rules take .3 ms for 2,000 characters, and a pack may look at 100"""
 GAP = " […] "
 SHORT_WORDS = 5
 """words that are added to a sentence's length, so that a short one does not win by a single frequent word"""
@@ -32,7 +29,10 @@ SHORT_WORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The abstract and the overview of a text, each on one line, and the method that made them."""
+    """The abstract and the overview of a text, each on one line.
+
+    ``method`` made them: a version of the rules, or the name of a language model.
+    """
 
     abstract: str
     overview: str
@@ -50,11 +50,11 @@ NEW_SHARE = 2
 """of a sentence of the overview, one in so many words at least is not in the others: it repeats none of them"""
 
 
-@lru_cache(maxsize=CACHED)
 def layers_of(text: str) -> Layers:
     """The layers of a text: its most central sentences, in its own words and order, with gaps marked.
 
-    They are remembered in memory by the text, so what was edited or forgotten is never shown.
+    It takes .3 ms for 2,000 characters. `fusion.journal.layers` keeps those of memories. Nothing is kept here, so no
+    text is left when it is forgotten.
     """
     if len(text) <= ABSTRACT_CHARS:
         line = " ".join(text.split())

@@ -100,8 +100,8 @@ class Graded:
 class Bundle(Block):
     """The block of a pack with its items, which have the order of its lines.
 
-    ``layers`` has the layer of each memory that is not at L1, by ref; ``capped`` are the long memories that were not
-    shown in detail because enough others were.
+    ``layers`` has the layer of each memory that is shown by its abstract or overview, by ref, and ``methods`` what made
+    those; ``capped`` are the long memories that were not shown in detail because enough others were.
     """
 
     items: tuple[PackItem, ...] = ()
@@ -110,6 +110,7 @@ class Bundle(Block):
     graded: Mapping[str, Graded] = field(default_factory=dict)
     """what the order of a pack goes by, of every candidate by ref"""
     evidence: tuple[Evidence, ...] = ()
+    methods: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ def bundle(
         layered.capped,
         {one.ref: _graded(one, records) for one in ranking.order},
         evidence,
+        layered.methods,
     )
 
 

@@ -26,13 +26,15 @@ MAX_L2_ITEMS = 2
 class Layered:
     """A ranking's order with the chosen layer of each long memory.
 
-    ``layers`` has that of each memory that is not at L1, by ref; ``capped`` are those that would have had more.
+    ``layers`` has that of each memory that is shown by its abstract or overview, by ref, and ``methods`` what made
+    those; ``capped`` are the memories that would have had more.
     """
 
     order: Sequence[Scored]
     left_out: Mapping[str, Decision] = field(default_factory=dict)
     layers: Mapping[str, Layer] = field(default_factory=dict)
     capped: frozenset[str] = frozenset()
+    methods: Mapping[str, str] = field(default_factory=dict)
 
     def layer_of(self, parts: Iterable[Scored]) -> Layer:
         """The layer of a line: the most detailed of its memories; L2 for several passages of one."""
@@ -58,6 +60,7 @@ def in_layers(
     order: list[Scored] = []
     left_out: dict[str, Decision] = {}
     chosen: dict[str, Layer] = {}
+    methods: dict[str, str] = {}
     capped: set[str] = set()
     detailed: set[str] = set()
     seen: set[str] = set()
@@ -71,6 +74,7 @@ def in_layers(
         seen.add(one.ref)
         if first and made is not None and (shown := _overview(made, hit, ranking.question, layer)) is not None:
             chosen[one.ref], text = shown
+            methods[one.ref] = made.method
             order.append(_with_text(one, text))
             continue
         if first or one.ref in detailed:
@@ -83,7 +87,7 @@ def in_layers(
                 capped.add(one.ref)
             left_out[one.pooled.key] = Decision.DETAIL_CAP
             order.append(one)
-    return Layered(order, left_out, chosen, frozenset(capped))
+    return Layered(order, left_out, chosen, frozenset(capped), methods)
 
 
 def _overview(made: Layers, hit: Hit, question: str, layer: Layer | None) -> tuple[Layer, str] | None:

@@ -61,6 +61,8 @@ class PackNote:
     stages: Mapping[str, float] = field(default_factory=dict)
     graph: Mapping[str, Any] = field(default_factory=dict)
     """what the graph's gates decided, and the refs that it added"""
+    methods: Mapping[str, str] = field(default_factory=dict)
+    """what made the abstract or overview by which a memory is shown, by ref: a version of the rules, or a model"""
 
 
 def noted(
@@ -82,6 +84,7 @@ def noted(
         tuple(sorted(bundle.capped)),
         left,
         stages,
+        methods=dict(bundle.methods),
     )
 
 
@@ -121,6 +124,7 @@ def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
             "graph": dict(note.get("graph", {})),
             "evidence": [ref for ref in note["items"] if ref.startswith("ep:")],
             "lanes": [{"source": lane["source"], "why": lane.get("why", "")} for lane in note["lanes"]],
+            "layer_methods": {record_ref(ref): method for ref, method in note.get("methods", {}).items()},
             "raw_scores": {record_ref(row["ref"]): _raw_scores(row) for row in receipt["candidates"]},
         },
     }

@@ -54,6 +54,7 @@ async def test_jobs_work_on_every_tenant(home: Path) -> None:
             "extract": "off",
             "feed": "off",
             "grade": "off",
+            "layers": "off",
             "lifecycle": "0 3 * * *",
             "observe": "every 1 hour",
             "proposals": "every 1 hour",

@@ -44,6 +44,7 @@ JOBS = [
     "extract",
     "feed",
     "grade",
+    "layers",
     "lifecycle",
     "observe",
     "proposals",
