@@ -154,8 +154,7 @@ async def test_a_wrong_answer_is_refused_and_not_asked_for_again_at_once(
         assert await gateway.journal.read(layers.waiting, now + later) == 1, "it is asked about again later"
         why = await gateway.journal.read(lambda db: db.execute("select why from layer_refusal").fetchone()["why"])
     assert methods_of(pack) == {f"obs:{ref}": METHOD}
-    assert "99" not in pack.bundle_text
-    assert "4712" not in pack.bundle_text
+    assert pack.items[0].text.endswith(layers_of(INJECTED).abstract)
     assert not any("locker" in text for text in (why, caplog.text)), "neither the reason nor the log quotes a memory"
 
 
@@ -241,8 +240,8 @@ async def test_an_edit_has_layers_of_its_own(home: Path) -> None:
         after = await gateway.pack(replace(ASKED, layer="L1"))
     assert methods_of(between) == {f"obs:{newer}": METHOD}
     assert methods_of(after) == {f"obs:{newer}": "fake"}
-    assert "1234" in after.bundle_text
-    assert "4711" not in between.bundle_text + after.bundle_text
+    assert "code 1234" in after.items[0].text
+    assert not any("code 4711" in pack.items[0].text for pack in (between, after))
     assert len(model.asked) == 2
 
 
