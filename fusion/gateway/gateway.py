@@ -31,6 +31,7 @@ from fusion.gateway.grading import GradeCalls
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.in_tenant import in_tenant
+from fusion.gateway.items import ItemCalls
 from fusion.gateway.next_synthesis import NextSyntheses
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
@@ -98,7 +99,9 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gateway(EpisodeCalls, GradeCalls, PlanCalls, PrefixCalls, ProgressiveRecall, TriageCalls, TrustCalls, WhyCalls):
+class Gateway(
+    EpisodeCalls, GradeCalls, ItemCalls, PlanCalls, PrefixCalls, ProgressiveRecall, TriageCalls, TrustCalls, WhyCalls
+):
     """An open home, for one tenant; `Gateway.open` builds it.
 
     The gateway of the home's owner passes calls for other tenants on to their gateways.

@@ -278,10 +278,15 @@ class Forgetter:
             raise NotFound(f"there is no memory {ref!r} here")
         return receipts[0]
 
-    async def forget_all(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> list[ForgetReceipt]:
-        """Forget memories by ref; no receipt for a ref that names none, or one that went with an earlier ref."""
+    async def forget_all(
+        self, refs: Sequence[str], scope: Scope, by: str = "ref", *, alone: bool = False
+    ) -> list[ForgetReceipt]:
+        """Forget memories by ref; no receipt for a ref that names none, or one that went with an earlier ref.
+
+        With ``alone`` other memories in the same words stay.
+        """
         # Purge the caches first: after a crash during the deletion the texts would be unknown.
-        rows_to_delete = await self._journal.read(deletion.events_to_delete, refs, scope)
+        rows_to_delete = await self._journal.read(deletion.events_to_delete, refs, scope, alone=alone)
         await self.purge_caches(rows_to_delete)
         if self._forget_quotes is not None:
             await self._forget_quotes(rows_to_delete)
@@ -290,7 +295,9 @@ class Forgetter:
         event_ids = [event.event_id for event in rows_to_delete]
         released = await self._journal.read(deletion.released_by, event_ids, scope)
         forgotten = {
-            ref: deletions for ref, deletions in (await self._journal.forget(refs, scope, by)).items() if deletions
+            ref: deletions
+            for ref, deletions in (await self._journal.forget(refs, scope, by, alone=alone)).items()
+            if deletions
         }
         every = [deleted for deletions in forgotten.values() for deleted in deletions]
         due: dict[str, list[Due]] = {}

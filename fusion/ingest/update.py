@@ -16,6 +16,7 @@ from fusion.errors import BadInput
 from fusion.ingest.intake import Acknowledged, Intake, NewMemory
 from fusion.journal import Journal, versions
 from fusion.journal.versions import Version
+from fusion.lib.items import item_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ async def update(
     """
     old = await journal.read(versions.find, ref, scope)
     _refuse_memory_of_file(old)
+    _refuse_item(old)
     if old.trust == "trusted" and not (may_raise_trust and change.origin == "owner"):
         raise BadInput(
             f"{old.record.ref} is trusted, so only the owner can change what it says: with the home's token, or an API "
@@ -95,6 +97,15 @@ def _refuse_memory_of_file(old: Version) -> None:
         place = f" ({event.place.document}, position {event.place.start})" if event.place else ""
         raise BadInput(
             f"{ref} is read from {where}{place}: change that line there, and `fusion ingest {where}` remembers it"
+        )
+
+
+def _refuse_item(old: Version) -> None:
+    """Raise BadInput for a memory that is an item: its text is made of its value."""
+    if (item := item_in(old.event.stated)) is not None:
+        raise BadInput(
+            f"{old.record.ref} is the item {item.address.path}: put its new value there, PUT /v1/items/"
+            f"{item.address.path}"
         )
 
 

@@ -19,6 +19,7 @@ from fusion.journal import (
     fact_rows,
     feedback,
     inclusions,
+    item_rows,
     layers,
     outbox,
     prefix,
@@ -119,6 +120,7 @@ def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: st
     distil_queue.drop(db, event.event_id, row["seq"])
     statements.drop(db, row["seq"])
     fact_rows.drop(db, row["seq"])
+    item_rows.drop(db, row["seq"])
     prefix.drop(db, row["seq"], now)
     proposals.drop_with(db, event)
     cards.drop(db, event.event_id)

@@ -23,6 +23,7 @@ from fusion.journal import (
     fact_rows,
     feedback,
     inclusions,
+    item_rows,
     layers,
     outbox,
     prefix,
@@ -59,17 +60,18 @@ class Deletion:
 
 
 def forget_all(
-    db: Connection, refs: Sequence[str], scope: Scope, by: str, now: datetime
+    db: Connection, refs: Sequence[str], scope: Scope, by: str, now: datetime, *, alone: bool = False
 ) -> dict[str, Sequence[Deletion]]:
-    """Forget what refs name, and what goes with it; by ref, the deletions."""
-    same_words = SameWords(db)
+    """Forget what refs name, and what goes with it; by ref, the deletions. ``alone`` leaves other memories in the same
+    words."""
+    same_words = SameWords(db, alone=alone)
     return {ref: _forget(db, ref, scope, by, now, same_words) for ref in dict.fromkeys(refs)}
 
 
-def events_to_delete(db: Connection, refs: Sequence[str], scope: Scope) -> list[Event]:
+def events_to_delete(db: Connection, refs: Sequence[str], scope: Scope, *, alone: bool = False) -> list[Event]:
     """The journal's own events that `forget_all` would forget."""
     found: dict[str, Event] = {}
-    same_words = SameWords(db)
+    same_words = SameWords(db, alone=alone)
     for ref in refs:
         with suppress(NotFound):
             found.update({row["event_id"]: event_of(row) for row in _rows_to_delete(db, ref, scope, same_words)})
@@ -182,6 +184,7 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     distil_queue.drop(db, record.event.event_id, row["seq"])
     statements.drop(db, row["seq"])
     fact_rows.drop(db, row["seq"])
+    item_rows.drop(db, row["seq"])
     prefix.drop(db, row["seq"], now)
     proposals.drop_with(db, record.event)
     cards.drop(db, record.event.event_id)

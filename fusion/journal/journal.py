@@ -598,15 +598,17 @@ class Journal:
 
     # Forgetting
 
-    async def forget(self, refs: Sequence[str], scope: Scope, by: str = "ref") -> Mapping[str, Sequence[Deletion]]:
+    async def forget(
+        self, refs: Sequence[str], scope: Scope, by: str = "ref", *, alone: bool = False
+    ) -> Mapping[str, Sequence[Deletion]]:
         """Forget memories by ref, in one transaction: their texts are gone and their tombstones stored.
 
         With each go its duplicates, the earlier versions that it superseded, and what was derived from it alone.
         Returns by ref what was forgotten, the named memory first; nothing for a ref that names no memory, or one that
-        an earlier ref took with it. ``by`` names the criteria for the audit.
+        an earlier ref took with it. ``by`` names the criteria for the audit. With ``alone`` its duplicates stay.
         """
         async with self._tombstone_lock:
-            forgotten = await self.write(deletion.forget_all, refs, scope, by, self.clock())
+            forgotten = await self.write(deletion.forget_all, refs, scope, by, self.clock(), alone=alone)
             self._cache.invalidate()
             self._forget_owners()
             for ref, deletions in forgotten.items():

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from fusion.contract import NEW, Event, Hit, Scope, State, Trust
 from fusion.errors import NotFound
-from fusion.journal import episodes, fact_rows, owners
+from fusion.journal import episodes, fact_rows, item_rows, owners
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.words import content_hash, normalise, spoken
@@ -119,6 +119,7 @@ def insert_event(db: Connection, event: Event, **columns: object) -> int:
     assert inserted.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
     episodes.add(db, inserted.lastrowid, event)
     fact_rows.add(db, inserted.lastrowid, event)
+    item_rows.add(db, inserted.lastrowid, event)
     return inserted.lastrowid
 
 

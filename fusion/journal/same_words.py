@@ -38,8 +38,10 @@ class SameWords:
     It reads the rows of one owner and length once, so forgetting a thousand similar messages stays linear.
     """
 
-    def __init__(self, db: Connection) -> None:
+    def __init__(self, db: Connection, *, alone: bool = False) -> None:
+        """``alone``: nothing is the same, since a caller names by its address what it forgets."""
         self._db = db
+        self._alone = alone
         self._rows: dict[tuple[str, str | None, int], list[tuple[str, Row]]] = {}
         """by tenant, user and length, each row with the key of its words"""
         self._gone: set[int] = set()
@@ -47,7 +49,7 @@ class SameWords:
     def of(self, hit: Hit, scope: Scope) -> list[Row]:
         """The owner's rows in the words of ``hit`` that ``scope`` may see, itself and earlier versions included."""
         words = words_key(hit.text, hit.speaker, hit.scope)
-        if hit.kind == "turn" and not words.startswith(WORDS):
+        if self._alone or (hit.kind == "turn" and not words.startswith(WORDS)):
             return []
         return [
             row

@@ -14,6 +14,7 @@ from fusion.journal import (
     feedback,
     histories,
     inclusions,
+    item_rows,
     jobs,
     layers,
     observations,
@@ -111,5 +112,6 @@ STEPS = (
     cards.SCHEMA,
     observations.FEWER_INDEXES,
     layers.SCHEMA,
+    item_rows.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

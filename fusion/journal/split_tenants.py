@@ -19,7 +19,7 @@ from fusion.store.sqlite import Connection, read_only
 _OTHERS = "seq in (select seq from event where tenant <> :tenant)"
 _OF_TENANT = ("owner", "owned", "idempotency", "shown", "label", "external_state", "asking_session")
 """tables of which a tenant's rows move"""
-_OF_EVENTS = ("lesson", "episode", "statement_queue", "statement", "fact_assertion")
+_OF_EVENTS = ("lesson", "episode", "statement_queue", "statement", "fact_assertion", "item")
 """tables whose rows go with their event"""
 _BY_EVENT_ID = ("layer", "layer_refusal")
 """the same, for tables that have the event's id"""

@@ -10,6 +10,7 @@ from fusion.wire.episodes import *  # noqa: F403
 from fusion.wire.facts import *  # noqa: F403
 from fusion.wire.graph import *  # noqa: F403
 from fusion.wire.home import *  # noqa: F403
+from fusion.wire.items import *  # noqa: F403
 from fusion.wire.memories import *  # noqa: F403
 from fusion.wire.packs import *  # noqa: F403
 from fusion.wire.prefix import *  # noqa: F403

@@ -28,6 +28,7 @@ from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.extracting import ExtractRequest
 from fusion.gateway.graph import GraphRequest, MatchRequest, PathRequest
+from fusion.gateway.items import ItemSearch, NamespaceSearch
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
@@ -35,6 +36,7 @@ from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview
 from fusion.ingest.intake import Acknowledged
+from fusion.ingest.items import NewItem
 from fusion.ingest.observe import KeptObservation
 from fusion.ingest.proposals import Edit, Proposed
 from fusion.ingest.update import Change
@@ -43,6 +45,7 @@ from fusion.journal.export_format import ExportFile
 from fusion.journal.proposals import Decider
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
+from fusion.lib.item_address import Address
 from fusion.lib.observation import NewObservation
 from fusion.recall.context_pack import SCHEMA, Citation, PackItem, PackMeta, PackNotes
 from fusion.recall.engine import Fused, FuseRequest
@@ -348,6 +351,24 @@ class FakeFusion:
 
     async def query_episodes(self, request: EpisodeQuery) -> dict[str, Any]:
         return examples()["query_episodes"]["reply"]
+
+    async def put_item(self, item: NewItem, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
+        return examples()["put_item"]["reply"]
+
+    async def item(self, address: Address, scope: Scope) -> dict[str, Any]:
+        if address.key != "theme":
+            raise NotFound(f"there is no item {address.path!r} here")
+        return examples()["item"]["reply"]
+
+    async def forget_item(self, address: Address, scope: Scope) -> dict[str, Any]:
+        await self.item(address, scope)
+        return examples()["forget_item"]["reply"]
+
+    async def search_items(self, request: ItemSearch) -> dict[str, Any]:
+        return examples()["search_items"]["reply"]
+
+    async def item_namespaces(self, request: NamespaceSearch) -> dict[str, Any]:
+        return examples()["item_namespaces"]["reply"]
 
     async def working_set(self, scope: Scope, limit: int) -> Sequence[Any]:
         if scope.session_id is None:

@@ -26,7 +26,17 @@ pairs = st.sampled_from([("acme", "globex"), ("default", "globex"), ("acme", "de
 # An example asks 200 questions of two homes: to shrink one that fails would take minutes.
 LEDGER = (
     *("/mcp/openclaw-mem", "/openclaw-mem/", "/v1/cards", "/v1/episodes", "/v1/facts", "/v1/grade", "/v1/graph"),
-    *("/v1/index", "/v1/pack", "/v1/plans", "/v1/prefix", "/v1/proposals", "/v1/records", "/v1/store", "/v1/timeline"),
+    *(
+        "/v1/index",
+        "/v1/items",
+        "/v1/pack",
+        "/v1/plans",
+        "/v1/prefix",
+        "/v1/proposals",
+        "/v1/records",
+        "/v1/store",
+        "/v1/timeline",
+    ),
     *("/v1/triage", "/v1/trust", "/v1/why"),
 )
 """routes of the ledger: `tests.doors.http.test_tenants` asks them for what is another's; they are not compared"""

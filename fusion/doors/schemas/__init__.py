@@ -12,6 +12,7 @@ from fusion.doors.schemas.episodes import *  # noqa: F403
 from fusion.doors.schemas.facts import *  # noqa: F403
 from fusion.doors.schemas.graph import *  # noqa: F403
 from fusion.doors.schemas.home import *  # noqa: F403
+from fusion.doors.schemas.items import *  # noqa: F403
 from fusion.doors.schemas.memories import *  # noqa: F403
 from fusion.doors.schemas.packs import *  # noqa: F403
 from fusion.doors.schemas.prefix import *  # noqa: F403

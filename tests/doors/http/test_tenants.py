@@ -138,6 +138,26 @@ async def packs(me: Tenant, other: Tenant, word: str) -> Replies:
         me.receipts.append(reply.json()["receipt"]["receipt_id"])
 
 
+@case(
+    *((method, "/v1/items/{namespace}/{key:path}") for method in ("PUT", "GET", "DELETE")),
+    ("POST", "/v1/items/search"),
+    ("POST", "/v1/items/namespaces"),
+)
+async def keeps_items(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Both put an item at one address; each reads, lists and forgets its own."""
+    path, scope = "/v1/items/notes.shared/plan", {"user_id": "ana"}
+    text = f"In {me.example} {me.mark} plans the {word}"
+    for _ in range(2):
+        yield await me.http.put(path, json={"value": {"text": text}, **scope})
+    yield (found := await me.get(path, **scope))
+    assert found.json()["value"] == {"text": text}
+    yield await me.post("/v1/items/search", {"query": word, **scope})
+    yield await me.post("/v1/items/search", {"namespace": ["notes"], "filter": {"text": text}, **scope})
+    yield await me.post("/v1/items/namespaces", scope)
+    if me.name == TENANTS[1]:  # the other's stays
+        yield await me.http.delete(path, params=scope)
+
+
 @case(("POST", "/v1/index"), ("POST", "/v1/timeline"), ("POST", "/v1/records"))
 async def recalls_step_by_step(me: Tenant, other: Tenant, word: str) -> Replies:
     """The other's refs name nothing here, and stand around nothing."""
