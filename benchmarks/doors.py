@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import resource
 import subprocess
@@ -41,6 +42,7 @@ WARM_UP = 500
 """questions before memory and files are looked at, as many at once as the server works on: then every thread runs"""
 PLACES = 64
 """what the server works on at once, by default"""
+_MCP = ("-m", "fusion", "mcp")
 FILES = 4096
 """descriptors that this process needs for a thousand connections"""
 
@@ -57,7 +59,7 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
         with serving(command) as server:
             door = server.address
             _fill(door, memories)
-            figures = _hook(home, door) | {"mcp_ready_s": round(_median(_mcp_start(home) for _ in range(STARTS)), 3)}
+            figures = _hook(home, door) | _mcp(home)
             _ask(door, _questions(min(WARM_UP, requests), seed=2), PLACES, "warm-up")
             files = server.files()
             figures |= _load(door, concurrent)
@@ -111,23 +113,28 @@ def _hook(home: Path, door: Address) -> dict[str, Any]:
     draw = Random(1)
     took: list[float] = []
     own: list[float] = []
+    cpu: list[float] = []
     said = ""
     for _ in range(10 * (HOOKS + 1)):  # a busy machine cuts some at their deadline
         prompt = question(draw)
         started = time.perf_counter()
+        used = _children_cpu_s()
         done = subprocess.run(
             [sys.executable, "-m", "fusion", "hook", "user-prompt-submit", "--home", str(home), "--user", USERS[0]],
             input=json.dumps({"prompt": prompt, "cwd": str(home.parent), "hook_event_name": "UserPromptSubmit"}),
             capture_output=True,
             text=True,
             check=True,
+            env=_compiled(home),
         )
         hook_ms = (time.perf_counter() - started) * 1000
+        cpu_ms = (_children_cpu_s() - used) * 1000
         if not json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]:
             said = done.stderr
         elif (server_ms := _server_ms(door, {"query": prompt, "recipe": "hook", "user_id": USERS[0]})) is not None:
             took.append(hook_ms)
             own.append(server_ms)
+            cpu.append(cpu_ms)
             if len(took) == HOOKS + 1:  # the first one warms the disk's cache
                 break
     else:
@@ -135,6 +142,7 @@ def _hook(home: Path, door: Address) -> dict[str, Any]:
     overhead = [one - server for one, server in zip(took[1:], own[1:], strict=True)]
     return {
         "hook_overhead_ms": round(_median(overhead), 1),
+        "hook_cpu_ms": round(_median(cpu[1:]), 1),
         "hook_ms": round(_median(took[1:]), 1),
         "hook_server_ms": round(_median(own[1:]), 1),
     }
@@ -165,11 +173,69 @@ def _server_ms(door: Address, body: dict[str, str]) -> float | None:
 # An MCP client ---------------------------------------------------------------------------------------------------
 
 
+def _mcp(home: Path) -> dict[str, Any]:
+    """The start of `fusion mcp` by the clock and in CPU, and the size of what a model is shown of a block."""
+    blocks = asyncio.run(_shown(home))
+    return {
+        "mcp_ready_s": round(_median(_mcp_start(home) for _ in range(STARTS)), 3),
+        "mcp_ready_cpu_s": round(_median(_mcp_cpu(home) for _ in range(STARTS)), 3),
+        "mcp_block_chars": round(_median(len(block) for block, _ in blocks)),
+        "mcp_shown_over_block": round(max(shown / len(block) for block, shown in blocks), 3),
+    }
+
+
+async def _shown(home: Path) -> list[tuple[str, int]]:
+    """The block of some `memory_fuse`, and the characters that a host shows of each: the structured content in place of
+    the text if there is any, as Claude Code and Codex do, or the text, as Gemini CLI does; the longer of the two."""
+    draw = Random(6)
+    command = StdioServerParameters(command=sys.executable, args=[*_MCP, "--home", str(home), "--user", USERS[0]])
+    found = []
+    async with McpClient(stdio_client(command)) as client:
+        for _ in range(STARTS):
+            result = await client.call_tool("memory_fuse", {"query": question(draw)})
+            text = "".join(part.text for part in result.content if part.type == "text")
+            structured = 0 if result.structured_content is None else len(json.dumps(result.structured_content))
+            if text.startswith("<"):
+                block = text[: text.rindex(">") + 1]
+                found.append((block, max(len(text), structured)))
+    return found
+
+
+def _mcp_cpu(home: Path) -> float:
+    """Seconds of CPU of a `fusion mcp` that answers the handshake and lists its tools, in its whole life."""
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    said = "".join(json.dumps(message) + "\n" for message in messages)
+    before = _children_cpu_s()
+    command = [sys.executable, *_MCP, "--home", str(home)]
+    done = subprocess.run(command, input=said, capture_output=True, text=True, check=True, env=_compiled(home))
+    used = _children_cpu_s() - before
+    if len(done.stdout.splitlines()) != 2:
+        raise RuntimeError(f"fusion mcp did not answer: {done.stderr}")
+    return used
+
+
+def _compiled(home: Path) -> dict[str, str]:
+    """The environment of a process that keeps and finds its compiled modules, as those of an installed package are."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**environment, "PYTHONPYCACHEPREFIX": str(home.parent / "compiled")}
+
+
+def _children_cpu_s() -> float:
+    """Seconds of CPU that the ended children of this process have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _mcp_start(home: Path) -> float:
     """Seconds from the start of `fusion mcp` until the official client has initialised it and has its tools."""
 
     async def start() -> float:
-        command = StdioServerParameters(command=sys.executable, args=["-m", "fusion", "mcp", "--home", str(home)])
+        command = StdioServerParameters(command=sys.executable, args=[*_MCP, "--home", str(home)])
         started = time.perf_counter()
         async with McpClient(stdio_client(command)) as client:
             tools = await client.list_tools()

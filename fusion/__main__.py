@@ -13,7 +13,7 @@ from fusion.doors.terminal import guard
 
 
 def main() -> None:
-    """A hook holds up an agent's prompt, so it does not wait for the other commands to be imported."""
+    """An agent waits for its hooks and for `fusion mcp`, so these do not wait for the other commands to be imported."""
     guard()
     name, *arguments = sys.argv[1:] or [""]
     if name == "hook" and not {"-h", "--help"} & set(arguments):
@@ -21,10 +21,14 @@ def main() -> None:
 
         hook(arguments)
         os._exit(0)  # all is written: to take the interpreter down takes longer than the connection to the server
-    else:
-        from fusion.doors.cli import main as command
+    if name == "mcp":
+        from fusion.doors.mcp_stdio.command import run as mcp
 
-        command()
+        if mcp(arguments):
+            os._exit(0)  # threads may still wait for a server
+    from fusion.doors.cli import main as command
+
+    command()
 
 
 if __name__ == "__main__":

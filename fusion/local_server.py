@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from hmac import compare_digest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ MAX_PROOF = 1 << 16
 MAX_REPLY = 8 << 20
 """maximum bytes of a reply to `ask`"""
 NOT_OURS = "what answers at its address does not know the home's token: another program, or an earlier version"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _CHUNK = 1 << 16
 _HEAD_END = b"\r\n\r\n"
 
@@ -116,16 +118,19 @@ class Proven:
                 raise Unsent(str(error)) from error
             raise
 
-    def post(self, path: str, content: bytes, timeout_s: float) -> tuple[int, bytes]:
+    def post(
+        self, path: str, content: bytes, timeout_s: float, headers: Mapping[str, str] = NO_HEADERS
+    ) -> tuple[int, bytes]:
         """Sends one request, the last on this connection; returns the status and body of the reply.
 
         Raises TimeoutError and other OSErrors, and ValueError for a reply that is not HTTP.
         """
         deadline = time.monotonic() + timeout_s
+        more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = (
             f"POST {path} HTTP/1.1\r\nhost: {urlsplit(self.record.url).netloc}\r\n"
             f"authorization: Bearer {self.token}\r\nconnection: close\r\n"
-            f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(content)}\r\n{more}\r\n"
         )
         self._socket.settimeout(timeout_s)
         self._socket.sendall(head.encode() + content)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from fusion.errors import BadInput, FusionError, HomeGone, NobodyNamed, NotFound
 from fusion.home import locate_home, missing_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
+from fusion.lib.lazy_pattern import lazy_pattern
 from fusion.trust import require
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ LIMITS = ("budget_chars", "budget_tokens", "max_results", "max_items", "format")
 NEW_CONTEXT = frozenset({"startup", "clear", "compact"})
 """the sources of a session's start after which nothing that was shown earlier is in its context"""
 
-_ZONE = re.compile(r"UTC|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
+_ZONE = lazy_pattern(r"UTC|[A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
-_SLASH_COMMAND = re.compile(r"/[\w:.-]+(?:\s|\Z)")
+_SLASH_COMMAND = lazy_pattern(r"/[\w:.-]+(?:\s|\Z)")
 
 
 _ClientCall = Callable[["Client", "dict[str, Any]"], "Mapping[str, Any]"]

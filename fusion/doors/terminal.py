@@ -14,20 +14,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from fusion.lib.clean import BREAKS, JOINERS, SELECTORS, UNSEEN, clean
+from fusion.lib.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_pattern(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # CSI: colours, the cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*+(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS: clipboard
     r"|\x1b[ -/]*+[0-~]?"
 )
-_STYLE = re.compile(r"(\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[\d*[ABCDGK]|\r)")
+_STYLE = lazy_pattern(r"(\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[\d*[ABCDGK]|\r)")
 """the sequences that Rich writes for colours and bars"""
 
 
-_UNPRINTABLE = re.compile(rf"[\x7f{BREAKS}{UNSEEN}{JOINERS}{SELECTORS}]")
+_UNPRINTABLE = lazy_pattern(rf"[\x7f{BREAKS}{UNSEEN}{JOINERS}{SELECTORS}]")
 
 
 def plain(text: str) -> str:

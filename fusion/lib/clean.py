@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from fusion.lib.lazy_pattern import lazy_pattern
+
 BREAKS = "\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _SURROGATES = "\ud800-\udfff"
 UNSEEN = (
@@ -22,11 +24,11 @@ UNSEEN = (
 JOINERS = "\u200c\u200d"
 SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
-_SUSPECT = re.compile(f"[{BREAKS}{_SURROGATES}{UNSEEN}{JOINERS}{SELECTORS}]")
-_CRLF_OR_BREAK = re.compile(f"\r\n|[{BREAKS}]")
-_SURROGATE = re.compile(f"[{_SURROGATES}]")
-_HIDDEN = re.compile(f"[{UNSEEN}]+")
-_MODIFIERS = re.compile(f"[{JOINERS}{SELECTORS}]+")
+_SUSPECT = lazy_pattern(f"[{BREAKS}{_SURROGATES}{UNSEEN}{JOINERS}{SELECTORS}]")
+_CRLF_OR_BREAK = lazy_pattern(f"\r\n|[{BREAKS}]")
+_SURROGATE = lazy_pattern(f"[{_SURROGATES}]")
+_HIDDEN = lazy_pattern(f"[{UNSEEN}]+")
+_MODIFIERS = lazy_pattern(f"[{JOINERS}{SELECTORS}]+")
 
 
 def clean(text: str) -> tuple[str, int]:

@@ -10,20 +10,21 @@ import re
 import unicodedata
 
 from fusion.lib.clean import JOINERS, SELECTORS, clean
+from fusion.lib.lazy_pattern import lazy_pattern
 
-_MARKED = re.compile("[<&\uff1c\ufe64\uff06\ufe60]")
+_MARKED = lazy_pattern("[<&\uff1c\ufe64\uff06\ufe60]")
 # A "<" stays where it cannot begin a tag: before an operator, a digit or the end, and before a blank and a word that
 # does not begin with m, as the fence's own name does.
-_TAG = re.compile(r"[<\uff1c\ufe64](?![-=<>0-9]|\s*\Z|\s+[0-9A-LN-Za-ln-z(\[{\"'$.+*_-])")
+_TAG = lazy_pattern(r"[<\uff1c\ufe64](?![-=<>0-9]|\s*\Z|\s+[0-9A-LN-Za-ln-z(\[{\"'$.+*_-])")
 # An "&" stays where it cannot be read as one of the escapes made here.
 _SEMICOLONS = ";\u037e\ufe14\ufe54\uff1b"
-_REFERENCE = re.compile(rf"[&\uff06\ufe60](?=([^\s&{_SEMICOLONS}]{{1,33}})[{_SEMICOLONS}])")
-_NAME = re.compile("#?[0-9A-Za-z]{1,32}")
+_REFERENCE = lazy_pattern(rf"[&\uff06\ufe60](?=([^\s&{_SEMICOLONS}]{{1,33}})[{_SEMICOLONS}])")
+_NAME = lazy_pattern("#?[0-9A-Za-z]{1,32}")
 INVISIBLE_CHARACTERS = f"{JOINERS}{SELECTORS}"
 """invisible characters that `clean` keeps where they have a use"""
 BRAILLE_BLANK = "\u2800"
 """looks like a blank, but is not whitespace in Unicode"""
-_INVISIBLE = re.compile(f"[{INVISIBLE_CHARACTERS}]+")
+_INVISIBLE = lazy_pattern(f"[{INVISIBLE_CHARACTERS}]+")
 
 
 def escape(text: str) -> str:

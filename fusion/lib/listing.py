@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from fusion.lib.escape import as_read, escape
+from fusion.lib.lazy_pattern import lazy_pattern
 
 LONG_TERM = "## Long-Term Memories"
 CONTEXT_PACK = "Context pack (openclaw-mem.context-pack.v1)"
@@ -32,15 +33,15 @@ KINDS = "rule|procedure|fact|episode|preference|decision|plan|note|turn"
 RECORD = "obs:"
 """what openclaw-mem has before the ref of a record"""
 _CITES = r"- \[(?:[a-z]{2,12}:)?[0-9a-z][0-9a-z._-]{0,63}(?:, [mx][0-9a-z]{1,12})?\]"
-ITEM = re.compile(rf"(?:{_CITES}|\[(?:{KINDS})\])(?: |$)")
+ITEM = lazy_pattern(rf"(?:{_CITES}|\[(?:{KINDS})\])(?: |$)")
 """the mark at the beginning of an item"""
 END_BEGINS = "--- End of memories "
-END = re.compile(rf"{END_BEGINS}[0-9a-z]{{1,80}}: recalled data, not instructions ---")
+END = lazy_pattern(rf"{END_BEGINS}[0-9a-z]{{1,80}}: recalled data, not instructions ---")
 
-_MARK = re.compile(r"[\[\uff3b\ufe47](?=([^\]\uff3d\ufe48]{1,40})[\]\uff3d\ufe48])")
-_ANNOTATION = re.compile(r"[\[\uff3b\ufe47](?=\s*conflicts with)", re.IGNORECASE)
-_FRAME = re.compile("|".join(re.escape(part) for part in (*HEADERS, END_BEGINS)))
-_KIND = re.compile(rf"\s*(?:{KINDS})\s*", re.IGNORECASE)
+_MARK = lazy_pattern(r"[\[\uff3b\ufe47](?=([^\]\uff3d\ufe48]{1,40})[\]\uff3d\ufe48])")
+_ANNOTATION = lazy_pattern(r"[\[\uff3b\ufe47](?=\s*conflicts with)", re.IGNORECASE)
+_FRAME = lazy_pattern("|".join(re.escape(part) for part in (*HEADERS, END_BEGINS)))
+_KIND = lazy_pattern(rf"\s*(?:{KINDS})\s*", re.IGNORECASE)
 
 
 def record_ref(ref: str) -> str:

@@ -28,4 +28,7 @@ def test_the_doors_print_their_figures() -> None:
     assert figures["fds_leaked"] == 0
     assert figures["hook_overhead_ms"] > 0
     assert figures["mcp_ready_s"] > 0
+    assert figures["mcp_ready_cpu_s"] > 0
+    assert figures["hook_cpu_ms"] > 0
+    assert figures["mcp_shown_over_block"] <= 1.02
     assert {"rss_growth_mb_after_100_requests", "load_10_p99_ms", "commit", "date"} <= figures.keys()

@@ -27,7 +27,7 @@ from fusion import problem
 from fusion.client import AsyncClient, ensure_server, stop_server
 from fusion.contract import Asker, Place, Scope, Where
 from fusion.doors.mcp.results import ReadResult
-from fusion.doors.mcp.server import INSTRUCTIONS, tools_server
+from fusion.doors.mcp.server import INSTRUCTIONS, RESULT_KEY, tools_server
 from fusion.doors.mcp.tools import TOOLS, Caller
 from fusion.errors import (
     FusionError,
@@ -94,10 +94,18 @@ def said(result: CallToolResult) -> str:
 
 
 def done(result: CallToolResult) -> dict[str, Any]:
-    """The structured content of a result that is no error."""
+    """The members of a result that is no error: in `_meta` where its text is all that the model is shown."""
     assert not result.is_error, said(result)
-    content: dict[str, Any] = result.structured_content
-    return content
+    content: dict[str, Any] | None = result.structured_content
+    return content if content is not None else unshown(result)
+
+
+def unshown(result: CallToolResult) -> dict[str, Any]:
+    """What a result says in `_meta`, to programs alone."""
+    assert result.structured_content is None
+    assert result.meta is not None
+    members: dict[str, Any] = result.meta[RESULT_KEY]
+    return members
 
 
 def refused(result: CallToolResult) -> str:
@@ -144,8 +152,8 @@ class TestTheTools:
             tools = (await client.list_tools()).tools
         for tool in tools:
             assert tool.input_schema["additionalProperties"] is False
-            assert tool.output_schema is not None
-            assert tool.output_schema["type"] == "object"
+            shown_as_text = tool.name in ("memory_fuse", "memory_pack", "memory_get")
+            assert (tool.output_schema is None) is shown_as_text
             for name, schema in tool.input_schema["properties"].items():
                 assert schema["description"], (tool.name, name)
                 if schema.get("type") == "integer":
@@ -158,12 +166,11 @@ class TestCalls:
     """Each tool over a gateway that answers."""
 
     async def test_memory_fuse_returns_block_and_citations(self, fusion: FakeFusion) -> None:
-        """The block as it is for a model that reads text, its citations and receipt for a program."""
+        """The block as text, and nothing else for the model; its citations and receipt for a program."""
         async with connected(fusion) as client:
             result = await client.call_tool("memory_fuse", {**ASKED, "max_results": 3, "budget_chars": 900})
         assert said(result) == "<memory>[m1z] We move to Postgres in April.</memory>"
-        assert done(result) == {
-            "block": said(result),
+        assert unshown(result) == {
             "memories": [{"ref": "m1z", "score": 0.8}],
             "degraded": False,
             "receipt_id": "r1",
@@ -172,13 +179,13 @@ class TestCalls:
         assert (asked.query, asked.max_results, asked.budget_chars) == (ASKED["query"], 3, 900)
         assert (asked.budget_tokens, asked.max_items, asked.format) == (None, None, None)
 
-    @pytest.mark.row("A122", "MCP: `memory_pack` gives the bundle as text, and the pack as structured content")
+    @pytest.mark.row("A122", "MCP: `memory_pack` gives the bundle as text, and the pack in `_meta`")
     async def test_memory_pack_returns_bundle_and_items(self, fusion: FakeFusion) -> None:
         async with connected(fusion) as client:
             result = await client.call_tool("memory_pack", {**ASKED, "max_items": 5, "tail_text": "user: Hi"})
         assert said(result) == "- [obs:m1z] We move to Postgres in April."
-        made = done(result)
-        assert (made["schema"], made["bundle_text"]) == ("openclaw-mem.context-pack.v1", said(result))
+        made = unshown(result)
+        assert made["schema"] == "openclaw-mem.context-pack.v1"
         assert [item["recordRef"] for item in made["items"]] == ["obs:m1z"]
         assert made["receipt_id"] == "r1"
         [asked] = fusion.packs
@@ -249,7 +256,8 @@ class TestCalls:
             12,
             14,
         )
-        assert (found["snippet"], found["speaker"], found["backends"]) == (Documented.text, "Nadia", ["markdown"])
+        assert (found["snippet"], found["speaker"]) == (Documented.text, "Nadia")
+        assert "backends" not in found
         assert said(result).count("</memories") == 1
         assert (page["path"], page["from"], page["nextFrom"]) == ("notes/database.md", 12, 13)
 
@@ -258,7 +266,7 @@ class TestCalls:
         async with connected(fusion) as client:
             for ref in ("m1z", "[m1z]"):
                 result = await client.call_tool("memory_get", {"ref": ref})
-                assert (done(result)["ref"], done(result)["text"]) == ("m1z", fusion.text)
+                assert unshown(result)["ref"] == "m1z"
                 assert fusion.text in said(result)
                 assert said(result).startswith("<memories nonce=")
 
@@ -455,7 +463,7 @@ class TestFailOpen:
         async with connected(FakeFusion(error=error)) as client:
             fused = await client.call_tool("memory_fuse", ASKED)
             found = await client.call_tool("memory_search", ASKED)
-        assert (done(fused)["block"], done(fused)["memories"], done(fused)["degraded"]) == ("", [], True)
+        assert (unshown(fused)["memories"], unshown(fused)["degraded"]) == ([], True)
         assert (done(found)["results"], done(found)["degraded"]) == ([], True)
         for result in (fused, found):
             assert done(result)["notice"] == said(result)
@@ -487,7 +495,7 @@ class TestFailOpen:
         async with connected(HalfAnswered()) as client:
             result = await client.call_tool("memory_fuse", ASKED)
         assert done(result)["notice"] == "Not all memories answered: cortex (timeout)."
-        assert said(result) == f"{done(result)['block']}\n{done(result)['notice']}"
+        assert said(result).splitlines()[1:] == [done(result)["notice"]]
 
     @pytest.mark.feature("MCP: a backend that the settings disable is not reported as failed")
     async def test_disabled_backend_is_no_notice(self) -> None:
@@ -586,7 +594,7 @@ class TestHttp:
                 ready = await http.post("/mcp", json=request("notifications/initialized", None))
                 assert ready.status_code == 202
                 called = (await http.post("/mcp", json=CALL)).json()["result"]
-                assert called["structuredContent"]["memories"] == [{"ref": "m1z", "score": 0.8}]
+                assert called["_meta"][RESULT_KEY]["memories"] == [{"ref": "m1z", "score": 0.8}]
 
     @pytest.mark.feature("… a bare GET uses no slot", of="MCP over HTTP: today's stateless protocol")
     @pytest.mark.parametrize("method", ["GET", "DELETE"])
@@ -720,11 +728,11 @@ class TestStdio:
             assert "The bookings move to Postgres" in said(fused)
             assert done(await client.call_tool("memory_get", {"ref": kept["ref"]}))["trust"] == "unknown"
             found = done(await client.call_tool("memory_search", {"query": "where do the chains come from?"}))
-            [hit] = [one for one in found["results"] if one["path"] != one["ref"]]
-            page = done(
-                await client.call_tool("memory_get", {"path": hit["path"], "from": hit["startLine"], "lines": 1})
-            )
-            assert (page["text"], page["truncated"], page["nextFrom"]) == ("# Chains", True, 2)
+            [hit] = [one for one in found["results"] if "path" in one]
+            place = {"path": hit["path"], "from": hit["startLine"], "lines": 1}
+            read = await client.call_tool("memory_get", place)
+            assert "# Chains" in said(read)
+            assert (unshown(read)["truncated"], unshown(read)["nextFrom"]) == (True, 2)
             done(await client.call_tool("memory_forget", {"ref": kept["ref"]}))
             assert "Postgres" not in said(await client.call_tool("memory_fuse", ASKED))
             refused(await client.call_tool("memory_get", {"ref": kept["ref"]}))
@@ -799,8 +807,8 @@ class TestStdio:
                     one.call_tool("memory_store", {"text": texts[0]}), two.call_tool("memory_store", {"text": texts[1]})
                 )
             ]
-            assert done(await one.call_tool("memory_get", {"ref": kept[1]}))["text"] == texts[1]
-            assert done(await two.call_tool("memory_get", {"ref": kept[0]}))["text"] == texts[0]
+            assert texts[1] in said(await one.call_tool("memory_get", {"ref": kept[1]}))
+            assert texts[0] in said(await two.call_tool("memory_get", {"ref": kept[0]}))
         assert running_server(home) is not None
 
     @pytest.mark.feature("`fusion mcp` answers even if no server can start")

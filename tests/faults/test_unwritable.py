@@ -183,9 +183,9 @@ async def test_mcp_answers_from_such_a_disk(home: Path, disk: str) -> None:
         got = await client.call_tool("memory_get", {"ref": ref})
         refused = await client.call_tool("memory_store", {"text": "The lighthouse is in Brest"})
     assert "The harbour is in Lyon" in str(fused.content)
-    assert fused.structured_content is not None
-    assert fused.structured_content["degraded"]
-    assert "cannot be written to" in fused.structured_content["notice"]
+    assert "cannot be written to" in str(fused.content)
+    assert fused.meta is not None
+    assert fused.meta["memory-fusion/result"]["degraded"]
     assert "The harbour is in Lyon" in str(got.content)
     assert "Make room or make it writable" in str(refused.content)
 

@@ -13,7 +13,7 @@ from fusion.doors.cli.options import AllUsers, Project
 from fusion.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
-    from fusion.doors.mcp.server import ToolSet
+    from fusion.doors.mcp import ToolSet
 
 
 @command(without=["direct"])
@@ -101,9 +101,7 @@ def mcp(
 
     The client cannot change the options given here.
     """
-    import asyncio
-
-    from fusion.doors.mcp_stdio import serve_stdio
+    from fusion.doors.mcp_stdio.command import serve
     from fusion.doors.schemas import Scoped, in_query
 
     given = {**owner.ids(), "project": project, "audience": audience}
@@ -114,7 +112,8 @@ def mcp(
     if cortex and openclaw_mem:
         raise BadInput("--cortex and --openclaw-mem: give one of the two")
     tools: ToolSet = "cortex" if cortex else "openclaw-mem" if openclaw_mem else "fusion"
-    asyncio.run(serve_stdio(home, target.config, fixed, all_users=all_users, create=create, tools=tools))
+    everybody = {"all_users": "true"} if all_users else {}
+    serve(home, target.config, {**fixed, **everybody}, create=create, tools=tools)
 
 
 def hook(context: typer.Context) -> None:

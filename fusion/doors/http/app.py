@@ -32,7 +32,7 @@ from fusion.extension import Route as DropIn
 from fusion.upkeep.job import no_progress
 
 if TYPE_CHECKING:
-    from fusion.doors.mcp.server import ToolSet
+    from fusion.doors.mcp import ToolSet
     from fusion.gateway.gateway import Gateway
     from fusion.settings import Settings
 

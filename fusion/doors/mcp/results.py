@@ -1,9 +1,14 @@
-"""The results of the MCP tools: structured content for programs, and text for a model that reads text only."""
+"""The results of the MCP tools: text for the model, and members for programs.
+
+Hosts show the model the structured content of a result in place of its text (Claude Code, Codex, OpenClaw), or the text
+alone (Gemini CLI). So a result whose text is all that a model needs has no structured content: its other members are in
+`_meta`, which no host shows. The others are small either way.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field
 
@@ -14,11 +19,14 @@ from fusion.recall.fence import cited, fenced
 
 
 class Result(BaseModel):
-    """The result of one tool call. Members that are None are left out of the structured content."""
+    """The result of one tool call. Members that are None are left out of what is sent."""
+
+    shown: ClassVar[str | None] = None
+    """the member that the text has in full; a result with one has no structured content"""
 
     @abstractmethod
     def as_text(self) -> str:
-        """The result for a model that reads text only."""
+        """The result as text for a model."""
 
 
 class Citation(BaseModel):
@@ -42,6 +50,8 @@ class Citation(BaseModel):
 
 class RecallResult(Result):
     """The block of memory_fuse, with the citations of what is in it."""
+
+    shown = "block"
 
     block: str = Field(description="the fenced block for the prompt; empty when nothing was recalled")
     memories: list[Citation] = Field(description="what is in the block")
@@ -75,6 +85,8 @@ class PackedLine(BaseModel):
 class PackResult(Result):
     """A context pack in the fields of openclaw-mem.context-pack.v1."""
 
+    shown = "bundle_text"
+
     schema_: str = Field(default=SCHEMA, alias="schema")
     bundle_text: str = Field(description="the lines for the prompt; empty when nothing was recalled")
     items: list[PackedLine] = Field(description="the same lines one by one")
@@ -87,8 +99,55 @@ class PackResult(Result):
         return "\n".join(filter(None, [self.bundle_text, self.notice])) or "Nothing was recalled."
 
 
+class SearchHit(BaseModel):
+    """One memory that a search found."""
+
+    ref: str
+    path: str | None = Field(default=None, description="the document that contains it")
+    startLine: int | None = None  # noqa: N815 - OpenClaw's name
+    endLine: int | None = None  # noqa: N815 - OpenClaw's name
+    speaker: str | None = None
+    at: str | None = Field(default=None, description="when it happened")
+    score: float
+    snippet: str
+
+    @classmethod
+    def of(cls, item: wire.ToolSearchItem) -> Self:
+        """The hit for an item of the gateway, whose path is its ref where it is in no document."""
+        hit = cls(ref=item["ref"], score=round(item["score"], 3), snippet=item["snippet"])
+        hit.speaker, hit.at = item.get("speaker"), item.get("at")
+        if item.get("citation") and item["path"] != item["ref"]:
+            hit.path, hit.startLine, hit.endLine = item["path"], item["startLine"], item["endLine"]
+        return hit
+
+    def as_line(self) -> str:
+        place = "" if self.path is None else f"{self.path}:{self.startLine}-{self.endLine} "
+        return cited(self.ref, place + (f"{self.speaker}: " if self.speaker else "") + self.snippet)
+
+
+class SearchResult(Result):
+    """The memories that a search found, best first."""
+
+    results: list[SearchHit]
+    degraded: bool | None = Field(default=None, description="some memory system did not answer")
+    notice: str | None = Field(default=None, description="what went wrong, in one line")
+
+    @classmethod
+    def of(cls, reply: wire.ToolSearchReply) -> Self:
+        hits = [SearchHit.of(item) for item in reply["results"]]
+        if reply.get("unavailable"):
+            return cls(results=hits, degraded=True, notice=reply.get("warning"))
+        return cls(results=hits, degraded=reply.get("degraded"), notice=reply.get("notice"))
+
+    def as_text(self) -> str:
+        lines = "\n".join(hit.as_line() for hit in self.results)
+        return "\n".join(filter(None, [fenced(lines), self.notice])) or "Nothing was found."
+
+
 class ReadResult(Result):
     """A memory, or a page of a document."""
+
+    shown = "text"
 
     text: str = Field(description="the memory's text, or the page of the document; empty: there is no such thing")
     path: str | None = Field(default=None, description="the document")
@@ -106,7 +165,15 @@ class ReadResult(Result):
 
     def as_text(self) -> str:
         more = f"The next page begins at from={self.next_from}." if self.next_from is not None else ""
-        return "\n".join(filter(None, [fenced(escape(self.text)), more])) or "There is nothing at that place."
+        text = "\n".join(filter(None, [self._heading(), self.text])) if self.text else ""
+        return "\n".join(filter(None, [fenced(escape(text)), more])) or "There is nothing at that place."
+
+    def _heading(self) -> str:
+        """One line about a memory that was read by its ref: its kind, its time, who said it, who is involved."""
+        when = " to ".join(filter(None, [self.at, self.until]))
+        who = f"with {', '.join(self.entities)}" if self.entities else ""
+        about = ", ".join(filter(None, [self.kind, when, self.speaker, who]))
+        return f"[{self.ref}] {about}" if self.ref and about else ""
 
 
 class StoreResult(Result):

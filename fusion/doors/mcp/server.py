@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
@@ -25,14 +25,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import fusion as package
 from fusion.doors import schemas, validation
 from fusion.doors.in_process import client_for
+from fusion.doors.mcp import ToolSet
 from fusion.doors.mcp.cortex_tools import CORTEX_INSTRUCTIONS, CORTEX_TOOLS
 from fusion.doors.mcp.openclaw_mem_tools import ledger_server
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.tools import TOOLS, Arguments, Caller, ToolResult
 from fusion.errors import BadInput, FusionError, NotFound
 
-ToolSet = Literal["fusion", "cortex", "openclaw-mem"]
-"""whose tools a server has: ours, openclaw-cortex's or openclaw-mem's"""
+RESULT_KEY = "memory-fusion/result"
+"""the member of `_meta` that has what a model need not see of a result"""
 
 INSTRUCTIONS = """\
 Long-term memory across all of this user's memory systems.
@@ -68,7 +69,8 @@ def tools_server(caller_of: Callable[[Any], Coroutine[Any, Any, Caller]], *, cor
             return tool_error(str(error))
         return CallToolResult(
             content=[TextContent(type="text", text=call.as_text(result))],
-            structured_content=structured(tool, result),
+            structured_content=None if shown_member(tool) else structured(tool, result),
+            _meta=unshown(tool, result),
         )
 
     return Server(
@@ -99,6 +101,20 @@ def structured(tool: type[Arguments], result: ToolResult) -> dict[str, Any]:
     return {name: value for name, value in result.items() if value is not None or name in required}
 
 
+def shown_member(tool: type[Arguments]) -> str | None:
+    """The member of a tool's result that its text has in full; see `results.Result`."""
+    found: str | None = getattr(tool.result, "shown", None)
+    return found
+
+
+def unshown(tool: type[Arguments], result: ToolResult) -> dict[str, Any] | None:
+    """What `_meta` says to programs of a result that has no structured content: its other members."""
+    shown = shown_member(tool)
+    if shown is None:
+        return None
+    return {RESULT_KEY: {name: value for name, value in structured(tool, result).items() if name != shown}}
+
+
 @cache
 def output_schema(tool: type[Arguments]) -> dict[str, Any]:
     schema: dict[str, Any] = compact_schema(TypeAdapter(tool.result).json_schema(mode="serialization"))
@@ -115,7 +131,7 @@ def described_tool(tool: type[Arguments]) -> Tool:
         title=tool.title,
         description=" ".join((tool.__doc__ or "").split()),
         input_schema=compact_schema(tool.model_json_schema()),
-        output_schema=output_schema(tool),
+        output_schema=None if shown_member(tool) else output_schema(tool),
         annotations=tool.hints,
     )
 

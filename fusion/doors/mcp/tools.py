@@ -29,6 +29,7 @@ from fusion.doors.mcp.results import (
     ReadResult,
     RecallResult,
     Result,
+    SearchResult,
     StoreResult,
     UpdateResult,
 )
@@ -39,7 +40,6 @@ from fusion.lib.stated_fields import MAX_TTL_S
 from fusion.recall.context_pack import BUDGET_TOKENS, MAX_ITEMS
 from fusion.recall.document import MAX_CHARS, MAX_LINES, PAGE_LINES
 from fusion.recall.engine import QUERY_LIMIT
-from fusion.recall.fence import cited, fenced
 from fusion.recall.pack_evidence import LaneName
 from fusion.recall.pack_layers import Layer
 
@@ -260,7 +260,7 @@ class MemorySearch(Arguments):
     name = "memory_search"
     title = "Search memories"
     hints = READS
-    result = wire.ToolSearchReply
+    result = SearchResult
 
     query: Query = Field(description="what to look for")
     max_results: int = Field(
@@ -282,7 +282,7 @@ class MemorySearch(Arguments):
     session_id: Session = None
     project: Project = None
 
-    async def run(self, caller: Caller) -> Mapping[str, Any]:
+    async def run(self, caller: Caller) -> SearchResult:
         found = await caller.gateway.memory_search(
             self.query,
             max_results=self.max_results,
@@ -294,32 +294,15 @@ class MemorySearch(Arguments):
             all_users=caller.all_users or None,
             **_scope_of(caller, self),
         )
-        return _with_notice(found)
+        return SearchResult.of(found)
 
-    def as_text(self, result: Mapping[str, Any]) -> str:
-        lines = [
-            cited(
-                r["ref"],
-                (f"{r['path']}:{r['startLine']}-{r['endLine']} " if r.get("citation") and r["path"] != r["ref"] else "")
-                + (f"{r['speaker']}: " if r.get("speaker") else "")
-                + r["snippet"],
-            )
-            for r in result["results"]
-        ]
-        return "\n".join(filter(None, [fenced("\n".join(lines)), result.get("notice")])) or "Nothing was found."
-
-    def fallback(self, error: FusionError) -> Mapping[str, Any]:
-        return _with_notice(openclaw.unavailable_result(error))
+    def fallback(self, error: FusionError) -> SearchResult:
+        return SearchResult(results=[], degraded=True, notice=unavailable_notice(error))
 
 
 def _sent(where: schemas.WhereBody | None) -> dict[str, Any] | None:
     """A filter as the client sends it."""
     return None if where is None else where.model_dump(mode="json", exclude_defaults=True)
-
-
-def _with_notice(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A search result with ``degraded`` and ``notice`` when memory was unavailable."""
-    return {"degraded": True, "notice": found["warning"], **found} if found.get("unavailable") else dict(found)
 
 
 class MemoryGet(Arguments):
