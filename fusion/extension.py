@@ -99,6 +99,13 @@ class ScopedGateway(Protocol):
         """
         ...
 
+    async def withheld(self, stated: Mapping[str, str]) -> frozenset[str]:
+        """Those of these events that the caller may not read: forgotten ones, and quarantined ones but for an operator.
+
+        ``stated`` has by event id the trust that the store knows: it holds for what the journal does not have.
+        """
+        ...
+
     async def journalled(self, event_ids: Collection[str]) -> frozenset[str]:
         """Those of these events that the journal has, forgotten ones included; the others only their store has."""
         ...

@@ -21,12 +21,12 @@ from adapters.cortex.requests import (
     own_memory,
     parse_time,
     query_of,
+    readable,
     recall_unforgotten,
     required_content,
     resolve_id,
     store_result,
     stored_memory,
-    without_forgotten,
 )
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, NotFound
@@ -216,7 +216,7 @@ class Update:
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
         named = await own_memory(cortex, call, self.id)
-        versions = await without_forgotten(call, await cortex.graph.versions(named.id))
+        versions = await readable(call, await cortex.graph.versions(named.id))
         old = newest_version(named, [one for one in versions if call.scope.admits(one.event.scope)])
         state, begins = old.state, old.event.valid_from
         confidence = state.confidence if self.confidence is None else self.confidence
@@ -268,7 +268,7 @@ class Get:
 
     async def __call__(self, cortex: Cortex, call: Call, /) -> Mapping[str, object]:
         memory = await own_memory(cortex, call, self.id)
-        versions = chain(await without_forgotten(call, await cortex.graph.versions(memory.id)))
+        versions = chain(await readable(call, await cortex.graph.versions(memory.id)))
         (shown,) = [one for one in versions if one["id"] == memory.id]
         return {**shown, "entities": memory.extraction.entities, "facts": memory.extraction.facts}
 
@@ -285,7 +285,7 @@ class History:
         for id_ in to_show:
             if id_ in {one["id"] for one in shown}:
                 continue
-            versions = await without_forgotten(call, await cortex.graph.versions(id_))
+            versions = await readable(call, await cortex.graph.versions(id_))
             versions = [one for one in versions if call.scope.admits(one.event.scope)]
             shown += chain(versions)
             to_show += [other for one in versions for other in (one.state.merged_into, one.state.contradicts) if other]
@@ -313,7 +313,7 @@ class List:
         found: list[Memory] = []
         after = self.after
         while len(found) < self.limit and (page := await cortex.graph.page(after, MAX_PAGE, call.scope)):
-            found += [memory for memory in await without_forgotten(call, page) if self._wants(memory)]
+            found += [memory for memory in await readable(call, page) if self._wants(memory)]
             after = page[-1].id
         found = found[: self.limit]
         return {"memories": [shaped(one) for one in found], "next": found[-1].id if len(found) == self.limit else None}

@@ -52,10 +52,11 @@ _EXPECTED: Mapping[object, str] = {
 async def own_memory(cortex: Cortex, call: Call, id: str) -> Memory:
     """The caller's memory with this id, see `resolve_id`.
 
-    Raises the same ``NotFound`` for another user's memory, a forgotten one and one that never existed.
+    Raises the same ``NotFound`` for another user's memory, a forgotten one, one that never existed, and a quarantined
+    one but for an operator.
     """
     memory = await stored_memory(cortex, call, await resolve_id(cortex, call, id))
-    if await call.gateway.forgotten([memory.id]):
+    if not await readable(call, [memory]):
         raise NotFound(f"there is no memory {id!r} here")
     return memory
 
@@ -68,7 +69,7 @@ async def resolve_id(cortex: Cortex, call: Call, given: str) -> str:
     if await cortex.graph.get([given]):
         return given
     if len(given) >= MIN_ID_CHARS:
-        found = await without_forgotten(call, await cortex.graph.named(given, call.scope, MAX_PAGE))
+        found = await readable(call, await cortex.graph.named(given, call.scope, MAX_PAGE))
         if len(found) > 1:
             several = ", ".join(memory.id for memory in found[:MAX_IDS_SHOWN])
             more = ", …" if len(found) > MAX_IDS_SHOWN else ""
@@ -90,16 +91,21 @@ async def stored_memory(cortex: Cortex, call: Call, id: str) -> Memory:
     return memory
 
 
-async def without_forgotten(call: Call, memories: Sequence[Memory]) -> list[Memory]:
-    """``memories`` without the forgotten ones: a store that was down, or filled by an import, may have some."""
-    gone = await call.gateway.forgotten([memory.id for memory in memories])
+async def readable(call: Call, memories: Sequence[Memory]) -> list[Memory]:
+    """Those that the caller may read, as `ScopedGateway.withheld` says.
+
+    A store that was down, or filled by an import, may have forgotten ones.
+    """
+    gone = await call.gateway.withheld({memory.id: memory.event.trust for memory in memories})
     return [memory for memory in memories if memory.id not in gone]
 
 
 async def recall_unforgotten(cortex: Cortex, call: Call, query: Query, *, history: bool) -> list[Ranked]:
     found = await cortex.recall(query, history=history)
-    ids = [one.memory.id for one in found]
-    gone = await (call.gateway.forgotten(ids) if history or query.as_of else call.gateway.hidden(ids))
+    if history or query.as_of:
+        left = {memory.id for memory in await readable(call, [one.memory for one in found])}
+        return [one for one in found if one.memory.id in left]
+    gone = await call.gateway.hidden([one.memory.id for one in found])
     return [one for one in found if one.memory.id not in gone]
 
 

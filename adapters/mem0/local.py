@@ -128,11 +128,13 @@ class Engine(QdrantLocal):
     """qdrant-client's local mode in memory, whose collections and points are in the SQLite file of a folder.
 
     A change of many points is one transaction, and what the engine knows is what was written: where that fails, it is
-    read again. The folder's lock is held until `close`.
+    read again. After a deletion the log is emptied. The folder's lock is held until `close`.
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(location=":memory:")
+        self._deletes = False
+        """whether the transaction that is open deletes something"""
         self._lock: int | None = _locked(folder / LOCK)
         try:
             self._db = opened(folder / FILE)
@@ -156,6 +158,7 @@ class Engine(QdrantLocal):
 
     def delete_collection(self, collection_name: str, **kwargs: Any) -> bool:
         with self.together():
+            self._deletes = True
             self._db.execute("delete from point where collection = ?", (collection_name,))
             self._db.execute("delete from collection where name = ?", (collection_name,))
         return super().delete_collection(collection_name, **kwargs)
@@ -170,6 +173,7 @@ class Engine(QdrantLocal):
 
     def delete(self, *args: Any, **kwargs: Any) -> Any:
         with self.together():
+            self._deletes = True
             return super().delete(*args, **kwargs)
 
     def count_points(self) -> int:
@@ -207,8 +211,13 @@ class Engine(QdrantLocal):
             with transaction(self._db):
                 yield
         except BaseException:
+            self._deletes = False
             self._restore()
             raise
+        if self._deletes:
+            self._deletes = False
+            # What was deleted must not be left in the write-ahead log until the store is closed.
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -100,19 +100,19 @@ def _without_same_grade(change: StateChange, known: State) -> StateChange:
 
 
 async def undo(
-    name: str, scope: Scope, journal: Journal, deliverer: Deliverer, *, may_raise_trust: bool
+    name: str, scope: Scope, journal: Journal, deliverer: Deliverer, *, may_raise_trust: bool, who: str = BY_HAND
 ) -> wire.DecisionUndone:
-    """Take a decision back. Raises as `Journal.undo_decision`."""
-    decision = await journal.undo_decision(name, scope, BY_HAND, may_raise_trust=may_raise_trust)
+    """Take a decision back, as a decision of ``who``. Raises as `Journal.undo_decision`."""
+    decision = await journal.undo_decision(name, scope, who, may_raise_trust=may_raise_trust)
     deliverer.wake()
     return {"decision": shown(decision), "undone": 1}
 
 
 async def undo_run(
-    run: str, scope: Scope, journal: Journal, deliverer: Deliverer, *, may_raise_trust: bool
+    run: str, scope: Scope, journal: Journal, deliverer: Deliverer, *, may_raise_trust: bool, who: str = BY_HAND
 ) -> wire.DecisionUndone:
-    """Take back what a run of a job decided. Raises as `Journal.undo_run`."""
-    made = await journal.undo_run(run, scope, BY_HAND, may_raise_trust=may_raise_trust)
+    """Take back what a run of a job decided, as decisions of ``who``. Raises as `Journal.undo_run`."""
+    made = await journal.undo_run(run, scope, who, may_raise_trust=may_raise_trust)
     deliverer.wake()
     return {"decision": None, "undone": len(made)}
 

@@ -73,6 +73,7 @@ from fusion.journal.external_refs import is_external
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import CompleteFile, SourceCount
+from fusion.journal.state import BY_HAND
 from fusion.lib.budget import DAILY_LOG_CHARS
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import cursor as cursor_of
@@ -333,19 +334,23 @@ class Gateway(
         """
         page = await self.journal.page(scope, limit, before=position_of(cursor), document=document, source=source)
         return {
-            "memories": [{"ref": record.ref, **public(record.event)} for record in page.records],
+            "memories": [
+                {"ref": record.ref, **public(record.event), "trust": record.trust} for record in page.records
+            ],
             "next_cursor": None if page.next is None else cursor_of(page.next),
         }
 
     @in_tenant
-    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> wire.StateReply:
-        """Change the state of one memory, as a decision that can be undone. Raises BadInput and NotFound.
+    async def set_state(
+        self, request: StateRequest, *, may_raise_trust: bool = True, who: str = BY_HAND
+    ) -> wire.StateReply:
+        """Change the state of one memory, as a decision of ``who`` that can be undone. Raises BadInput and NotFound.
 
         Without ``may_raise_trust`` it refuses to raise a memory's trust, as do the two undos.
         """
         await self.external_refs.flush()
         return await decisions.set_state(
-            request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust
+            request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust, who=who
         )
 
     @in_tenant
@@ -361,14 +366,18 @@ class Gateway(
         }
 
     @in_tenant
-    async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> wire.DecisionUndone:
+    async def undo_decision(
+        self, name: str, scope: Scope, *, may_raise_trust: bool = True, who: str = BY_HAND
+    ) -> wire.DecisionUndone:
         """Take a decision back, or a change of a file in the workspace (`w12`).
 
         Raises NotFound, and BadInput if it was undone, or if its memories or its file were changed since.
         """
         if is_change(name):
             return await self._undo_workspace(name, is_owner=may_raise_trust and scope.tenant == DEFAULT)
-        return await decisions.undo(name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
+        return await decisions.undo(
+            name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust, who=who
+        )
 
     async def _undo_workspace(self, name: str, *, is_owner: bool) -> wire.DecisionUndone:
         require_workspace_owner(is_owner=is_owner)
@@ -377,7 +386,7 @@ class Gateway(
 
     @in_tenant
     async def undo_run(
-        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False
+        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False, who: str = BY_HAND
     ) -> wire.DecisionUndone:
         """Take back all that a run of a job decided, or changed in the workspace (`j12`), or nothing of it.
 
@@ -390,7 +399,9 @@ class Gateway(
             raise BadInput(
                 f"dry_run is for changes of files, as of the run j12: GET /v1/decisions shows what {run} did"
             )
-        return await decisions.undo_run(run, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust)
+        return await decisions.undo_run(
+            run, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust, who=who
+        )
 
     @in_tenant
     async def document(
@@ -491,7 +502,10 @@ class Gateway(
             raise BadInput("This verb works on the whole store: it needs a key of the tenant default.")
         await self.health.losses.forget(backend)
         try:
-            return await verb(self._opened_backend(backend), self._call(backend, scope, line, progress, all_users))
+            # A route of verbs is for operators, who read what is quarantined.
+            caller = CallerGateway(self, self, backend, scope, all_users, reads_quarantined=True)
+            call = Call(scope, self.live.now(), caller, line, progress)
+            return await verb(self._opened_backend(backend), call)
         finally:
             await self.health.losses.forget(backend)
             if isinstance(verb, Operates) and self.tenants is not None:
@@ -508,11 +522,13 @@ class Gateway(
         progress: Progress,
         *,
         all_users: bool = False,
+        reads_quarantined: bool = False,
     ) -> object:
         """The reply of a drop-in route. Raises as `do`."""
         if route.asks:
             await require_owner(self.journal, scope, all_users)
-        call = self._call(backend, scope, line, progress, all_users)
+        caller = CallerGateway(self, self, backend, scope, all_users, reads_quarantined)
+        call = Call(scope, self.live.now(), caller, line, progress)
         return await route.handle(self._opened_backend(backend), call, request)
 
     def _opened_backend(self, backend: str) -> Backend:
@@ -520,10 +536,6 @@ class Gateway(
         if guarded.disabled is not None:
             raise BackendUnreachable(f"{backend} cannot do that: {guarded.disabled}")
         return guarded.backend
-
-    def _call(self, backend: str, scope: Scope, line: Line, progress: Progress, all_users: bool) -> Call:
-        caller = CallerGateway(self, self, backend, scope, all_users)
-        return Call(scope, self.live.now(), caller, line, progress)
 
     @in_tenant
     async def retire(self, scope: Scope, files: Sequence[CompleteFile], *, dry_run: bool = False) -> Mapping[str, int]:

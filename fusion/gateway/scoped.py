@@ -55,6 +55,7 @@ class CallerGateway:
     """Implements `fusion.extension.ScopedGateway` for one backend and one caller.
 
     ``parts`` and ``tenant`` are the same gateway. ``all_users``: the caller may ask for the memories of all.
+    ``reads_quarantined``: the caller is an operator.
     """
 
     parts: TenantParts
@@ -62,6 +63,7 @@ class CallerGateway:
     backend: str
     scope: Scope
     all_users: bool = False
+    reads_quarantined: bool = False
 
     async def fuse(self, query: str, **options: Unpack[FuseOptions]) -> Mapping[str, Any]:
         given = dict(options)
@@ -102,6 +104,14 @@ class CallerGateway:
     async def hidden(self, event_ids: Collection[str]) -> frozenset[str]:
         records = await self.parts.journal.records(list(event_ids))
         return frozenset(event_id for event_id, record in records.items() if _is_hidden(record))
+
+    async def withheld(self, stated: Mapping[str, str]) -> frozenset[str]:
+        forgotten = await self.forgotten(stated)
+        if self.reads_quarantined:
+            return forgotten
+        records = await self.parts.journal.records(list(stated))
+        trust = {**stated, **{event_id: record.trust for event_id, record in records.items()}}
+        return forgotten | {event_id for event_id, found in trust.items() if found == "quarantined"}
 
     async def journalled(self, event_ids: Collection[str]) -> frozenset[str]:
         return frozenset(await self.parts.journal.records(list(event_ids)))

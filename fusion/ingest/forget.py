@@ -113,7 +113,8 @@ class ForgetRequest:
 class Preview:
     """A memory that a request forgets. ``text`` is short and without secrets; empty once it is forgotten.
 
-    ``same_as`` is the ref of the memory that it duplicates, if the request did not name it itself.
+    ``same_as`` is the ref of the memory that it duplicates, if the request did not name it itself. The text of a
+    ``quarantined`` one is for operators.
     """
 
     ref: str
@@ -122,6 +123,7 @@ class Preview:
     at: datetime | None = None
     source: str | None = None
     same_as: str | None = None
+    quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ class Forgetter:
                 tuple(held[record.ref]),
                 record.event.at.utc if record.event.at else record.event.recorded_at,
                 record.event.source,
+                quarantined=record.trust == "quarantined",
             )
             for record in records
         ]

@@ -124,6 +124,8 @@ class StoredMemory(TypedDict):
     last_retrieved_at: NotRequired[str | None]
     state: NotRequired[dict[str, Any]]
     """the fields of its state that differ from a new memory's: confidence, ended_at, ended, merged_into, trust, …"""
+    withheld: NotRequired[str]
+    """why its text is empty: it is quarantined, and the key is no operator's"""
 
 
 class StateChanged(TypedDict):
@@ -279,7 +281,8 @@ class Forgotten(TypedDict):
 class FoundToForget(TypedDict):
     """One memory that matches a request to forget; ``text`` is short, and empty once it is forgotten.
 
-    ``same_as``: it does not match itself, and goes with that memory because it has the same words.
+    ``same_as``: it does not match itself, and goes with that memory because it has the same words. A key below the role
+    operator gets no text of what is ``quarantined``.
     """
 
     ref: str
@@ -288,6 +291,7 @@ class FoundToForget(TypedDict):
     at: str | None
     source: str | None
     same_as: NotRequired[str | None]
+    quarantined: NotRequired[bool]
 
 
 class ForgetReply(TypedDict):

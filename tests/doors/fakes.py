@@ -394,7 +394,9 @@ class FakeFusion:
     async def redact_episodes(self, scope: Scope, refs: Sequence[str] = (), *, dry_run: bool = False) -> int:
         return len(refs)
 
-    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> dict[str, Any]:
+    async def set_state(
+        self, request: StateRequest, *, may_raise_trust: bool = True, who: str = ""
+    ) -> dict[str, Any]:
         if request.ref != "m1z":
             raise NotFound(f"there is no memory {request.ref!r} here")
         return examples()["set_state"]["reply"]
@@ -494,13 +496,15 @@ class FakeFusion:
     async def lint_cards(self, scope: Scope) -> dict[str, Any]:
         return examples()["lint_cards"]["reply"]
 
-    async def undo_decision(self, name: str, scope: Scope, *, may_raise_trust: bool = True) -> dict[str, Any]:
+    async def undo_decision(
+        self, name: str, scope: Scope, *, may_raise_trust: bool = True, who: str = ""
+    ) -> dict[str, Any]:
         if name != "d12":
             raise NotFound(f"there is no decision {name!r} here")
         return examples()["undo_decision"]["reply"]
 
     async def undo_run(
-        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False
+        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False, who: str = ""
     ) -> dict[str, Any]:
         if run != "r1":
             raise NotFound(f"no run {run!r} decided anything here")

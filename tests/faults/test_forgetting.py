@@ -29,6 +29,7 @@ DURABLE = {
     "cortex": "adapters.cortex:Cortex",
     "triples": "adapters.triples:Triples",
     "markdown": "adapters.markdown:Markdown",
+    "mem0": "adapters.mem0:Mem0",
 }
 
 

@@ -26,6 +26,7 @@ from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, context_of, reply, while_connected
 from fusion.doors.http.streaming import no_lines
+from fusion.doors.quarantine import reads_quarantined
 from fusion.doors.roles import require_role, role_of_drop_in
 from fusion.errors import BadInput, FusionError
 from fusion.extension import Route as DropIn
@@ -99,10 +100,14 @@ def drop_in_endpoint(gateway: Gateway, backend: str, route: DropIn) -> Callable[
         named = dict(request.query_params)
         given = {name: named.pop(name) for name in OWNER if route.asks and name in named}
         asking = schemas.in_query(schemas.Asking, list(given.items()))
-        (await context_of(request)).permit(asking)
+        context = await context_of(request)
+        context.permit(asking)
         arguments = {**named, **sent, **request.path_params}
         scope, all_users = asking.scope(request.scope["tenant"]), asking.all_users
-        work = gateway.serve(backend, route, scope, arguments, no_lines, no_progress, all_users=all_users)
+        reads = reads_quarantined(context.role)
+        work = gateway.serve(
+            backend, route, scope, arguments, no_lines, no_progress, all_users=all_users, reads_quarantined=reads
+        )
         return reply(await while_connected(request, work))
 
     return endpoint

@@ -33,6 +33,8 @@ from fusion.doors.mcp.results import (
     StoreResult,
     UpdateResult,
 )
+from fusion.doors.quarantine import shown_to
+from fusion.doors.roles import READER
 from fusion.errors import BadInput, FusionError, NotFound, RoleTooLow
 from fusion.ingest.intake import MAX_TEXT_CHARS
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS, clip
@@ -330,8 +332,9 @@ class MemoryGet(Arguments):
         if self.path is not None:
             page = await caller.gateway.memory_get(self.path, start=self.start, lines=self.lines, **scope)
             return ReadResult.model_validate(page)
-        memory = await caller.gateway.memory(str(self.ref), **scope)
-        text = "" if memory["trust"] == "quarantined" else memory["text"]
+        # A model reads nothing of a quarantined memory, whatever its key may do.
+        memory = shown_to(await caller.gateway.memory(str(self.ref), **scope), READER)
+        text = memory["text"]
         read = {**memory, "path": memory["document"], "from": memory["position"], "text": clip(text, MAX_CHARS)}
         return ReadResult.model_validate({**read, "truncated": len(text) > MAX_CHARS})
 

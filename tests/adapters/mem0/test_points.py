@@ -389,3 +389,20 @@ def test_changes_are_all_or_none_in_the_engine_and_in_the_file(folder: Path) -> 
     client = open_client(folder)
     assert client.get_collections().collections == []
     client.close()
+
+
+async def test_a_deleted_text_is_in_no_file_while_the_store_is_open(folder: Path) -> None:
+    """Neither in the file nor in its write-ahead log, also where a point of another collection stays."""
+    backend = await mem0(folder)
+    secret, kept = make_samples()[:2]
+    natives = await backend.remember((secret, kept))
+    assert secret.event.text.encode() in content(folder)
+    assert await backend.forget(secret.event.event_id, natives[0]) == "deleted"
+    assert secret.event.text.encode() not in content(folder)
+    assert kept.event.text.encode() in content(folder)
+    await backend.close()
+
+
+def content(folder: Path) -> bytes:
+    """All bytes of the files of a store."""
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file())

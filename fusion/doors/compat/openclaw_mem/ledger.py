@@ -17,6 +17,7 @@ from fusion.client import AsyncClient
 from fusion.doors.compat.openclaw_mem import canonical, episodes, graph, packs, records
 from fusion.doors.compat.openclaw_mem.episodes import NewEpisode
 from fusion.doors.compat.openclaw_mem.ids import record_id, ref_of
+from fusion.doors.quarantine import is_quarantined
 from fusion.doors.schemas.proposals import Category
 from fusion.errors import BadInput, NobodyAnswered, NotFound, RoleTooLow
 from fusion.ingest.proposals import MAX_REASON_CHARS
@@ -189,7 +190,7 @@ class Ledger:
             items += [
                 records.observation(memory)
                 for memory in page["memories"]
-                if kind is None or kind in (memory["kind"], records.kind_of(memory))
+                if not is_quarantined(memory) and kind in (None, memory["kind"], records.kind_of(memory))
             ]
             cursor = page["next_cursor"]
             if cursor is None or len(items) >= limit:
@@ -419,7 +420,8 @@ class Ledger:
         while True:
             page = await self.client.memories(limit=PAGE, cursor=cursor, **self.scope)
             for memory in page["memories"]:
-                yield records.full_row(memory)
+                if not is_quarantined(memory):
+                    yield records.full_row(memory)
             cursor = page["next_cursor"]
             if cursor is None:
                 return
@@ -450,7 +452,7 @@ class Ledger:
             found = await self.client.memory(ref, **self.scope)
         except NotFound:
             return None
-        return None if found["trust"] == "quarantined" else found
+        return None if is_quarantined(found) else found
 
 
 def envelope(kind: str, version: str, **members: Any) -> dict[str, Any]:

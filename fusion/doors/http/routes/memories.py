@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router
+from fusion.doors.quarantine import previewed_to, shown_to
 from fusion.errors import BadInput
 from fusion.ingest.claims import as_stated_by_caller
 from fusion.ingest.intake import Acknowledged, Replayed
@@ -23,12 +24,15 @@ from fusion.trust.token import READER, READER_HEADER, is_reader
 
 @router.get("/v1/memories", response_model=wire.Memories)
 async def memories(context: Context, query: Annotated[schemas.MemoriesQuery, InQuery]) -> Response:
-    """List what is remembered, newest first, page by page"""
+    """List what is remembered, newest first, page by page
+
+    A quarantined memory has no text here but for a key with the role operator: `withheld` says so.
+    """
     scope = query.scope(context.tenant)
-    page = context.gateway.memories(
+    page = await context.gateway.memories(
         scope, query.limit, cursor=query.cursor, document=query.document, source=query.source
     )
-    return reply(await page)
+    return reply({**page, "memories": [shown_to(one, context.role) for one in page["memories"]]})
 
 
 REPLAYED = {
@@ -97,8 +101,12 @@ def _replay_header(kept: Sequence[Acknowledged]) -> dict[str, str]:
 
 @router.get("/v1/memories/{ref:path}", response_model=wire.StoredMemory, responses=problems(404))
 async def memory(context: Context, ref: Reference, query: Annotated[schemas.Scoped, InQuery]) -> Response:
-    """Read one memory"""
-    return reply(await context.gateway.memory(checked_ref(ref), query.scope(context.tenant)))
+    """Read one memory
+
+    A quarantined one has no text here but for a key with the role operator: `withheld` says so.
+    """
+    found = await context.gateway.memory(checked_ref(ref), query.scope(context.tenant))
+    return reply(shown_to(found, context.role))
 
 
 @router.patch(
@@ -133,14 +141,16 @@ async def forget(context: Context, ref: Reference, query: Annotated[schemas.Scop
 async def forget_many(context: Context, body: schemas.ForgetBody) -> Response:
     """Forget by refs, query, source, document or time; or show what would be forgotten"""
     context.permit(body)
-    return reply(await context.gateway.forget_many(body.request(context.tenant)))
+    found = await context.gateway.forget_many(body.request(context.tenant))
+    return reply(previewed_to(found, context.role))
 
 
 @router.post("/v1/undo", response_model=wire.Undone, responses=problems(404, 507))
 async def undo(context: Context, body: schemas.UndoBody) -> Response:
     """Undo one ingest; its files can be ingested again"""
     scope = body.scope(context.tenant)
-    return reply(await context.gateway.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run))
+    found = await context.gateway.undo(scope, body.batch, limit=body.limit, dry_run=body.dry_run)
+    return reply(previewed_to(found, context.role))
 
 
 @router.post("/v1/state", response_model=wire.StateReply, responses=problems(404, 507))
@@ -151,7 +161,8 @@ async def set_state(context: Context, body: schemas.StateBody) -> Response:
     owner may raise trust: with the home's token, or an API key with all_users = true.
     """
     change = body.request(context.tenant)
-    return reply(await context.gateway.set_state(change, may_raise_trust=context.is_owner))
+    who = context.decider.who
+    return reply(await context.gateway.set_state(change, may_raise_trust=context.is_owner, who=who))
 
 
 @router.get("/v1/decisions", response_model=wire.Decisions, responses=problems(404))
@@ -167,11 +178,12 @@ async def undo_decision(context: Context, body: schemas.UndoDecisionBody) -> Res
 
     A run is undone as a whole or not at all. Only the owner may undo what lowered trust.
     """
-    scope = body.scope(context.tenant)
+    scope, may, who = body.scope(context.tenant), context.is_owner, context.decider.who
     if body.run is not None:
-        may = context.is_owner
-        return reply(await context.gateway.undo_run(body.run, scope, may_raise_trust=may, dry_run=body.dry_run))
-    return reply(await context.gateway.undo_decision(body.decision or "", scope, may_raise_trust=context.is_owner))
+        undone = context.gateway.undo_run(body.run, scope, may_raise_trust=may, dry_run=body.dry_run, who=who)
+    else:
+        undone = context.gateway.undo_decision(body.decision or "", scope, may_raise_trust=may, who=who)
+    return reply(await undone)
 
 
 @router.get("/v1/batches", response_model=wire.Batches)

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router, while_connected
+from fusion.doors.quarantine import explained_to
 
 
 @router.post("/v1/index", response_model=wire.IndexReply)
@@ -40,4 +41,5 @@ async def why(context: Context, ref: Reference, query: Annotated[schemas.WhyQuer
 
     Also of a memory that was forgotten, as long as the audit has it: then without its text and its uses.
     """
-    return reply(await context.gateway.why(checked_ref(ref), query.scope(context.tenant), query.limit))
+    found = await context.gateway.why(checked_ref(ref), query.scope(context.tenant), query.limit)
+    return reply(explained_to(found, context.role))

@@ -12,6 +12,7 @@ from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.compat import openclaw
 from fusion.doors.http.routing import Context, checked_ref, problems, reply, router, while_connected
+from fusion.doors.quarantine import is_quarantined
 from fusion.errors import NobodyAnswered, NotFound
 from fusion.gateway import memory_flush
 from fusion.lib.budget import clip
@@ -50,7 +51,7 @@ async def memory_get(context: Context, body: schemas.GetToolBody) -> Response:
         memory = await context.gateway.memory(checked_ref(body.path), scope)
     except NotFound:
         return reply(openclaw.empty_result(body.path))
-    if memory["trust"] == "quarantined":  # a model gets nothing of it
+    if is_quarantined(memory):  # a model gets nothing of it
         return reply(openclaw.empty_result(body.path))
     return reply({"text": clip(memory["text"], MAX_CHARS), "path": body.path})
 
