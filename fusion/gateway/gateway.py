@@ -334,9 +334,7 @@ class Gateway(
         """
         page = await self.journal.page(scope, limit, before=position_of(cursor), document=document, source=source)
         return {
-            "memories": [
-                {"ref": record.ref, **public(record.event), "trust": record.trust} for record in page.records
-            ],
+            "memories": [{"ref": record.ref, **public(record.event), "trust": record.trust} for record in page.records],
             "next_cursor": None if page.next is None else cursor_of(page.next),
         }
 
@@ -375,9 +373,7 @@ class Gateway(
         """
         if is_change(name):
             return await self._undo_workspace(name, is_owner=may_raise_trust and scope.tenant == DEFAULT)
-        return await decisions.undo(
-            name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust, who=who
-        )
+        return await decisions.undo(name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust, who=who)
 
     async def _undo_workspace(self, name: str, *, is_owner: bool) -> wire.DecisionUndone:
         require_workspace_owner(is_owner=is_owner)

@@ -394,9 +394,7 @@ class FakeFusion:
     async def redact_episodes(self, scope: Scope, refs: Sequence[str] = (), *, dry_run: bool = False) -> int:
         return len(refs)
 
-    async def set_state(
-        self, request: StateRequest, *, may_raise_trust: bool = True, who: str = ""
-    ) -> dict[str, Any]:
+    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True, who: str = "") -> dict[str, Any]:
         if request.ref != "m1z":
             raise NotFound(f"there is no memory {request.ref!r} here")
         return examples()["set_state"]["reply"]

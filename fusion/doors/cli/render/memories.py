@@ -29,7 +29,7 @@ NAMED = 10
 def memories(page: wire.Memories) -> None:
     """Prints a page of memories, one a line, and how to get the next page."""
     found = page["memories"]
-    rows = ((m["ref"], (m["at"] or m["recorded_at"] or "")[:10], m["kind"], _listed(m)) for m in found)
+    rows = ((m["ref"], (m["at"] or m["recorded_at"] or "")[:10], m["kind"], one_line(_shown(m))) for m in found)
     if page["memories"]:
         table(("memory", "date", "kind", "text"), rows)
     else:
@@ -38,14 +38,14 @@ def memories(page: wire.Memories) -> None:
         say(f"More: --cursor {page['next_cursor']}")
 
 
-def _listed(found: wire.StoredMemory) -> str:
-    """A memory's text in one line, or why it is not shown."""
-    return f"({found['withheld']})" if "withheld" in found else one_line(found["text"])
+def _shown(found: wire.StoredMemory) -> str:
+    """A memory's text, or why it is not shown."""
+    return f"({found['withheld']})" if "withheld" in found else found["text"]
 
 
 def memory(found: wire.StoredMemory) -> None:
     """Prints one memory in full, then its fields."""
-    say((found["text"] or _listed(found)).rstrip("\n") + "\n")
+    say(_shown(found).rstrip("\n") + "\n")
     place = found["document"] and f"{found['document']}:{found['position']}"
     facts = {
         "ref": found["ref"],
