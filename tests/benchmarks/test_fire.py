@@ -54,6 +54,7 @@ TIMED = {"stalls"}
 """parts whose figures a busy machine makes worse: the command holds them to their bounds"""
 
 
+@pytest.mark.timeout(600)  # some seconds of CPU for each part, which a busy machine gives in minutes
 @pytest.mark.parametrize("name", sorted(PARTS.keys() - TIMED))
 def test_every_part_keeps_to_its_bounds_in_a_short_run(name: str) -> None:
     figures = run([name], full=False)

@@ -6,7 +6,6 @@ four embedded backends, journal, receipts and the HTTP application are the real 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +24,8 @@ from fusion.doors.http.app import create_app
 from fusion.gateway.gateway import Gateway
 from fusion.settings import load
 from fusion.trust import allow
+from tests.fire.ledger import ask_ledger
+from tests.fire.noted import Json, Noted, posted, settled
 
 STORES = ("markdown", "cortex", "mem0", "triples")
 TOPICS = ("harbour", "bees", "bridge", "postgres", "lantern", "Marta", "Lisbon")
@@ -36,13 +37,16 @@ PLANTED = tuple(
 )
 """forty words that only the other tenant uses, until this one asks for them"""
 
-Json = Any
 PLACE = "talk"
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing that a tenant does: ``remember``, ``flood`` (sixty memories of a word), ``forget`` or ``ask``."""
+    """One thing that a tenant does.
+
+    ``remember``, ``flood`` (sixty memories of a word), ``forget``, ``ask``, ``observe`` (append an episode), ``assert``
+    (a fact by one of its memories) or ``propose``.
+    """
 
     kind: str
     word: str
@@ -72,6 +76,19 @@ class Tenant:
             case "forget" if self.refs:
                 reply = await self.http.delete(f"/v1/memories/{self.refs[act.number % len(self.refs)]}")
                 reply = httpx.Response(200) if reply.status_code == 404 else reply
+            case "observe":
+                about = f"{self.name} listed the {act.word}"
+                seen = {"type": "tool.result", "tool": "bash", "summary": about, "ts": self._at().isoformat()}
+                reply = await self.post("/v1/episodes/append", {**seen, "session_id": "s1", "event_id": str(self.done)})
+            case "assert" if self.refs:
+                source = f"obs:{self.refs[act.number % len(self.refs)]}"
+                fact = {"subject": act.word, "predicate": "status", "object": f"{self.name} {self.done}"}
+                reply = await self.post(
+                    "/v1/facts", {**fact, "sources": [source], "valid_from": self._at().isoformat()}
+                )
+                reply = httpx.Response(200) if reply.status_code == 404 else reply
+            case "propose":
+                reply = await self.post("/v1/store/propose", {"text": f"{self.name} proposes the {act.word}."})
             case _:
                 reply = await self.post("/v1/fuse", {"query": act.word})
         assert reply.status_code < 300, reply.text
@@ -80,15 +97,18 @@ class Tenant:
         await self.settle()
 
     async def settle(self) -> None:
-        assert (await self.post("/v1/settle", {"timeout_s": 60})).json()["settled"]
+        await settled(self.http)
+
+    def _at(self) -> datetime:
+        """The time of what it does now: a day later each time."""
+        return datetime(2025, 5, 1, tzinfo=UTC) + timedelta(days=self.done)
 
     def _memory(self, act: Act) -> dict[str, Json]:
         """A memory about a word; the number decides in which of the ways that there are."""
-        at = datetime(2025, 5, 1, tzinfo=UTC) + timedelta(days=self.done)
         about = f"{TOPICS[act.number % len(TOPICS)]} and the {act.word}"
         body: dict[str, Json] = {
             "text": f"Note {self.done} of the team says: the {about} matter. {act.word.title()} -> needs -> {about}.",
-            "at": at.isoformat(),
+            "at": self._at().isoformat(),
             "kind": ("note", "turn", "decision", "fact")[act.number % 4],
         }
         if act.number % 3 == 0:
@@ -100,123 +120,115 @@ class Tenant:
         return body
 
     async def post(self, path: str, body: Json, **headers: str) -> httpx.Response:
-        return await self.http.post(
-            path, content=json.dumps(body), headers={"content-type": "application/json", **headers}
-        )
+        return await posted(self.http, path, body, **headers)
 
     # Everything that it can ask
 
     async def replies(self, words: Sequence[str]) -> dict[str, Json]:
         """By request, the reply of every route, as `plain` makes it; the same requests in the same order."""
-        found: dict[str, Json] = {}
-
-        async def note(name: str, reply: httpx.Response) -> Json:
-            kind = reply.headers.get("content-type", "")
-            body = reply.json() if kind.endswith("json") and "ndjson" not in kind else reply.text
-            found[name] = [reply.status_code, body]
-            return body
-
-        async def get(path: str, /, **asked: str) -> Json:
-            return await note(f"GET {path} {sorted(asked.items())}", await self.http.get(path, params=asked))
-
-        async def post(path: str, body: Json, /, **headers: str) -> Json:
-            return await note(f"POST {path} {json.dumps(body)[:200]}", await self.post(path, body, **headers))
-
+        me = Noted(self.http)
         receipts = []
         for word in words:
             for path in ("/fuse", "/v1/fuse"):
-                reply = await post(path, {"query": f"what about the {word}?", "explain": True})
+                reply = await me.post(path, {"query": f"what about the {word}?", "explain": True})
                 receipts.append(reply.get("receipt_id"))
                 await self.settle()  # what was used is noted after the reply
-            await post("/v1/fuse", {"query": word, "user_id": "ana", "explain": True})
+            await me.post("/v1/fuse", {"query": word, "user_id": "ana", "explain": True})
             await self.settle()
-            await get("/v1/session", session_id="nobody's")
-            await post("/hybrid-search", {"query": word})
-            await post("/recall", {"query": word})
+            await me.get("/v1/session", session_id="nobody's")
+            await me.post("/hybrid-search", {"query": word})
+            await me.post("/recall", {"query": word})
             await self.settle()
             for store in STORES:
-                await post("/v1/search", {"backend": store, "query": word, "limit": 100})
-            await post("/v1/tools/memory_search", {"query": word})
+                await me.post("/v1/search", {"backend": store, "query": word, "limit": 100})
+            await me.post("/v1/tools/memory_search", {"query": word})
             await self.settle()
-            await post("/v1/forget", {"query": word, "dry_run": True})
+            await me.post("/v1/forget", {"query": word, "dry_run": True})
         word = words[0]
-        await post("/v1/compare", {"query": word, "a": "patient", "b": "seed003@-cortex"})
+        await me.post("/v1/compare", {"query": word, "a": "patient", "b": "seed003@-cortex"})
         await self.settle()
         for number, receipt in enumerate(receipts[:4]):
-            await note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
+            me.note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
-        await note("POST /v1/feedback", await self.post("/v1/feedback", votes))
-        await get("/v1/feedback")
-        cursor = None
-        while (listed := await get("/v1/memories", limit="3", **({"cursor": cursor} if cursor else {})))["next_cursor"]:
-            cursor = listed["next_cursor"]
+        me.note("POST /v1/feedback", await self.post("/v1/feedback", votes))
+        await me.get("/v1/feedback")
+        more: dict[str, str] = {}
+        while cursor := (await me.get("/v1/memories", limit="3", **more))["next_cursor"]:
+            more = {"cursor": cursor}
         for more in ({"user_id": "ana"}, {"document": PLACE}, {"source": "mail"}):
-            await get("/v1/memories", **more)
+            await me.get("/v1/memories", **more)
         for ref in (*dict.fromkeys(self.refs), "m5", "mzz", "x0123456789"):
-            await get(f"/v1/memories/{ref}")
-        unknown = await self.http.patch("/v1/memories/mzz", json={"text": word})
-        await note("PATCH /v1/memories/mzz", unknown)
-        await post("/v1/forget", {"document": PLACE, "dry_run": True})
-        await post("/v1/forget", {"source": "mail", "dry_run": True})
-        await post("/v1/retire", {"source": "mail", "keep": [], "dry_run": True})
-        await get("/v1/forgotten", limit="2")
-        await get("/v1/sources")
-        await get("/v1/batches")
-        await post("/v1/undo", {"dry_run": True})
+            await me.get(f"/v1/memories/{ref}")
+        await me.patch("/v1/memories/mzz", {"text": word})
+        await me.post("/v1/forget", {"document": PLACE, "dry_run": True})
+        await me.post("/v1/forget", {"source": "mail", "dry_run": True})
+        await me.post("/v1/retire", {"source": "mail", "keep": [], "dry_run": True})
+        await me.get("/v1/forgotten", limit="2")
+        await me.get("/v1/sources")
+        await me.get("/v1/batches")
+        await me.post("/v1/undo", {"dry_run": True})
         for ref in (*self.refs[:1], "mzz"):
-            await post("/v1/state", {"ref": ref, "confidence": 0.7})
-            await get("/v1/decisions", ref=ref)
-        await get("/v1/decisions")
-        await post("/v1/decisions/undo", {"decision": "d1"})
-        await post("/v1/decisions/undo", {"run": "r1"})
-        await post("/v1/import", {})
+            await me.post("/v1/state", {"ref": ref, "confidence": 0.7})
+            await me.get("/v1/decisions", ref=ref)
+        await me.get("/v1/decisions")
+        await me.post("/v1/decisions/undo", {"decision": "d1"})
+        await me.post("/v1/decisions/undo", {"run": "r1"})
+        await me.post("/v1/import", {})
         # Of these only the status is compared: jobs are of the whole home, and its owner sees when they ran; an export
         # has the tenant's own ids and a checksum over them; a run of the lifecycle has an id.
         for path in ("/v1/jobs", "/v1/jobs/log", "/v1/export"):
-            found[f"GET {path}"] = [(await self.http.get(path)).status_code]
+            await me.status("GET", path)
         for path in ("/v1/jobs/checks/run", "/v1/jobs/checks/pause", "/v1/jobs/checks/resume", "/v1/lifecycle"):
-            found[f"POST {path}"] = [(await self.post(path, {})).status_code]
-        await get("/v1/documents", path=PLACE)
-        await post("/v1/tools/memory_get", {"path": PLACE})
-        await post("/v1/tools/daily_logs", {"user_id": word})
-        await post("/v1/flush/plan", {"context_window": 200_000, "message": word})
-        await post("/ingest", {"messages": [{"role": "user", "content": word}], "session_id": "s", "channel": "cron"})
+            await me.status("POST", path, {})
+        await me.get("/v1/documents", path=PLACE)
+        await me.post("/v1/tools/memory_get", {"path": PLACE})
+        await me.post("/v1/tools/daily_logs", {"user_id": word})
+        await me.post("/v1/flush/plan", {"context_window": 200_000, "message": word})
+        await me.post(
+            "/ingest", {"messages": [{"role": "user", "content": word}], "session_id": "s", "channel": "cron"}
+        )
         for verb in ("list", "entities", "stats"):
-            await post(f"/v1/backends/cortex/{verb}", {})
-        await note(
+            await me.post(f"/v1/backends/cortex/{verb}", {})
+        me.note(
             "POST /v1/backends/cortex/export",
             await self.post("/v1/backends/cortex/export", {}, accept="application/x-ndjson"),
         )
         for path in ("recall", "search"):
-            await post(f"/compat/cortex/v1/{path}", {"message": word})
-        for name, arguments in (("memory_fuse", {"query": word}), ("memory_search", {"query": word})):
-            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-            headers = {"accept": "application/json, text/event-stream"}
-            await note(f"POST /mcp {{{name}}}", await self.post("/mcp", call, **headers))
-        recall = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-        recall |= {"params": {"name": "recall", "arguments": {"message": word}}}
-        await note("POST /mcp/cortex", await self.post("/mcp/cortex", recall, **headers))
-        await post("/v1/settle", {"timeout_s": 60})
+            await me.post(f"/compat/cortex/v1/{path}", {"message": word})
+        for name in ("memory_fuse", "memory_search"):
+            await me.tool("/mcp", name, query=word)
+        await me.tool("/mcp/cortex", "recall", message=word)
+        await self.settle()
+        await ask_ledger(me, word, self.refs)
+        await me.post("/v1/settle", {"timeout_s": 60})
         for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs"):
-            await get(path)
+            await me.get(path)
         # What it writes now has the next numbers.
-        await post("/v1/memories", {"text": f"The last note is of the {word}.", "at": "2025-06-01T00:00:00Z"})
-        await post("/v1/tools/memory_append", {"text": f"The last line is of the {word}."})
-        return {name: plain(reply) for name, reply in found.items()}
+        await me.post("/v1/memories", {"text": f"The last note is of the {word}.", "at": "2025-06-01T00:00:00Z"})
+        await me.post("/v1/tools/memory_append", {"text": f"The last line is of the {word}."})
+        return {name: plain(reply) for name, reply in me.found.items()}
 
 
 # What is left out of the comparison, and nothing else: durations, the clock, random ids, sizes of files.
-CLOCKED = frozenset("took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pending statements/waiting".split())
-"""durations; how many statements the background has not compared yet; bytes on the disk, which depend on when SQLite
-and tantivy write back; and the number of missing vectors in an answer, which is of up to a second ago: that of now
-is in `/v1/backends`, and compared"""
+CLOCKED = frozenset(
+    "took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pending statements/waiting timing/durationMs "
+    "timing/stages receipt/latencyMs event/ts_ms items/ts_ms surface_identity/db_fingerprint".split()
+)
+"""durations; the clock as a number; how many statements the background has not compared yet; bytes on the disk, which
+depend on when SQLite and tantivy write back; the number of missing vectors in an answer, which is of up to a second
+ago: that of now is in `/v1/backends`, and compared; and a hash of the path of a home"""
 _RANDOM = re.compile(
     r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|(?<=End of memories )[0-9a-f]{12}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"
+    r"|\bfact:[0-9a-f]{16}\b|\b[0-9a-f]{32}\b"
 )
-"""event ids, ids of receipts, hashes of native ids, nonces of fences"""
-_NOW = re.compile(r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|\+00:00)?")
-"""the clock: what the tenants say of times is of 2025"""
+"""event ids, ids of receipts, hashes of native ids, nonces of fences; hashes of event ids: ids of facts, and digests
+of cards"""
+_NOW = re.compile(
+    r"\b20(?:2[6-9]|[3-9]\d)-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|\+00:00)?"
+    r"|\b20(?:2[6-9]|[3-9]\d)\d{4}T\d{12}Z|(?<=\"latencyMs\":)\d+"
+)
+"""the clock: what the tenants say of times is of 2025; and durations in texts"""
 
 
 CLOSE = 1e-5
@@ -305,7 +317,7 @@ async def compared(
 
 def drawn(draw: Random, acts: int) -> list[Act]:
     """What a tenant does, at random."""
-    kinds = ("remember", "remember", "remember", "forget", "ask")
+    kinds = ("remember", "remember", "remember", "forget", "ask", "observe", "assert", "propose")
     return [Act(draw.choice(kinds), draw.choice(TOPICS), draw.randrange(100)) for _ in range(acts)]
 
 

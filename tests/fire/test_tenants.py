@@ -17,35 +17,18 @@ from tests.doors.fakes import FakeFusion, app_over
 from tests.fire.tenants import PLANTED, TOPICS, Act, compared, differing, open_home, oracle, plain
 
 WORDS_ONLY = {"embedder": {"adapter": ""}}
-KINDS = ("remember", "forget", "ask")
+KINDS = ("remember", "forget", "ask", "observe", "assert", "propose")
 acts = st.builds(Act, st.sampled_from(KINDS), st.sampled_from(TOPICS), st.integers(0, 99))
 rare = st.builds(Act, st.sampled_from((*KINDS, "flood")), st.sampled_from((*TOPICS, *PLANTED[:3])), st.integers(0, 99))
 pairs = st.sampled_from([("acme", "globex"), ("default", "globex"), ("acme", "default")])
 
 
-# An example asks 200 questions of two homes: to shrink one that fails would take minutes.
-LEDGER = (
-    *("/mcp/openclaw-mem", "/openclaw-mem/", "/v1/cards", "/v1/episodes", "/v1/facts", "/v1/grade", "/v1/graph"),
-    *(
-        "/v1/index",
-        "/v1/items",
-        "/v1/pack",
-        "/v1/plans",
-        "/v1/prefix",
-        "/v1/proposals",
-        "/v1/records",
-        "/v1/store",
-        "/v1/timeline",
-    ),
-    *("/v1/triage", "/v1/trust", "/v1/why"),
-)
-"""routes of the ledger: `tests.doors.http.test_tenants` asks them for what is another's; they are not compared"""
-
-
+# An example asks 300 questions of two homes: to shrink one that fails would take minutes.
 @pytest.mark.feature(
     "… no field of a reply to one tenant depends on what another does: scores, refs, totals, order",
     of="each tenant has its own journal",
 )
+@pytest.mark.timeout(600)  # 25 seconds of CPU, which a busy machine gives in minutes
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(who=pairs, mine=st.lists(acts, min_size=2, max_size=6), theirs=st.lists(rare, min_size=1, max_size=6))
 def test_replies_do_not_depend_on_another_tenant(who: tuple[str, str], mine: list[Act], theirs: list[Act]) -> None:
@@ -87,7 +70,7 @@ async def test_tenant_comparison_calls_every_route(tmp_path: Path) -> None:
         for method, path in routes
         if not any(re.fullmatch(f"{method} {re.sub(r'{[^/]*}', '.+', path)}", name) for name in asked)
     }
-    assert {(method, path) for method, path in missing if not path.startswith(LEDGER)} == set()
+    assert missing == set()
 
 
 @pytest.mark.parametrize("field", ["score", "ref", "items"])

@@ -545,7 +545,7 @@ async def is_a_client_of_openclaw_mem(me: Tenant, other: Tenant, word: str) -> R
         yield await me.post(f"{OPENCLAW_MEM}/v1/{path}", body)
     yield await tool(me, "mem_search", at="/mcp/openclaw-mem", query=word)
     for ref in (*other.refs[:2], "m7zzzzzz"):
-        yield await tool(me, "mem_get", at="/mcp/openclaw-mem", id=f"obs:{ref}")
+        yield await tool(me, "mem_get", at="/mcp/openclaw-mem", recordRef=f"obs:{ref}")
 
 
 LOOKS = ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs")
