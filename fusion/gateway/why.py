@@ -13,7 +13,7 @@ from fusion.errors import NotFound
 from fusion.gateway import decisions
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import TenantParts
-from fusion.journal import audit, external_refs, inclusions, outbox, rows, state
+from fusion.journal import audit, external_refs, inclusions, layers, outbox, rows, state
 from fusion.journal.external_refs import is_external
 from fusion.journal.inclusions import Inclusion
 from fusion.journal.rows import RETIRED, Record
@@ -67,6 +67,7 @@ class WhyCalls(TenantParts):
             "superseded_by": await self._ref_of(record.superseded_by, scope),
             "state": dict(decisions.shown_state(record.state, default)),
             "copies": await self._copies(record.ref),
+            "layers": await self._layers(event.event_id),
             **await self._used(event.event_id, scope, limit),
             "changes": await self._changes(record.ref, scope),
             "forgotten": None,
@@ -97,6 +98,7 @@ class WhyCalls(TenantParts):
             "superseded_by": None,
             "state": {},
             "copies": {item.backend: "its own"},
+            "layers": {},
             **await self._used(item.ref, scope, limit),
             "changes": await self._changes(item.ref, scope),
             "forgotten": None,
@@ -116,6 +118,7 @@ class WhyCalls(TenantParts):
             "superseded_by": None,
             "state": {},
             "copies": {},
+            "layers": {},
             "included": 0,
             "inclusions": [],
             "changes": [],
@@ -137,6 +140,11 @@ class WhyCalls(TenantParts):
         """By backend, whether it has a memory: done, pending or failed."""
         seq = parse_short_ref(ref) or 0
         return (await self.journal.read(outbox.outcomes, [seq])).get(seq, {})
+
+    async def _layers(self, event_id: str) -> dict[str, str]:
+        """What made the stored layers of a memory, by maker."""
+        await self.layers.flush()
+        return await self.journal.read(layers.methods_of, event_id)
 
     async def _ref_of(self, event_id: str | None, scope: Scope) -> str | None:
         """The ref of a version of a memory; None where there is none, or it is out of scope."""

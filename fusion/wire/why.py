@@ -59,6 +59,8 @@ class Why(TypedDict):
     state: dict[str, Any]
     copies: dict[str, str]
     """by backend: done, pending or failed"""
+    layers: dict[str, str]
+    """what made its stored abstract and overview, by maker: the version of the ``rules``, the name of the ``model``"""
     included: int
     """blocks and packs that had it, as long as receipts are kept"""
     inclusions: list[Inclusion]

@@ -99,6 +99,7 @@ async def test_a_model_writes_layers_that_packs_show(home: Path) -> None:
         overview = await gateway.pack(replace(ASKED, layer="L1"))
         whole = await gateway.pack(replace(ASKED, layer="L2"))
         off = await opened.pack(ASKED)
+        assert (await gateway.why(ref, NADIA))["layers"] == {"model": "fake", "rules": METHOD}
         assert (await run_job(gateway))["written"] == 0, "it is written once"
     assert methods_of(before) == methods_of(off) == {f"obs:{ref}": METHOD}
     assert methods_of(after) == methods_of(overview) == {f"obs:{ref}": "fake"}

@@ -41,6 +41,7 @@ async def test_why_lists_the_answers_with_a_memory(gateway: Gateway) -> None:
     ]
     assert all("found by one, two" in one["why"] for one in found["inclusions"])
     assert found["copies"] == {"one": "done", "two": "done"}
+    assert found["layers"] == {}, "a short memory has none"
     assert found["provenance"] is not None
     assert found["provenance"]["origin"] == "owner"
     assert len((await gateway.why(ref, NADIA, limit=1))["inclusions"]) == 1

@@ -53,6 +53,8 @@ def _print(found: wire.Why) -> None:
         if other:
             print(f"{label:<11} {other}")
     print(f"copies      {', '.join(f'{name} {state}' for name, state in found['copies'].items()) or 'none'}")
+    if found["layers"]:
+        print(f"layers      by {', '.join(found['layers'].values())}")
     print(f"included    in {counted(found['included'], 'answer')}")
     for one in found["inclusions"]:
         print(f"  {_minute(one['at'])} {one['kind']} {one['receipt_id']}: {one['why']}")
