@@ -210,6 +210,7 @@ class FactSettings(_Part):
     """Temporal facts: the view of what was explicitly asserted."""
 
     stale_after_days: int = Field(default=365, ge=0, le=36_500)
+    cards_by_model: bool = False
 
 
 class IngestSettings(_Part):

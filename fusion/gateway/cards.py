@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fusion import wire
 from fusion.contract import Scope
 from fusion.errors import BadInput, NotFound
+from fusion.gateway.card_by_model import worded_card
 from fusion.gateway.graph import GraphCalls
 from fusion.gateway.in_tenant import in_tenant
 from fusion.journal import cards, temporal_facts
@@ -44,13 +45,18 @@ class CardCalls(GraphCalls):
 
     @in_tenant
     async def refresh_card(self, scope: Scope, subject: str) -> wire.SynthesisCard:
-        """Compile the card of a subject from what holds now, and store it. Raises BadInput and NotFound."""
+        """Compile the card of a subject from what holds now, and store it. Raises BadInput and NotFound.
+
+        With ``[facts] cards_by_model`` the language model words it, or the rules' lines stay.
+        """
         ref = entity_ref(subject)
         scope = await self._card_scope(scope, ref)
-        card = await self._compiled(scope, ref)
-        if not card.lines:
-            raise NotFound(f"nothing holds about {ref}, so there is nothing to summarise: assert a fact about it first")
-        await self.journal.write(cards.put, scope, card, self.live.now())
+        card = await self._required_compiled(scope, ref)
+        model = self.model if self.settings.facts.cards_by_model else None
+        worded = None if model is None else await worded_card(card, model)
+        if not await self.journal.write(cards.put, scope, card, self.live.now(), worded):
+            card = await self._required_compiled(scope, ref)  # a source was forgotten while the model answered
+            await self.journal.write(cards.put, scope, card, self.live.now())
         return _shown(await self._required(scope, ref))
 
     @in_tenant
@@ -103,7 +109,13 @@ class CardCalls(GraphCalls):
         card = await self._compiled(scope, stored.subject)
         if card.digest == stored.digest:
             return ReadCard(stored)
-        return ReadCard(stored, tuple(differences(stored.lines, card.lines)))
+        return ReadCard(stored, tuple(differences(stored.compiled, card.lines)))
+
+    async def _required_compiled(self, scope: Scope, ref: str) -> Card:
+        card = await self._compiled(scope, ref)
+        if not card.lines:
+            raise NotFound(f"nothing holds about {ref}, so there is nothing to summarise: assert a fact about it first")
+        return card
 
     async def _compiled(self, scope: Scope, ref: str) -> Card:
         """The card of a subject as it would be made now."""
@@ -137,10 +149,15 @@ def _shown(card: ReadCard) -> wire.SynthesisCard:
         "subject": card.stored.subject,
         "fresh": card.fresh,
         "reasons": list(card.reasons),
-        "lines": [{"ref": line.ref, "text": line.text} for line in card.stored.lines] if card.fresh else [],
+        "lines": [_shown_line(line) for line in card.stored.lines] if card.fresh else [],
         "digest": card.stored.digest,
+        "method": card.stored.method,
         "made_at": card.stored.made_at.isoformat(),
     }
+
+
+def _shown_line(line: CardLine) -> wire.CardText:
+    return {"ref": line.ref, "refs": list(line.refs), "text": line.text}
 
 
 def _page_fact(fact: TemporalFact, *, current: bool) -> PageFact:

@@ -100,7 +100,7 @@ async def _asked(calls: CardCalls, question: GraphQuestion, began: float) -> Gra
     at = question.at or calls.live.now()
     facts = await calls.facts_about([*subjects, *names], question.scope)
     cards, stale = ([], []) if question.at is not None else await _cards(calls, question.scope, facts)
-    covered = {line.ref for card in cards for line in card.lines}
+    covered = {ref for card in cards for line in card.lines for ref in line.refs}
     items = [*map(_card_item, cards), *(item_of(fact) for fact in _current(facts, at) if fact.id not in covered)]
     decision, why = "allow", ""
     if question.at is not None:
@@ -112,7 +112,8 @@ async def _asked(calls: CardCalls, question: GraphQuestion, began: float) -> Gra
         edges = await calls.edges(names, question.scope) if names else []
         items += [_path_item(edge) for edge in edges if said.isdisjoint(edge.refs)]
     fitting = _within(items, question)
-    return GraphLane(fitting, {**_trace(question, decision, why, _ms(began), fitting), "stale_cards": stale})
+    of_cards = {"stale_cards": stale, "card_methods": {card.subject: card.method for card in cards}}
+    return GraphLane(fitting, {**_trace(question, decision, why, _ms(began), fitting), **of_cards})
 
 
 async def _cards(calls: CardCalls, scope: Scope, facts: Sequence[TemporalFact]) -> tuple[list[StoredCard], list[str]]:
@@ -146,7 +147,7 @@ def _current(facts: Sequence[TemporalFact], at: datetime) -> list[TemporalFact]:
 
 def _card_item(card: StoredCard) -> PackItem:
     """The item of a card, which cites each of its lines."""
-    said = one_line(escape("; ".join(f"{line.text} ({line.ref})" for line in card.lines)))
+    said = one_line(escape("; ".join(f"{line.text} ({', '.join(line.refs)})" for line in card.lines)))
     text = without_frames(without_annotations(said))
     ref = card.lines[0].ref
     return PackItem(ref, "L1", "synthesis_card", "unknown", "unknown", text, Citation(None, ref))

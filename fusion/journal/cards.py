@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fusion.contract import Scope
-from fusion.lib.cards import Card, CardLine, read_lines
+from fusion.journal import rows
+from fusion.lib.cards import METHOD, Card, CardLine, read_lines, written_lines
 from fusion.store.rows import microseconds, storable, time_of
 from fusion.store.sqlite import Connection, Row
 
@@ -21,28 +22,61 @@ create table card_source(
 ) without rowid;
 create index card_source_card on card_source(card);
 """
+WORDED = f"""
+alter table card add column method text not null default '{METHOD}';
+alter table card add column worded text;
+"""
+"""``body`` is what rules compiled; ``worded`` is what a language model made of it, if one did"""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCard:
-    """A card as it was made, and when."""
+    """A card as it was made, and when. ``lines`` are shown; ``compiled`` are those of the rules that they come from.
+
+    ``method`` made the lines: a version of the rules, or the name of a language model.
+    """
 
     subject: str
     lines: tuple[CardLine, ...]
+    compiled: tuple[CardLine, ...]
+    method: str
     digest: str
     made_at: datetime
 
 
-def put(db: Connection, scope: Scope, card: Card, now: datetime) -> None:
-    """Store a card in the place of an earlier one of its subject."""
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """The lines that a language model made of a card, and its name."""
+
+    lines: tuple[CardLine, ...]
+    method: str
+
+
+def put(db: Connection, scope: Scope, card: Card, now: datetime, worded: Worded | None = None) -> bool:
+    """Store a card in the place of an earlier one of its subject, and what a model made of it.
+
+    Returns False, and stores nothing, if one of its sources was forgotten meanwhile.
+    """
+    if rows.forgotten(db, card.sources):
+        return False
     owner = _owner(scope)
     _delete(db, "tenant = ? and user_id = ? and audience = ? and subject = ?", (*owner, card.subject))
     made = db.execute(
-        "insert into card(tenant, user_id, audience, subject, at, digest, body) values(?, ?, ?, ?, ?, ?, ?)",
-        (*owner, card.subject, microseconds(now), card.digest, storable(card.body)),
+        "insert into card(tenant, user_id, audience, subject, at, digest, body, method, worded) "
+        "values(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *owner,
+            card.subject,
+            microseconds(now),
+            card.digest,
+            storable(card.body),
+            METHOD if worded is None else storable(worded.method),
+            None if worded is None else storable(written_lines(worded.lines)),
+        ),
     )
-    rows = [(event_id, made.lastrowid) for event_id in card.sources]
-    db.executemany("insert or ignore into card_source values(?, ?)", rows)
+    sources = [(event_id, made.lastrowid) for event_id in card.sources]
+    db.executemany("insert or ignore into card_source values(?, ?)", sources)
+    return True
 
 
 def find(db: Connection, scope: Scope, subject: str) -> StoredCard | None:
@@ -56,11 +90,11 @@ def find(db: Connection, scope: Scope, subject: str) -> StoredCard | None:
 
 def listed(db: Connection, scope: Scope, limit: int) -> list[StoredCard]:
     """The cards of an owner and audience, by subject."""
-    rows = db.execute(
+    found = db.execute(
         "select * from card where tenant = ? and user_id = ? and audience = ? order by subject limit ?",
         (*_owner(scope), limit),
     )
-    return [_stored(row) for row in rows]
+    return [_stored(row) for row in found]
 
 
 def drop(db: Connection, event_id: str) -> None:
@@ -80,4 +114,6 @@ def _owner(scope: Scope) -> tuple[str, str, str]:
 
 
 def _stored(row: Row) -> StoredCard:
-    return StoredCard(row["subject"], read_lines(row["body"]), row["digest"], time_of(row["at"]))
+    compiled = read_lines(row["body"])
+    lines = compiled if row["worded"] is None else read_lines(row["worded"])
+    return StoredCard(row["subject"], lines, compiled, row["method"], row["digest"], time_of(row["at"]))

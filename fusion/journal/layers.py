@@ -59,6 +59,12 @@ def of(db: Connection, event_ids: Sequence[str], *, by_model: bool) -> dict[str,
     return {row["event_id"]: Layers(row["abstract"], row["overview"], row["method"]) for row in rows}
 
 
+def methods_of(db: Connection, event_id: str) -> dict[str, str]:
+    """What made the stored layers of an event, by maker."""
+    rows = db.execute("select maker, method from layer where event_id = ? order by maker", (event_id,))
+    return {row["maker"]: row["method"] for row in rows}
+
+
 def put(db: Connection, made: Mapping[str, Layers], maker: Maker, now: datetime) -> None:
     """Store layers by event id, but not those of memories that were forgotten meanwhile."""
     db.executemany(

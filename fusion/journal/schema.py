@@ -113,5 +113,6 @@ STEPS = (
     observations.FEWER_INDEXES,
     layers.SCHEMA,
     item_rows.SCHEMA,
+    cards.WORDED,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

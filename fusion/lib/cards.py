@@ -1,7 +1,7 @@
 """Synthesis cards: a short, cited summary of one subject, compiled by rules from facts, edges and memories.
 
-A card is derived. Its digest covers everything that it was made of, so it is stale as soon as a new one would differ: a
-source was changed or forgotten, or a newer fact holds.
+A language model may word what was compiled. A card is derived. Its digest covers everything that it was made of, so it
+is stale as soon as a new one would differ: a source was changed or forgotten, or a newer fact holds.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from hashlib import blake2b
 
 MAX_FACTS, MAX_EDGES, MAX_MEMORIES = 8, 4, 4
 MAX_LINE_CHARS = 240
+METHOD = "rules-1"
+"""the method and version of a card that no model worded"""
 
 
 @dataclass(frozen=True, slots=True)
 class CardLine:
-    """One line of a card, and the ref that says so."""
+    """One line of a card, and the ref that says so; ``more`` are further refs of a line that joins several."""
 
     ref: str
     text: str
+    more: tuple[str, ...] = ()
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """Every ref that the line cites."""
+        return (self.ref, *self.more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Card:
     @property
     def body(self) -> str:
         """Its lines as JSON, as they are stored."""
-        return json.dumps([[line.ref, line.text] for line in self.lines], ensure_ascii=False)
+        return written_lines(self.lines)
 
 
 def compile_card(
@@ -56,9 +64,14 @@ def compile_card(
     return Card(subject, tuple(lines.values())[::-1], tuple(sorted(set(sources))))
 
 
+def written_lines(lines: Iterable[CardLine]) -> str:
+    """Lines as JSON, as they are stored."""
+    return json.dumps([[line.ref, line.text, *line.more] for line in lines], ensure_ascii=False)
+
+
 def read_lines(body: str) -> tuple[CardLine, ...]:
     """The lines of a stored card."""
-    return tuple(CardLine(ref, text) for ref, text in json.loads(body))
+    return tuple(CardLine(ref, text, tuple(more)) for ref, text, *more in json.loads(body))
 
 
 def differences(old: Sequence[CardLine], new: Sequence[CardLine]) -> list[str]:

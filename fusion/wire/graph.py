@@ -51,9 +51,10 @@ class GraphMatches(TypedDict):
 
 
 class CardText(TypedDict):
-    """One line of a card, and the ref that says so."""
+    """One line of a card, and the first ref that says so; ``refs`` are all."""
 
     ref: str
+    refs: list[str]
     text: str
 
 
@@ -65,6 +66,8 @@ class SynthesisCard(TypedDict):
     reasons: list[str]
     lines: list[CardText]
     digest: str
+    method: str
+    """what made the lines: a version of the rules, or the name of a language model"""
     made_at: str
 
 

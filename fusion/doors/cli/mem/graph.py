@@ -144,8 +144,10 @@ async def export(
 
 
 def _card(found: wire.SynthesisCard) -> str:
-    head = f"{found['subject']}  {'fresh' if found['fresh'] else 'stale'}  made {found['made_at'][:10]}"
-    return "\n".join([head, *(f"- {one['text']} [{one['ref']}]" for one in found["lines"]), *found["reasons"]])
+    made = f"made {found['made_at'][:10]} by {found['method']}"
+    head = f"{found['subject']}  {'fresh' if found['fresh'] else 'stale'}  {made}"
+    lines = [f"- {one['text']} [{', '.join(one['refs'])}]" for one in found["lines"]]
+    return "\n".join([head, *lines, *found["reasons"]])
 
 
 def _lines(found: Sequence[wire.GraphEntity], otherwise: str) -> str:
