@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test test-neo4j cognee test-cognee features lint format lock bench wheel clean
+.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -24,6 +24,7 @@ help:
 	@echo "make test        set up and run all tests"
 	@echo "make test-neo4j  tests with a real Neo4j, which Maven downloads"
 	@echo "make test-cognee tests with a real Cognee, in its own environment"
+	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
@@ -121,6 +122,34 @@ cognee: $(COGNEE)/installed
 test-cognee: $(STAMP) $(COGNEE)/installed
 	COGNEE_PYTHON="$(CURDIR)/$(COGNEE)/bin/python" $(BIN)/python -m pytest -m cognee $(or $(ARGS),tests/cognee)
 
+# The frameworks of agents, in an environment for each of tests/frameworks/requirements*.txt: what does not resolve with the
+# others has its own. The tests run in there, and their server in ours.
+FRAMEWORKS := .cache/frameworks
+FRAMEWORK_LOCKS := $(wildcard tests/frameworks/requirements*.txt)
+FRAMEWORK_STAMP := $(FRAMEWORKS)/installed-$(firstword $(shell cat $(FRAMEWORK_LOCKS) | cksum))
+
+$(FRAMEWORK_STAMP): $(FRAMEWORK_LOCKS) | $(STAMP)
+	@echo "Setting up $(FRAMEWORKS), once …" >&2
+	@rm -rf $(FRAMEWORKS)
+	@index="$${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}}}"; \
+	for lock in $(FRAMEWORK_LOCKS); do \
+	    environment=$(FRAMEWORKS)/$$(basename $$lock .txt); \
+	    $(PYTHON) -m venv --without-pip $$environment && \
+	    env -u UV_INDEX_URL $${index:+UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip sync --quiet --require-hashes \
+	        --python $$environment/bin/python $$lock || exit 1; \
+	done
+	@touch $@
+
+frameworks: $(FRAMEWORK_STAMP)
+
+# In each environment the tests of the frameworks that are installed there are collected.
+test-frameworks: $(STAMP) $(FRAMEWORK_STAMP)
+	@for lock in $(FRAMEWORK_LOCKS); do \
+	    FUSION_PYTHON="$(CURDIR)/$(BIN)/python" $(FRAMEWORKS)/$$(basename $$lock .txt)/bin/python -m pytest \
+	        -c tests/frameworks/pytest.ini --rootdir tests/frameworks --confcutdir tests/frameworks \
+	        $(or $(ARGS),tests/frameworks) || exit 1; \
+	done
+
 features: $(STAMP)
 	$(BIN)/python -m tests.features
 
@@ -137,7 +166,7 @@ format: $(STAMP)
 # Universal: for every platform and for Python 3.11 and later. The dev lock agrees with the run-time one.
 lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
-	    --all-extras pyproject.toml --output-file requirements.txt
+	    --extra all pyproject.toml --output-file requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
 	    --group dev --constraints requirements.txt --output-file requirements-dev.txt
 

@@ -21,6 +21,11 @@ from tests import features
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = ("requirements.txt", "requirements-dev.txt")
+INTEGRATIONS = ROOT / "fusion" / "integrations"
+FRAMEWORKS = sorted(
+    file.stem.replace("_", "-") for file in INTEGRATIONS.glob("*.py") if file.stem not in ("__init__", "agent_memory")
+)
+"""the extras of frameworks, each of which has a module"""
 
 
 def normalised(requirement: str) -> str:
@@ -82,11 +87,11 @@ def test_the_lock_names_no_index_and_pins_everything_by_hash(lock: str) -> None:
 
 
 def test_every_dependency_is_in_the_lock() -> None:
-    """Core, every extra and the development tools: `make` installs the locks and nothing else."""
+    """Core, every extra but the frameworks, and the tools: `make` installs the locks and nothing else."""
     project = PROJECT["project"]
     declared = set(map(normalised, project["dependencies"]))
     for extra, requirements in project["optional-dependencies"].items():
-        if extra != "all":
+        if extra != "all" and extra not in FRAMEWORKS:
             declared |= set(map(normalised, requirements))
     assert declared - pinned("requirements.txt") == set()
     assert set(map(normalised, PROJECT["dependency-groups"]["dev"])) - pinned("requirements-dev.txt") == set()
@@ -101,6 +106,8 @@ def test_every_import_is_a_declared_dependency() -> None:
     imported = set()
     for package in ("fusion", "adapters", "benchmarks"):
         for file in (ROOT / package).rglob("*.py"):
+            if file.parent == INTEGRATIONS:
+                continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -170,10 +177,21 @@ def f():
 
 
 def test_the_extra_all_names_every_other_extra() -> None:
-    """`memory-fusion[all]` leaves none out."""
+    """`memory-fusion[all]` leaves none out but the frameworks, which do not all fit together."""
     extras = PROJECT["project"]["optional-dependencies"]
     (everything,) = extras["all"]
-    assert everything == f"memory-fusion[{','.join(name for name in extras if name != 'all')}]"
+    assert everything == f"memory-fusion[{','.join(name for name in extras if name not in ('all', *FRAMEWORKS))}]"
+
+
+def test_each_framework_has_an_extra_a_pinned_version_and_tests() -> None:
+    """`pip install "memory-fusion[langchain]"` brings what `fusion.integrations.langchain` imports."""
+    locks = (ROOT / "tests" / "frameworks").glob("requirements*.txt")
+    pins = [line for lock in locks for line in re.findall(r"^\S+==\S+", lock.read_text("utf-8"), re.MULTILINE)]
+    for name in FRAMEWORKS:
+        module = name.replace("-", "_")
+        assert (ROOT / "tests" / "frameworks" / f"test_{module}.py").is_file()
+        (requirement, *_) = PROJECT["project"]["optional-dependencies"][name]
+        assert any(line.startswith(f"{normalised(requirement)}==") for line in pins), requirement
 
 
 def test_both_locks_agree_on_versions() -> None:
