@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from fusion.errors import HomeLocked, HomeNotAllowed, ServerUnreachable, StoreFull
-from fusion.home import ServerRecord, explain_lock, holds_lock, owner, read_record
+from fusion.home import Owner, ServerRecord, explain_lock, holds_lock, owner, read_record
 from fusion.local_server import CONNECT_S, Proven, Unproven, connect_to, running_server
 from fusion.store.writable import unwritable
 from fusion.trust import make_home, require
@@ -84,8 +84,15 @@ def ensure_connection(
             raise ServerUnreachable(f"The server of {home} did not start:{started.last_words()}")
         time.sleep(0.05)
     holder = owner(home)
-    silent = f" Process {holder.pid} has the home: it is still starting, or hangs." if holder and holder.pid else ""
-    raise ServerUnreachable(f"The server of {home} was not ready within {bound_s:g} s.{silent} See {home / LOG}")
+    raise ServerUnreachable(_not_ready(home, holder, bound_s, starting=starting or started is not None))
+
+
+def _not_ready(home: Path, holder: Owner | None, waited_s: float, *, starting: bool) -> str:
+    """Why a wait for a server ended: it is starting, or it has started and does not answer."""
+    process = f"process {holder.pid}" if holder and holder.pid else "its process"
+    if starting:
+        return f"The server of {home} is still starting after {waited_s:g} s ({process}); try again in a moment."
+    return f"The server of {home} does not answer within {waited_s:g} s ({process}). See {home / LOG}"
 
 
 def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:

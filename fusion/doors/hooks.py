@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from fusion import local_server
 from fusion.doors.terminal import plain
@@ -39,7 +39,9 @@ from fusion.lib.lazy_pattern import lazy_pattern
 from fusion.trust import require
 
 if TYPE_CHECKING:
+    from fusion import wire
     from fusion.client import Client
+    from fusion.contract import Kind
     from fusion.ingest.intake import NewMemory
     from fusion.lib.observation import NewObservation
 
@@ -75,6 +77,21 @@ PROFILE_MS = 1500
 """milliseconds for recall at the start of a session, when the caches are cold"""
 PROFILE_CHARS = 2000
 PROFILE_MEMORIES = 4
+PROFILE_DECISIONS = 12
+"""decisions, rules and preferences that are listed at a session's start"""
+ASKS_NOTHING = "is it"
+"""stop words: the server searches nothing for them, and notes that the context of the session begins anew"""
+PROFILE_PAGE = 100
+PROFILE_PAGES = 3
+"""pages of the newest memories that are looked through for them"""
+PROFILE_TURN_CHARS = 400
+"""characters of a turn that states a decision; a longer one is a task or a text"""
+DECIDED = frozenset({"decision", "plan"})
+"""kinds that belong to their project"""
+LASTING = frozenset({"rule", "preference"})
+"""kinds that hold in every project if they belong to none"""
+ENDED = frozenset({"ended_at", "merged_into", "conflict_status"})
+"""fields of a state by which a memory may no longer hold"""
 CONTEXT_TOKENS = 2000
 """tokens of the context of openclaw-cortex's hook, unless its caller or `[hooks]` says otherwise"""
 MIN_CONTEXT_TOKENS = 60
@@ -305,20 +322,77 @@ def question_of(prompt: str) -> str:
 
 
 def profile(call: HookCall) -> str:
-    """The blocks for the beginning of a session: a few memories of the project, and the daily logs.
+    """The blocks for the beginning of a session: what was decided in the project lately, and the daily logs.
 
-    It also starts the server. A session that is resumed has the logs in its context already.
+    Where nothing was decided, it is a few memories of the project. It also starts the server. A session that is resumed
+    has the logs in its context already.
     """
     if not call.is_on("auto_recall"):
         return ""
+    logs = "" if call.text("source") == "resume" else call.logs()
+    decided = _decided(call)
+    if decided and call.asker and "new_context" in call.asker:
+        call.fused(ASKS_NOTHING)
+    return "\n".join(filter(None, (logs, decided or _recalled(call))))
+
+
+def _decided(call: HookCall) -> str:
+    """The block with the latest decisions, rules and preferences of the project, newest first; "" for none.
+
+    They are of the project because they were stored with it, however far they are from its name. Preferences and rules
+    that belong to no project hold in each.
+    """
+    from fusion.recall.fence import cited, fenced
+
+    limits = call.limits()
+    budget = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS)) - len(fenced("x"))
+    lines: list[str] = []
+    for memory in _latest(call):
+        line = cited(memory["ref"], f"{memory['at'][:10] + ' ' if memory['at'] else ''}{memory['text']}")
+        if len(line) < budget and len(lines) < PROFILE_DECISIONS:
+            lines.append(line)
+            budget -= len(line) + 1
+    return fenced("\n".join(lines))
+
+
+def _latest(call: HookCall) -> Iterator[wire.StoredMemory]:
+    """The decisions, rules and preferences among the newest memories, newest first, as they are now."""
+    cursor: str | None = None
+    with call.server() as memory:
+        for _ in range(PROFILE_PAGES):
+            page = memory.memories(limit=PROFILE_PAGE, cursor=cursor, user_id=call.user or "")
+            for row in page["memories"]:
+                if row["scope"].get("user_id") == call.user and _states_something(row, call.project):
+                    found = memory.memory(row["ref"], user_id=call.user or "")
+                    holds = found.get("current") and not ENDED & {*found.get("state", ())}
+                    if holds and found["trust"] in ("trusted", "unknown"):
+                        yield row
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+
+def _states_something(row: wire.StoredMemory, project: str | None) -> bool:
+    """Whether a memory is a decision or a plan of a project, or a rule or a preference of that or of every project.
+
+    Of turns only those count that a person wrote, and that are no text to work on.
+    """
+    from fusion.lib.grading import kind_of
+
+    if row["kind"] == "turn" and (row["speaker"] != "user" or len(row["text"]) > PROFILE_TURN_CHARS):
+        return False
+    kind, belongs_to = kind_of(row["text"], cast("Kind", row["kind"])), row["scope"].get("project")
+    return belongs_to == project if kind in DECIDED else kind in LASTING and belongs_to in (project, None)
+
+
+def _recalled(call: HookCall) -> str:
+    """The block with a few memories of the project, for a home in which nothing was decided."""
     topics = "decisions, preferences, rules and plans"
     limits = call.limits()
     limits["budget_chars"] = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS))
     limits["max_results"] = min(PROFILE_MEMORIES, limits.get("max_results", PROFILE_MEMORIES))
     question = f"{call.project}: {topics}" if call.project else f"My {topics}"
-    recalled = call.block_for(question, timeout_ms=PROFILE_MS, **{**limits, "gate": False, "fill": True})
-    logs = "" if call.text("source") == "resume" else call.logs()
-    return "\n".join(filter(None, (logs, recalled)))
+    return call.block_for(question, timeout_ms=PROFILE_MS, **{**limits, "gate": False, "fill": True})
 
 
 def capture(call: HookCall) -> None:

@@ -43,6 +43,7 @@ from fusion.recall.mask import shown
 from fusion.recall.query_dates import dates
 from fusion.recall.query_structure import Structure, fits_all, read
 from fusion.recall.recording import Recorder, Recording
+from fusion.recall.shown_before import NOTHING, InContext
 from fusion.recall.wants_memory import SILENT
 from fusion.recipe import Recipe
 
@@ -95,7 +96,7 @@ class Answering(TenantParts):
         """Do `fuse`, and return the outcome, too. ``packing`` makes another block, which is never a prepared one."""
         self.require_home()
         await require_owner(self.journal, asked.scope, asked.all_users)
-        session = await self.asking_sessions.of(asked.scope, asked.asker)
+        session = await self.asking_sessions.of(asked.scope, asked.asker, self.live.now())
         if session and asked.asker and (asked.asker.new_context or session[1].turn == 0):
             self._sync_with_session()
         summary, limited = await self._summary(asked, session) if session else ((), asked)
@@ -148,12 +149,12 @@ class Answering(TenantParts):
     ) -> Outcome:
         """The answer to a question, without what its session was shown lately."""
         io, recipe = self._live_for(asked), self._recipe(asked)
-        shown = session[1].within(recipe.pack.repeat_after_turns) if session else frozenset()
+        context = _context_of(session, recipe)
         async with self.admission.slot(_max_wait_s(asked, recipe)):
             asked, listed = await self._as_said(self._in_zone(asked), recipe)
             if listed is not None and packer is None:
                 return await list_all(asked, recipe, listed, io)
-            return await fuse(asked, recipe, io, shown, await self._event(asked, recipe, io), packer)
+            return await fuse(asked, recipe, io, context, await self._event(asked, recipe, io), packer)
 
     async def _event(self, asked: FuseRequest, recipe: Recipe, io: Live) -> EventTime | None:
         """The time that a question gives by an event, as "before we moved" does."""
@@ -499,6 +500,15 @@ class Answering(TenantParts):
     async def _finish_background(self) -> None:
         if self._background:
             await asyncio.wait(self._background)
+
+
+def _context_of(session: tuple[SessionKey, Session] | None, recipe: Recipe) -> InContext:
+    """What a session has in its context, where the recipe does not repeat that."""
+    turns = recipe.pack.repeat_after_turns
+    if session is None or not turns:
+        return NOTHING
+    key, state = session
+    return InContext(state.within(turns), key.session_id, state.began)
 
 
 def _inclusions_of(outcome: Outcome, kind: Kind, user_id: str | None) -> list[Inclusion]:

@@ -47,7 +47,7 @@ def public(item: Event | Hit) -> dict[str, Any]:
         "source": item.source if isinstance(item, Event) else None,
         "trust": item.trust,
         "origin": item.origin,
-        "scope": item.scope.named(),
+        "scope": item.scope.named() | ({"project": item.scope.project} if item.scope.project else {}),
         **{name: value for name, value in more.items() if value},
     }
 

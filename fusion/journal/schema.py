@@ -114,5 +114,6 @@ STEPS = (
     layers.SCHEMA,
     item_rows.SCHEMA,
     cards.WORDED,
+    sessions.BEGAN,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

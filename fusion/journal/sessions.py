@@ -33,6 +33,7 @@ create index asking_session_at on asking_session(at);
 """
 """``shown`` is JSON: by key of a memory, the last turn in which it was shown"""
 INJECTED = "alter table asking_session add column injected integer not null default 0"
+BEGAN = "alter table asking_session add column began integer"
 
 MAX_SESSIONS = 1000
 """maximum sessions that are kept; with 1,000 keys each, 25 MB"""
@@ -63,13 +64,15 @@ class SessionKey(NamedTuple):
 class Session:
     """The number of a session's last turn, and by key of a memory the last turn in which it was shown.
 
-    ``injected`` is how many memories that turn's block had, ``asked_at`` when it was.
+    ``injected`` is how many memories that turn's block had, ``asked_at`` when it was. ``began`` is when its context
+    last began anew; None: it has all of the session.
     """
 
     turn: int = 0
     shown: dict[str, int] = field(default_factory=dict)
     injected: int = 0
     asked_at: datetime | None = None
+    began: datetime | None = None
 
     def within(self, turns: int) -> frozenset[str]:
         """The keys of what was shown in the last ``turns`` turns."""
@@ -104,8 +107,13 @@ class AskingSessions(BackgroundWriter):
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._changed: dict[SessionKey, Session] = {}
 
-    async def of(self, scope: Scope, asker: Asker | None) -> tuple[SessionKey, Session] | None:
-        """The session that asks and its state, which is empty if its context begins anew; None if none is named."""
+    async def of(
+        self, scope: Scope, asker: Asker | None, now: datetime | None = None
+    ) -> tuple[SessionKey, Session] | None:
+        """The session that asks and its state, of which nothing is left if its context begins anew, ``now``.
+
+        None if none is named.
+        """
         key = SessionKey.of(scope, asker)
         if key is None or asker is None:
             return None
@@ -116,8 +124,9 @@ class AskingSessions(BackgroundWriter):
         self._sessions.move_to_end(key)
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
-        if asker.new_context and session.shown:
+        if asker.new_context:
             session.shown.clear()
+            session.began = now or session.began
             self._change(key, session)
         return key, session
 
@@ -153,20 +162,24 @@ class AskingSessions(BackgroundWriter):
 def stored(db: Connection, key: SessionKey) -> Session | None:
     """The stored state of a session."""
     row = db.execute(
-        "select turn, shown, injected, at from asking_session "
+        "select turn, shown, injected, at, began from asking_session "
         "where tenant = ? and user_id = ? and agent_id = ? and session_id = ?",
         key,
     ).fetchone()
     if row is None:
         return None
-    return Session(row["turn"], orjson.loads(row["shown"]), row["injected"], time_of(row["at"]))
+    began = None if row["began"] is None else time_of(row["began"])
+    return Session(row["turn"], orjson.loads(row["shown"]), row["injected"], time_of(row["at"]), began)
 
 
 def store(db: Connection, sessions: Sequence[tuple[SessionKey, Session]], now: datetime) -> None:
     """Store the state of sessions, and delete the oldest."""
     at = microseconds(now)
-    rows = [(*key, one.turn, orjson.dumps(one.shown).decode(), at, one.injected) for key, one in sessions]
-    db.executemany("insert or replace into asking_session values(?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    rows = [
+        (*key, one.turn, orjson.dumps(one.shown).decode(), at, one.injected, one.began and microseconds(one.began))
+        for key, one in sessions
+    ]
+    db.executemany("insert or replace into asking_session values(?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     db.execute("delete from asking_session where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))
     db.execute(
         "delete from asking_session where at < (select at from asking_session order by at desc limit 1 offset ?)",

@@ -128,7 +128,7 @@ class Grade(NamedTuple):
 def graded(text: str, kind: Kind = "note") -> Grade:
     """Grade a fact by rules; ``kind`` decides the topic if it is one of `OF_KIND`."""
     text = text[:MAX_GRADED_CHARS]
-    topic, importance = OF_KIND.get(_kind(text, kind), (_topic(text), DEFAULT_IMPORTANCE))
+    topic, importance = OF_KIND.get(kind_of(text, kind), (_topic(text), DEFAULT_IMPORTANCE))
     for pattern, step in ((_MATTERS, 1), (_IDENTITY, 3), (_EXACT, 1), (_UNSURE, -2), (_PASSING, -2)):
         importance += step if pattern.search(text) else 0
     return Grade(topic, max(MIN_IMPORTANCE, min(MAX_IMPORTANCE, importance)))
@@ -142,7 +142,8 @@ def grade_of(text: str, kind: Kind = "note", importance: float | None = None, ta
     return Grade(topic, max(MIN_IMPORTANCE, min(MAX_IMPORTANCE, stated)))
 
 
-def _kind(text: str, kind: Kind) -> Kind:
+def kind_of(text: str, kind: Kind) -> Kind:
+    """The kind that a text states by its words; ``kind`` if that says something, or if the words do not."""
     if kind in OF_KIND:
         return kind
     patterns: tuple[tuple[re.Pattern[str], Kind], ...] = (

@@ -54,7 +54,7 @@ _SENTENCES = {
     Decision.NO_ROOM: "does not fit",
     Decision.NO_TOKENS: "does not fit into the tokens",
     Decision.SHARE_TAKEN: "its document has its share",
-    Decision.SHOWN_BEFORE: "shown before in this session",
+    Decision.SHOWN_BEFORE: "said or shown in this session",
     Decision.ADDS_TOO_LITTLE: "cut: adds too little",
     Decision.STATES_NOTHING: "a question or small talk",
     Decision.NOT_WANTED: "the prompt does not seem to want memory",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import itemgetter
@@ -49,7 +49,7 @@ from fusion.recall.rerank import (
     wants_judge,
 )
 from fusion.recall.rrf import Ranked, ceiling, rrf
-from fusion.recall.shown_before import shown_keys
+from fusion.recall.shown_before import NOTHING, InContext, shown_keys
 from fusion.recall.signals import Likeness, contexts_of, local_signals
 from fusion.recall.split_query import split_query
 from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
@@ -247,13 +247,13 @@ async def fuse(
     request: FuseRequest,
     recipe: Recipe,
     io: RecallIO,
-    shown: Set[str] = frozenset(),
+    context: InContext = NOTHING,
     event: EventTime | None = None,
     packer: Packer | None = None,
 ) -> Outcome:
     """Searches the backends, merges, expands, ranks and packs the hits.
 
-    ``shown`` has the keys of memories that the asker has already; the block leaves them out. ``event`` is the time
+    ``context`` is what the asker has already; the block leaves it out. ``event`` is the time
     that the question gives by an event. ``packer`` makes another block of what was ranked.
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
@@ -348,6 +348,7 @@ async def fuse(
         visible = [scored for scored in first if scored.pooled.key not in left_out]
         left_out |= dict.fromkeys(cut(visible, query.text, named, packing, numbers), Decision.ADDS_TOO_LITTLE)
     by_date = named.nothing_else or first is not spread
+    shown = context.keys_among((scored.pooled.candidate for scored in first), request.query)
     ranking = Ranking(query.text, first, packing, numbers, io.nonce(), shown, left_out, by_date, known)
     block = await packer(ranking) if packer is not None else ranking.block()
 
@@ -708,7 +709,7 @@ def _abstained(block: Block, pool: Sequence[Pooled], query: Query, asked: bool) 
     if not asked:
         return "the query has only stop words"
     if Decision.SHOWN_BEFORE in block.decisions.values():
-        return "all of it was shown before in this session"
+        return "this session has all of it already"
     if not OUT_OF_ROOM.isdisjoint(block.decisions.values()):
         return "nothing fits the budget"
     if Decision.STATES_NOTHING in block.decisions.values():

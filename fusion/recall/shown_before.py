@@ -1,13 +1,54 @@
-"""Recognises memories that an earlier block has shown, so that a session gets each of them once."""
+"""Recognises what the asker's context has already, so that a session gets each memory once.
+
+That is what earlier blocks have shown, what was said in the session itself, and the question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 
-from fusion.lib.words import spoken
+from fusion.lib.words import normalise, spoken
 from fusion.recall.dedup import Candidate
 from fusion.recall.filter import TEXT_CHARS
+
+
+@dataclass(frozen=True, slots=True)
+class InContext:
+    """What a session has in its context: memories by their keys, and its own turns since ``began``, or all of them.
+
+    Without a ``session`` it is what ``keys`` names.
+    """
+
+    keys: Set[str] = frozenset()
+    session: str | None = None
+    began: datetime | None = None
+
+    def keys_among(self, candidates: Iterable[Candidate], question: str) -> Set[str]:
+        """The keys of what the context has, with those of such turns, and of turns that only ask the same question."""
+        if self.session is None:
+            return self.keys
+        asked = _bare(question)
+        own = (
+            one for one in candidates if one.hit.kind == "turn" and (self._said(one) or _bare(one.hit.text) == asked)
+        )
+        return self.keys | {_text_key(one) for one in own}
+
+    def _said(self, candidate: Candidate) -> bool:
+        """Whether it is a turn of this session, which its context still has."""
+        hit = candidate.hit
+        at = hit.at.utc if hit.at else hit.recorded_at
+        return hit.scope.session_id == self.session and (self.began is None or at is None or at >= self.began)
+
+
+NOTHING = InContext()
+
+
+def _bare(text: str) -> str:
+    """A text without what two ways to type the same question differ in."""
+    return " ".join(normalise(text).split()).rstrip("?!. ")
 
 
 def shown_keys(candidate: Candidate, *, passage: bool = False) -> tuple[str, ...]:

@@ -781,6 +781,32 @@ class TestCapture:
         assert notice == ""
         assert "Our chains come from Kedjan in Uppsala." in context("user-prompt-submit", printed)
 
+    @pytest.mark.feature("the latest decisions and rules of a project are what its sessions start with, relevant or not")
+    def test_session_start_lists_what_was_decided_in_the_project(self, real: Path, talk: Talk) -> None:
+        """Of stored memories and of what the user wrote; not another project's, nor what was quarantined since."""
+        talk.add("user", "We decided to buy the chains from Kedjan.")
+        talk.add("assistant", "Decided: the chains come from Kedjan, and I decided on the price, too.")
+        hook("pre-compact", talk.payload(), "--home", real)
+        with Client.of_home(real, start=False) as client:
+            client.remember(
+                [
+                    {"text": "Never ship on a Friday.", "kind": "rule"},
+                    {"text": "The boat becomes green.", "kind": "decision", "project": "boat"},
+                    {"text": "Prices are in euros.", "kind": "decision", "project": "hjul"},
+                    {"text": "Ada's prices are in crowns.", "kind": "decision", "project": "hjul", "user_id": "ada"},
+                    {"text": "Nobody pays.", "kind": "decision", "project": "hjul", "trust": "untrusted"},
+                ]
+            )
+        starts = {"source": "startup", "session_id": "other", "cwd": "/srv/hjul"}
+        printed, notice = hook("session-start", starts, "--home", real)
+        block = context("session-start", printed)
+        assert notice == ""
+        assert [line.partition("] ")[2] for line in block.splitlines()[2:-1]] == [
+            "Prices are in euros.",
+            "Never ship on a Friday.",
+            "2026-05-01 We decided to buy the chains from Kedjan.",
+        ]
+
     @pytest.mark.parametrize("event", ["stop", "pre-compact", "session-end"])
     @pytest.mark.parametrize("path", ["/nowhere/x.jsonl", "", "/dev/null", "/", None])
     def test_capture_without_transcript_keeps_nothing(self, real: Path, event: str, path: object) -> None:

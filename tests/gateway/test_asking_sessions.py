@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion.contract import Asker, Scope
+from fusion.contract import Asker, Place, Scope
 from fusion.gateway.gateway import Gateway
+from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import Fused, FuseRequest
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, embedded, remember, small
 from tests.patience import load
@@ -63,13 +64,38 @@ async def test_session_is_shown_a_memory_once(home: Path) -> None:
         [ref] = await remember(gateway, DECIDED)
         first, second, plain = await ask(gateway), await ask(gateway), await ask(gateway, asker=None)
         assert ref in refs(first)
-        assert (second.block, second.abstained) == ("", "all of it was shown before in this session")
+        assert (second.block, second.abstained) == ("", "this session has all of it already")
         assert refs(plain) == refs(first)
         receipt = await gateway.receipt(second.receipt_id)
         [row] = [row for row in receipt["candidates"] if row["ref"] == ref]
-        assert (row["decision"], row["reason"]) == ("shown_before", "shown before in this session")
+        assert (row["decision"], row["reason"]) == ("shown_before", "said or shown in this session")
         assert receipt["asker"] == {"agent_id": "coder", "session_id": "s1", "channel": "telegram"}
         assert "asker" not in await gateway.receipt(plain.receipt_id)
+
+
+@pytest.mark.feature("a session is not told its own turns, which its context has until that begins anew")
+async def test_session_is_not_told_its_own_turns(home: Path) -> None:
+    """Another session is told them, but not a turn that only asks its question."""
+    said = [("nadia", f"{ASKED.upper().rstrip('?')}!"), ("assistant", DECIDED)]
+    async with Gateway.open(embedded(home)) as gateway:
+        turns = [
+            NewMemory(
+                text,
+                kind="turn",
+                speaker=who,
+                scope=replace(NADIA, session_id=ASKER.session_id),
+                place=Place("talk", number, number, "turn"),
+                source="talk",
+            )
+            for number, (who, text) in enumerate(said)
+        ]
+        await gateway.remember(turns)
+        await gateway.settle()
+        other = await ask(gateway, asker=replace(ASKER, session_id="s2"))
+        assert (DECIDED in other.block, said[0][1] in other.block) == (True, False)
+        assert (await ask(gateway)).abstained == "this session has all of it already"
+        anew = await ask(gateway, asker=replace(ASKER, new_context=True))
+        assert DECIDED in anew.block
 
 
 @pytest.mark.feature("… by the first question of a session that names itself", of="Markdown: a change is read 1.5")
