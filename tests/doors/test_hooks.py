@@ -781,7 +781,7 @@ class TestCapture:
         assert notice == ""
         assert "Our chains come from Kedjan in Uppsala." in context("user-prompt-submit", printed)
 
-    @pytest.mark.feature("the latest decisions and rules of a project are what its sessions start with, relevant or not")
+    @pytest.mark.feature("the latest decisions and rules of a project start its sessions, relevant or not")
     def test_session_start_lists_what_was_decided_in_the_project(self, real: Path, talk: Talk) -> None:
         """Of stored memories and of what the user wrote; not another project's, nor what was quarantined since."""
         talk.add("user", "We decided to buy the chains from Kedjan.")
