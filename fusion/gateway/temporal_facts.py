@@ -41,6 +41,8 @@ from fusion.recall.fact_pack import FactPack, pack_of
 MAX_SOURCES = 32
 LINT_SUBJECTS = 10_000
 """subjects that one lint reads"""
+STALE_SHOWN = 500
+"""stale facts in the reply of a lint at most"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ class FactCalls(TenantParts):
         facts = await self._facts(scope, subjects)
         issues = issues_of(facts)
         errors = sum(issue.severity == "error" for issue in issues)
+        stale = [fact for fact in facts if fact.status == "stale"]
         return {
             "schema": SCHEMA,
             "ok": not errors,
@@ -186,7 +189,7 @@ class FactCalls(TenantParts):
                 "facts": len(facts),
                 "errors": errors,
                 "warnings": len(issues) - errors,
-                "stale": sum(fact.status == "stale" for fact in facts),
+                "stale": len(stale),
             },
             "issues": [
                 {
@@ -198,6 +201,7 @@ class FactCalls(TenantParts):
                 }
                 for one in issues
             ],
+            "stale": [shown(fact) for fact in stale[:STALE_SHOWN]],
         }
 
     @in_tenant

@@ -111,12 +111,13 @@ class FactCounts(TypedDict):
 
 
 class FactLint(TypedDict):
-    """What is wrong with the facts; ``ok`` is true without errors."""
+    """What is wrong with the facts; ``ok`` is true without errors. ``stale`` has at most 500 facts."""
 
     schema: str
     ok: bool
     counts: FactCounts
     issues: list[FactIssue]
+    stale: list[TemporalFact]
 
 
 class LeftOutFact(TypedDict):

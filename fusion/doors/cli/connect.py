@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from fusion.doors import terminal
-from fusion.doors.cli.usage import USAGE, report
+from fusion.doors.cli.usage import USAGE, Failed
 from fusion.errors import BadInput, FusionError, NotFound, SettingsError
 from fusion.home import Located, locate_home, missing_home
 from fusion.trust import require
@@ -154,7 +154,7 @@ def say_if_expanded(words: Sequence[str]) -> None:
 
 @contextmanager
 def friendly(as_json: bool) -> Iterator[None]:
-    """Turns errors into one line on stderr and an exit code."""
+    """Turns errors into `Failed`, with their exit codes."""
     try:
         try:
             yield
@@ -190,6 +190,11 @@ def _point_out_variables() -> None:
             say(f"nothing reads the variable {name}; did you mean {near[0]}?")
 
 
+def note(line: str) -> None:
+    """Prints on stderr what may come next, without the name of the program, which errors and remarks begin with."""
+    print(line, file=sys.stderr)
+
+
 def say(line: str) -> None:
     """Prints a remark on stderr; stdout has the answer alone."""
     print(f"fusion: {line}", file=sys.stderr)
@@ -201,9 +206,8 @@ def typed(question: str) -> str:
 
 
 def fail(error: FusionError, as_json: bool, code: int = 1) -> NoReturn:
-    """Reports an error on stderr and ends with an exit code."""
-    report(error, as_json)
-    raise typer.Exit(code) from None
+    """Ends the command with an error, which its group reports, and an exit code."""
+    raise Failed(error, as_json, code) from None
 
 
 def print_json(content: Mapping[str, object]) -> None:

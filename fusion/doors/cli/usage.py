@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -49,8 +49,16 @@ OPTIONS = {
 """the option for a field of a request that an error names"""
 
 
+class Failed(Exception):
+    """A command failed: the error to report, whether as JSON, and the exit code."""
+
+    def __init__(self, error: FusionError, as_json: bool, code: int) -> None:
+        super().__init__(str(error))
+        self.error, self.as_json, self.code = error, as_json, code
+
+
 class OneLine(TyperGroup):
-    """A group of commands that reports wrong usage in one line on stderr, or as JSON where ``--json`` is given."""
+    """A group of commands that reports errors in one line on stderr, or as JSON where ``--json`` is given."""
 
     def main(
         self,
@@ -67,8 +75,13 @@ class OneLine(TyperGroup):
             return super().main(*given, **extra)
         try:
             code = super().main(*given, **extra)
+        except Failed as failed:
+            report(failed.error, failed.as_json)
+            sys.exit(failed.code)
         except TyperException as error:
-            _end(error, as_json="--json" in words)
+            if (wrong := wrong_usage(error)) is not None:
+                report(wrong, as_json="--json" in words)
+            sys.exit(error.exit_code)
         except FusionError as error:  # from the settings, whose backends are commands
             report(error, as_json="--json" in words)
             sys.exit(1)
@@ -90,11 +103,10 @@ def report(error: FusionError, as_json: bool) -> None:
         sys.stderr.write(f"fusion: {said}\n")
 
 
-def _end(error: Any, as_json: bool) -> NoReturn:
-    """Reports wrong usage. An error without a message means no arguments at all, and the help was printed."""
-    if message := " ".join(_worded(error).split()):
-        report(BadInput(message), as_json)
-    sys.exit(error.exit_code)
+def wrong_usage(error: Any) -> BadInput | None:
+    """Wrong usage as an error in one line; None for no arguments at all, for which the help was printed."""
+    message = " ".join(_worded(error).split())
+    return BadInput(message) if message else None
 
 
 def _worded(error: Any) -> str:

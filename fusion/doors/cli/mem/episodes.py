@@ -243,18 +243,35 @@ async def grade(
 @command()
 async def gc(
     *,
-    scope: Annotated[str | None, typer.Option(help="As openclaw-mem has it; the job works on every scope.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="With --policy or --now: only in this project; the job works on every one.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Other days than the settings': tool.result=7, ops.alert=forever. Repeatable."),
+    ] = None,
+    now: Annotated[str | None, typer.Option(help="Count the days back from this time.")] = None,
     dry_run: DryRun = False,
+    owner: Owner,
     target: Target,
 ) -> None:
-    """Take in what was captured, and delete what is past its days: the job `episodes`."""
+    """Take in what was captured, and delete what is past its days: the job `episodes`.
+
+    With --policy or --now, instead, delete what is past these days in one project, or of one user, agent or session.
+    """
     from time import time_ns
 
-    from fusion.doors.compat.openclaw_mem.episode_receipts import expired
+    from fusion.doors.compat.openclaw_mem import episode_gc, episode_receipts
 
+    days = target.settings().episodes.kept_days
     async with target.client() as client:
-        done = await client.run_job("episodes", dry_run=dry_run)
-    shown = expired(done, scope, target.settings().episodes.kept_days, time_ns() // 1_000_000)
+        if policy is None and now is None:
+            done = await client.run_job("episodes", dry_run=dry_run)
+            shown = episode_receipts.expired(done, scope, days, time_ns() // 1_000_000)
+        else:
+            asked = episode_gc.Policy.of(days, policy or (), now)
+            deleted = await episode_gc.delete_past(client, _scope(owner, scope), asked, dry_run=dry_run)
+            shown = episode_receipts.deleted(deleted, scope, asked.days, asked.now_ms)
     target.show(shown, f"{'would delete' if dry_run else 'deleted'} {shown['deleted_total']:,}")
 
 

@@ -8,23 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
-from fusion.doors.cli.usage import OneLine
+import typer
+from typer.exceptions import TyperException
+
+from fusion.doors.cli.mem.failures import print_failure
+from fusion.doors.cli.usage import USAGE, Failed, OneLine, wrong_usage
 from fusion.errors import BadInput
 
 JSON, NO_JSON = "--json", "--no-json"
 JSON_FIRST = ("pack", "graph fact")
 """commands that print JSON, unless ``--no-json`` asks for lines"""
+GROUPS = ("graph", "episodes", "capsule")
+"""groups of commands in the group"""
+WORDS_GIVEN = "fusion mem"
+"""key of the arguments in the context's meta"""
 FILES = ("--db", "--harness-home")
 """flags that name files of openclaw-mem"""
 RENAMED: Mapping[str, Mapping[str, str]] = {
     "": {"--session-id": "--session", "--agent-id": "--agent"},
-    "episodes": {"--from-ts-ms": "--after", "--to-ts-ms": "--before", "--ts-ms": "--ts", "--summary": ""},
+    "episodes": {
+        "--from-ts-ms": "--after",
+        "--to-ts-ms": "--before",
+        "--ts-ms": "--ts",
+        "--now-ts-ms": "--now",
+        "--summary": "",
+    },
     "graph fact": {"--as-of": "--at"},
 }
 """our flags for those of openclaw-mem, by the command's first words; "": the value alone, as an argument"""
-TIMES = frozenset({"--from-ts-ms", "--to-ts-ms", "--ts-ms"})
+TIMES = frozenset({"--from-ts-ms", "--to-ts-ms", "--ts-ms", "--now-ts-ms"})
 WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")} | dict.fromkeys(
     ("--embed", "--no-embed", "--update-index", "--no-update-index"), ()
 )
@@ -52,8 +66,33 @@ class LedgerGroup(OneLine):
     """The group `fusion mem`, which takes the flags of openclaw-mem."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of the group. Raises BadInput for a flag that names a file of openclaw-mem."""
-        return super().parse_args(ctx, in_our_words(in_place(args)))
+        """Parse the arguments of the group. A flag that names a file of openclaw-mem is wrong usage."""
+        as_json = JSON in _split(args)[0]
+        try:
+            words = in_our_words(in_place(args))
+        except BadInput as error:
+            self._end(Failed(error, as_json, USAGE), _words(args))
+        ctx.meta[WORDS_GIVEN] = words
+        return super().parse_args(ctx, words)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command of the group. With ``--json`` its errors are openclaw-mem's, on stdout."""
+        given: list[str] = ctx.meta.get(WORDS_GIVEN, [])
+        try:
+            return super().invoke(ctx)
+        except Failed as failed:
+            self._end(failed, _words(given))
+        except TyperException as error:
+            if JSON not in _split(given)[0] or (wrong := wrong_usage(error)) is None:
+                raise
+            self._end(Failed(wrong, True, USAGE), _words(given))
+
+    def _end(self, failed: Failed, command: Sequence[str]) -> NoReturn:
+        """End with an error: as JSON on stdout, or for people as every command does."""
+        if not failed.as_json:
+            raise failed
+        print_failure(failed.error, command)
+        raise typer.Exit(failed.code) from None
 
 
 def in_place(args: Sequence[str]) -> list[str]:
@@ -111,6 +150,12 @@ def _time(flag: str, said: str) -> str:
         return datetime.fromtimestamp(int(said) / 1000, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         raise BadInput(f"{flag}: give milliseconds since 1970") from None
+
+
+def _words(args: Sequence[str]) -> list[str]:
+    """The words that name a command of the group: those before its first option, three at most in a group of groups."""
+    depth = 3 if args[:2] == ["graph", "fact"] else 2 if args[:1] and args[0] in GROUPS else 1
+    return [word for word in args[:depth] if not word.startswith("-")]
 
 
 def _split(args: Sequence[str]) -> tuple[list[str], list[str]]:

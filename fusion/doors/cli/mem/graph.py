@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.mem import fact_review
 from fusion.doors.cli.mem.facts import app as facts
 from fusion.doors.cli.options import AllUsers
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Facts with their validity, and the graph of memories.", no_args_is_help=True, add_completion=False
 )
+for name, reviewing in fact_review.COMMANDS.items():
+    facts.command(name)(reviewing)
 app.add_typer(facts, name="fact")
 cards = typer.Typer(
     help="Compiled, cited summaries of subjects, which packs show first.", no_args_is_help=True, add_completion=False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
-from fusion.doors.cli.connect import refs_of, require_words, say, say_if_empty, say_if_expanded
+from fusion.doors.cli.connect import note, refs_of, require_words, say_if_empty, say_if_expanded
 from fusion.doors.cli.mem.rows import ledger_of, print_rows
 from fusion.doors.cli.options import AllUsers, AskerAgent, AskerSession, AsOf, Project, TimeoutMs, Timezone, WhereOption
 from fusion.doors.cli.where import where_of
@@ -146,9 +146,9 @@ def _print_hits(found: wire.IndexReply) -> None:
     for hit in found["hits"]:
         print(_line(hit))
     if found["abstained"]:
-        say(f"nothing was found: {found['abstained']}")
+        note(f"nothing was found: {found['abstained']}")
     if found["left_out"]:
-        say(f"{found['left_out']} more hits: raise --limit or --budget-tokens")
+        note(f"{found['left_out']} more hits: raise --limit or --budget-tokens")
     _say_next(found["next"])
 
 
@@ -156,7 +156,7 @@ def _print_timeline(found: wire.TimelineReply) -> None:
     for entry in found["entries"]:
         print(f"{'>' if entry['anchor'] else ' '} {_line(entry)}")
     if found["left_out"]:
-        say(f"{found['left_out']} more around: raise --budget-tokens")
+        note(f"{found['left_out']} more around: raise --budget-tokens")
     _say_missing(found["missing"])
     _say_next(found["next"])
 
@@ -177,11 +177,13 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 def _say_missing(refs: list[str]) -> None:
     if refs:
-        say(f"there is no memory {', '.join(refs)} here")
+        note(f"there is no memory {', '.join(refs)} here")
 
 
 def _say_next(step: wire.NextStep | None, why: str = "") -> None:
     """Say what the next command would cost."""
     if step is not None:
         named = " ".join(step["refs"][:5]) + (" …" if len(step["refs"]) > 5 else "")
-        say(f"{f'{named} {why}; ' if why else ''}next: fusion mem {step['step']} {named} costs {step['tokens']} tokens")
+        note(
+            f"{f'{named} {why}; ' if why else ''}next: fusion mem {step['step']} {named} costs {step['tokens']} tokens"
+        )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.connect import fail
 from fusion.doors.cli.mem.rows import ledger_of
 from fusion.doors.cli.options import Project
 from fusion.errors import BadInput
@@ -34,7 +35,7 @@ async def store(
     from fusion.doors.compat.openclaw_mem.ledger import Stored
 
     if not text.strip():
-        raise BadInput("text: it is empty; say what to remember")
+        fail(BadInput("text: it is empty; say what to remember"), target.as_json)  # 1, as openclaw-mem ends
     memory = Stored(text, category, importance, text_en, lang)
     async with target.client() as client:
         kept = await ledger_of(client, {**owner.ids(), "project": project}).store(memory)

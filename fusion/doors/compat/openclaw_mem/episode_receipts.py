@@ -96,14 +96,22 @@ def redacted(
 def expired(done: wire.JobRan, scope: str | None, kept_days: Mapping[Any, float], now_ms: int) -> dict[str, Any]:
     """What ``gc`` prints. The job deletes in every scope, by the days of the settings; null keeps for ever."""
     counts = done["run"]["receipt"].get("result", {}) if done["run"] is not None else {}
+    by_type = {each: counts.get(f"deleted_{each}", 0) for each in TYPES}
+    return {**done, **deleted(by_type, scope, kept_days, now_ms)}
+
+
+def deleted(
+    by_type: Mapping[Any, int], scope: str | None, kept_days: Mapping[Any, float], now_ms: int
+) -> dict[str, Any]:
+    """What ``gc`` prints of the numbers that it deleted, by type."""
     said = {
         "scope": scope or GLOBAL,
         "now_ts_ms": now_ms,
-        "deleted_total": counts.get("deleted", 0),
-        "deleted_by_type": {each: counts.get(f"deleted_{each}", 0) for each in TYPES},
+        "deleted_total": sum(by_type.values()),
+        "deleted_by_type": {each: by_type.get(each, 0) for each in TYPES},
         "policy_days": {each: kept_days.get(each) for each in TYPES},
     }
-    return {**done, **envelope("episodes.gc", "v0", ok=True, **said)}
+    return envelope("episodes.gc", "v0", ok=True, **said)
 
 
 def _session(

@@ -155,7 +155,7 @@ def test_json_before_the_command_moves_to_its_place(given: list[str], read: list
 
 @pytest.mark.parametrize(
     "arguments",
-    [("store", " "), ("store", AURORA, "--importance", "7"), ("store", AURORA, "--category", "gossip"), ("get",)],
+    [("search", " "), ("store", AURORA, "--importance", "7"), ("store", AURORA, "--category", "gossip"), ("get",)],
 )
 def test_wrong_usage_ends_with_2(home: Path, arguments: tuple[str, ...]) -> None:
     refused = run(home, *arguments)

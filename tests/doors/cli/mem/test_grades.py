@@ -37,4 +37,4 @@ def test_mem_grade_prints_its_receipt(tmp_path: Path) -> None:
 def test_unknown_scorer_is_refused(tmp_path: Path) -> None:
     refused = mem(tmp_path / "home", "grade", "--scorer", "gpt", "--json")
     assert refused.exit_code == 2
-    assert "heuristic-v1" in refused.stderr
+    assert "heuristic-v1" in json.loads(refused.stdout)["error"]

@@ -11,9 +11,9 @@ from fusion.doors.cli import app
 from tests.doors.fakes import SMALL
 
 
-def run(home: Path, *arguments: str) -> Result:
+def run(home: Path, *arguments: str, settings: str = SMALL) -> Result:
     home.mkdir(exist_ok=True)
-    (home / "fusion.toml").write_text(SMALL)
+    (home / "fusion.toml").write_text(settings)
     return CliRunner().invoke(app, [*arguments, "--home", str(home), "--direct"])
 
 
@@ -62,4 +62,49 @@ def test_lint_fails_where_a_source_is_gone(tmp_path: Path) -> None:
 def test_a_wrong_predicate_lists_the_nine(tmp_path: Path) -> None:
     done = run(tmp_path / "home", *"mem graph fact assert --subject a --predicate likes --object b --source m1".split())
     assert done.exit_code == 2
-    assert "source_of_truth" in done.stderr
+    assert "source_of_truth" in json.loads(done.stdout)["error"]
+    shown = run(tmp_path / "home", *"mem graph --no-json fact assert --subject a --predicate likes".split())
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("fusion: missing option '--object'")
+
+
+def test_facts_are_proposed_routed_found_stale_and_invalidated(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    run(home, "remember", "The API gateway uses Postgres 16.")
+    proposed = graph(home, "fact", "propose", "--text", "entity:api-gateway uses Postgres", "--source-ref", "1")
+    assert proposed == (
+        "fusion mem graph fact assert --subject api-gateway --predicate uses --object Postgres --source obs:m1\n"
+    )
+    assert "no current fact" in graph(home, "fact", "route", "what does entity:api-gateway use?")
+    run(home, *proposed.split()[1:])
+    assert "uses Postgres" in graph(home, "fact", "route", "what does entity:api-gateway use?")
+    routed = json.loads(run(home, "mem", "graph", "fact", "route", "what does entity:api-gateway use?").stdout)
+    assert (routed["fact_view_used"], routed["subject"]) == (True, "entity:api-gateway")
+    fact = routed["pack"]["items"][0]["id"]
+    assert graph(home, "fact", "stale") == "no fact is stale\n"
+    ended = graph(home, "fact", "invalidate", "--fact-id", fact, "--source-ref", "obs:m1")
+    assert f"{fact}  invalidated" in ended
+    run(home, *proposed.split()[1:])
+    assert run(home, "forget", "m1", "--yes").exit_code == 0
+    stale = json.loads(run(home, "mem", "graph", "fact", "stale", "--apply").stdout)
+    assert (stale["count"], stale["writes_performed"]) == (1, False)
+    assert stale["facts"][0]["reasons"] == ["its source obs:m1 is forgotten"]
+    assert "uses  " in graph(home, "fact", "registry")
+
+
+def test_a_question_is_routed_by_the_name_of_an_entity(tmp_path: Path) -> None:
+    settings = f'{SMALL}[backends.triples]\nadapter = "adapters.triples:Triples"\ndeadline_ms = 60000\n'
+    told = ("remember", "Project Hjul -> uses -> Postgres 16")
+    run(tmp_path / "home", *told, settings=settings)
+    fact = ("--subject", "Project Hjul", "--predicate", "status", "--object", "live", "--source", "m1")
+    run(tmp_path / "home", "mem", "graph", "fact", "assert", *fact, settings=settings)
+    asked = ("mem", "graph", "fact", "route", "How is Project Hjul doing?")
+    routed = json.loads(run(tmp_path / "home", *asked, settings=settings).stdout)
+    assert (routed["fact_view_used"], routed["subject"]) == (True, "entity:project-hjul")
+
+
+def test_a_proposal_needs_a_source_that_is_there(tmp_path: Path) -> None:
+    done = run(tmp_path / "home", "mem", "graph", "fact", "propose", "--text", "x", "--source-ref", "obs:m9")
+    assert (done.exit_code, "m9" in json.loads(done.stdout)["error"]) == (2, True)
+    both = ("mem", "graph", "fact", "propose", "--source-ref", "obs:m9", "--text", "x", "--file", "y")
+    assert "one of the two" in json.loads(run(tmp_path / "home", *both).stdout)["error"]
