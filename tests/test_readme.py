@@ -32,6 +32,7 @@ PAGES = [
     "docs/forgetting.md",
     "docs/getting-started.md",
     "docs/glossary.md",
+    "docs/integrations/typescript.md",
     "docs/jobs.md",
     "docs/ledger.md",
     "docs/limits.md",
@@ -44,6 +45,7 @@ PAGES = [
     "integrations/README.md",
     "integrations/claude-code/README.md",
     "integrations/openclaw/README.md",
+    "integrations/typescript/README.md",
 ]
 
 

@@ -20,6 +20,7 @@ from fusion.doors.http.openapi import document, document_json, examples, page
 from fusion.doors.http.routes import router
 from fusion.home import ServerRecord
 from fusion.settings import ServerSettings, Settings
+from tests import typescript
 from tests.doors.contract import check
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
@@ -66,6 +67,12 @@ def test_openapi_describes_a_real_server(case: schemathesis.Case[Any], served: S
     headers = {"authorization": f"Bearer {served.token}"}
     reply = case.call_and_validate(base_url=served.url, headers=headers, excluded_checks=NOT_OURS)
     assert reply.status_code < 500 or reply.status_code == 503
+
+
+@pytest.mark.feature("TypeScript: the client's types are those of the OpenAPI document of today")
+def test_openapi_is_what_the_typescript_client_is_typed_by() -> None:
+    """After a change of a route or of a model: python -m tests.typescript."""
+    assert typescript.main(["--check"]) == 0
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
