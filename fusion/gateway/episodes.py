@@ -167,7 +167,7 @@ class EpisodeCalls(TenantParts):
             "graded_at": self.live.now().isoformat(),
             "by": by.who,
         }
-        return _shown(await self.journal.write(observations.grade_by_hand, ref, scope, graded))
+        return _shown(await self.observations.grade_by_hand(ref, scope, graded))
 
     @in_tenant
     async def harvest_episodes(self, tenant: str = DEFAULT) -> Harvested:

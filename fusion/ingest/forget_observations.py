@@ -15,7 +15,7 @@ from fusion.ingest.observe import ObservationIntake
 from fusion.journal import Journal, observation_deletion, observations
 from fusion.journal.observations import Wanted
 from fusion.lib.clock import Clock
-from fusion.lib.observation import EpisodeType, line_of, redacted_copy
+from fusion.lib.observation import EpisodeType, redacted_copy
 from fusion.lib.observation_lines import BLANK
 from fusion.store.segments import Place
 from fusion.store.sqlite import Row
@@ -61,14 +61,12 @@ class ObservationForgetter:
 
     async def redact(self, rows: Sequence[Row]) -> int:
         """Replace all that was said in observations, which stay where they are; returns their number."""
-        log = await self._intake.log()
         for row in rows:
             found = redacted_copy(observations.observation_of(row), REDACTED)
-            changed = replace(found, redacted=found.redacted + 1)
-            if (place := self._place(row)) is not None:
-                await self._intake.in_thread(log.rewrite, {place: line_of(changed)})
             said = {"summary": REDACTED, "payload": None, "refs": None}
             by_hand = orjson.dumps({**observations.by_hand_of(row), **said}).decode()
+            changed = replace(found, redacted=found.redacted + 1, by_hand=by_hand)
+            await self._intake.write_line(row, changed)
             await self._journal.erase(observation_deletion.redact, row, REDACTED, by_hand)
         return len(rows)
 

@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import blake2b, sha256
 from itertools import islice
 from pathlib import Path
-from typing import Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import orjson
 
@@ -30,6 +30,7 @@ from fusion.lib.observation_lines import BLANK, own_observation
 from fusion.lib.redact import redact
 from fusion.store.dead_letters import DeadLetters
 from fusion.store.segments import CutSegment, Place, SegmentLog
+from fusion.store.sqlite import Row
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +128,25 @@ class ObservationIntake:
         """Run something that changes the log, while no harvest reads it."""
         async with self._harvesting:
             return await asyncio.to_thread(work, *args, **kwargs)
+
+    async def grade_by_hand(self, ref: str, scope: Scope, importance: Mapping[str, Any]) -> Row:
+        """Set the importance of an observation, in the ledger and in its line; returns its new row. Raises NotFound."""
+        row = await self._journal.write(observations.grade_by_hand, ref, scope, importance)
+        await self.write_line(row, observations.observation_of(row))
+        return row
+
+    async def write_line(self, row: Row, changed: Observation) -> None:
+        """Write the line of an observation anew, so that a ledger that is made again from the log has the change.
+
+        One that was read from another file gets a line here, which is harvested before that file.
+        """
+        opened = await self.log()
+        async with self._harvesting:
+            if (place := Place.parse(row["pointer"] or "")) is not None:
+                await asyncio.to_thread(opened.rewrite, {place: line_of(changed)})
+                return
+            (place,) = await asyncio.to_thread(opened.append, [line_of(changed)])
+            await self._journal.write(observations.point_to, row["seq"], place.pointer)
 
     def require_writable(self) -> None:
         """Raise StoreDamaged if nothing may be stored."""

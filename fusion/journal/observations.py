@@ -126,7 +126,13 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
     inserted = db.execute(_INSERT, _values(one, now))
     if not inserted.rowcount:
         known = db.execute("select seq, importance, by_hand from observation where key = ?", (seen.key,)).fetchone()
-        if known["importance"] is None and one.importance is not None and "importance" not in by_hand_of(known):
+        if "importance" in by_hand_of(known):
+            return Entered(known["seq"], "duplicate")
+        if (set_by_hand := _importance_by_hand(seen)) is not None:
+            by_hand = orjson.dumps({**by_hand_of(known), "importance": orjson.loads(set_by_hand)}).decode()
+            values = (set_by_hand, by_hand, known["seq"])
+            db.execute("update observation set importance = ?, by_hand = ? where seq = ?", values)
+        elif known["importance"] is None and one.importance is not None:
             db.execute("update observation set importance = ? where seq = ?", (one.importance, known["seq"]))
         return Entered(known["seq"], "duplicate")
     assert inserted.lastrowid is not None  # noqa: S101 — a row was inserted
@@ -137,7 +143,7 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
 _COLUMNS = (
     *("key", "event_id", "type", "lane", "ts", "recorded_at", "tenant", "user_id", "agent_id", "run_id", "session_id"),
     *("project", "audience", "tool", "summary", "payload", "refs", "source", "raw_kind", "origin", "truncated"),
-    *("redacted", "importance", "pointer"),
+    *("redacted", "importance", "by_hand", "pointer"),
 )
 
 
@@ -157,8 +163,20 @@ def _values(one: Graded, now: datetime) -> tuple[object, ...]:
         *(seen.key, storable(seen.event_id), seen.type, seen.lane, *times, storable(scope.tenant), *named),
         *(scope.audience, None if seen.tool is None else storable(seen.tool)),
         *(None if text is None else storable(text) for text in texts),
-        *(seen.origin, seen.truncated, seen.redacted, one.importance, one.pointer),
+        *(seen.origin, seen.truncated, seen.redacted),
+        *(_importance_by_hand(seen) or one.importance, seen.by_hand, one.pointer),
     )
+
+
+def _importance_by_hand(seen: Observation) -> str | None:
+    """The importance that a person set, as JSON; None if nobody did."""
+    given = None if seen.by_hand is None else orjson.loads(seen.by_hand).get("importance")
+    return None if given is None else orjson.dumps(given).decode()
+
+
+def point_to(db: Connection, seq: int, pointer: str) -> None:
+    """Let an observation have another line of the log."""
+    db.execute("update observation set pointer = ? where seq = ?", (pointer, seq))
 
 
 def grade_by_hand(db: Connection, ref: str, scope: Scope, importance: Mapping[str, Any]) -> Row:
@@ -309,6 +327,7 @@ def observation_of(row: Row) -> Observation:
         scope=scope_of(row),
         truncated=bool(row["truncated"]),
         importance=importance,
+        by_hand=row["by_hand"],
     )
 
 

@@ -94,7 +94,10 @@ class NewObservation:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An observation that may be stored. ``payload`` and ``refs`` are JSON; ``redacted`` counts its masked secrets."""
+    """An observation that may be stored. ``payload`` and ``refs`` are JSON; ``redacted`` counts its masked secrets.
+
+    ``by_hand`` is JSON, too: the fields that a person set.
+    """
 
     event_id: str
     type: EpisodeType
@@ -110,6 +113,7 @@ class Observation:
     truncated: bool = False
     redacted: int = 0
     importance: float | None = None
+    by_hand: str | None = None
 
     @property
     def key(self) -> bytes:
@@ -348,5 +352,6 @@ def line_of(observation: Observation) -> bytes:
         "truncated": observation.truncated,
         "redacted": observation.redacted,
         "importance": observation.importance,
+        "by_hand": None if observation.by_hand is None else orjson.Fragment(observation.by_hand),
     }
     return orjson.dumps({name: value for name, value in fields.items() if value is not None})

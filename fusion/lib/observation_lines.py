@@ -63,6 +63,7 @@ def own_observation(line: bytes, tenant: str) -> Observation | None:
             truncated=record["truncated"],
             redacted=record["redacted"],
             importance=record.get("importance"),
+            by_hand=_dumped(_set_by_hand(record)),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadRecord(f"a field is missing or wrong: {error}") from None
@@ -113,6 +114,16 @@ def _record(line: bytes) -> Mapping[str, Any]:
     if not isinstance(record, dict):
         raise BadRecord("it is JSON, but no object")
     return record
+
+
+def _set_by_hand(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The fields that a person set. Raises ValueError if they are no object, or their importance is none."""
+    given = record.get("by_hand")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not isinstance(given.get("importance", {}), dict):
+        raise ValueError("by_hand is no object of fields")
+    return given
 
 
 def _one_of(values: Any, value: object) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from fusion import wire
 from fusion.contract import Scope
 from fusion.errors import BadInput, KeyReused, NotFound, StoreBusy
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
@@ -27,6 +28,7 @@ from fusion.lib.observation import EpisodeType, NewObservation, Observation, lin
 from fusion.lib.observation_lines import BLANK
 from fusion.settings import Settings
 from fusion.store.segments import Place, SegmentLog
+from fusion.store.sqlite import Connection
 from tests.fakes import FakeEmbedder
 from tests.gateway.helpers import NADIA, OMAR, remember, small
 from tests.patience import load
@@ -417,6 +419,46 @@ async def test_redacted_episodes_stay_in_their_places(home: Path) -> None:
         rows = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
         assert [(one["summary"], one["redacted"]) for one in rows] == [("[REDACTED]", True), ("stdout: after", False)]
         assert (await gateway.search_episodes(EpisodeSearch("boathouse", NADIA)))["episodes"] == []
+
+
+@pytest.mark.parametrize("importance", [0.9, "unknown"])
+async def test_an_importance_by_hand_is_in_a_ledger_that_is_made_again(
+    home: Path, tmp_path: Path, importance: Any
+) -> None:
+    """Of an observation in the log, and of one that a file of the user has; what was redacted is not there again."""
+    file = tmp_path / "others.jsonl"
+    file.write_text('{"id": "f1", "summary": "we agreed on the red boat", "session_id": "s1"}\n', encoding="utf-8")
+    settings = small(home)
+    episodes = settings.episodes.model_copy(update={"paths": (file,), "grade": True})
+    settings = settings.model_copy(update={"episodes": episodes})
+    everybody = Scope(audience="private")
+    async with Gateway.open(settings) as gateway:
+        await gateway.append_episodes([result("we decided to deploy on Friday"), result(SECRET)])
+        await gateway.harvest_episodes()
+        before = (await gateway.query_episodes(EpisodeQuery(everybody, all_users=True)))["episodes"]
+        assert len(before) == 3
+        for one in before:
+            if "boathouse" in one["summary"]:
+                await gateway.redact_episodes(everybody, [one["ref"]])
+            await gateway.grade_episode(one["ref"], everybody, importance, Decider("owner"), "it matters")
+        graded = {one["event_id"]: one["importance"] for one in await listed(gateway, everybody)}
+        await gateway.journal.write(emptied)
+    async with Gateway.open(settings) as gateway:
+        await gateway.harvest_episodes()
+        again = await listed(gateway, everybody)
+        assert {one["event_id"]: one["importance"] for one in again} == graded
+        assert not any("boathouse" in one["summary"] for one in again)
+        assert (await gateway.harvest_episodes()).stored == 0
+
+
+async def listed(gateway: Gateway, scope: Scope) -> list[wire.Episode]:
+    return (await gateway.query_episodes(EpisodeQuery(scope, all_users=True)))["episodes"]
+
+
+def emptied(db: Connection) -> None:
+    """Empty the ledger, as a journal is that was made again without it."""
+    for table in ("observation_vector", "observation_text", "observation", "harvested"):
+        db.execute(f"delete from {table}")
 
 
 @pytest.mark.parametrize("importance", [0.9, "unknown"])
