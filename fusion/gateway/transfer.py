@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 import orjson
 
@@ -29,10 +29,11 @@ from fusion.contract import UNSTATED_CONFIDENCE, Event, Provenance, State, Trust
 from fusion.errors import BadInput, NotFound, StoreDamaged, StoreFull
 from fusion.gateway.parts import DEFAULT, TenantParts
 from fusion.gateway.tenants import NAME
+from fusion.gateway.transfer_observations import restored, words_of
 from fusion.home import TENANTS, tenant_folder
 from fusion.ingest.claims import as_stated_by_caller
 from fusion.ingest.intake import Intake, NewMemory, not_one_line
-from fusion.journal import Journal, split_tenants
+from fusion.journal import Journal, merge_ledger, observations, split_tenants
 from fusion.journal.export import write_rows
 from fusion.journal.export_format import (
     FORMAT,
@@ -41,19 +42,25 @@ from fusion.journal.export_format import (
     Checked,
     EventLine,
     ExportFile,
+    ForgottenObservationLine,
     HiddenLine,
     JournalPart,
     Numbered,
     TombstoneLine,
 )
-from fusion.journal.merge import Arrival, Merge, has_tombstones
+from fusion.journal.merge import BY, Arrival, Merge, has_tombstones
+from fusion.journal.observations import Restored
 from fusion.journal.schema import STEPS
 from fusion.journal.tombstones import Tombstones
+from fusion.lib.ids import EPISODE
 from fusion.lib.provenance import parse_provenance
 from fusion.lib.redact import redact
+from fusion.lib.temporal_facts import with_episodes
 from fusion.store.rows import add_missing_columns
 from fusion.store.sqlite import Connection, connect, copy_of, migrate
 from fusion.version import VERSION as PROGRAM
+
+T = TypeVar("T")
 
 TrustChoice = Literal["auto", "keep", "unknown", "untrusted"]
 """the most that an import is believed: as it says itself ("keep"), or at most this; "auto" keeps an export of the same
@@ -235,6 +242,10 @@ class TenantReport:
     conflict: int = 0
     refused: int = 0
     new_refs: int = 0
+    observations: int = 0
+    """observations that are new here"""
+    proposals: int = 0
+    """proposals that are new here"""
 
 
 @dataclass(slots=True)
@@ -385,6 +396,8 @@ class _TenantImport:
     moved: Moved | None
     """called for each memory that gets another ref"""
     _moves: list[tuple[str, str]] = field(default_factory=list)
+    _episodes: dict[str, str] = field(default_factory=dict)
+    """by ref in the export, the ref here of each observation that has another one"""
 
     @classmethod
     async def begin(
@@ -439,6 +452,10 @@ class _TenantImport:
         rows: list[Any] = [one.row for one in batch]
         merge, tenant = self.merge, self.report.tenant
         match _step_of(batch[0]):
+            case "forgotten_observation":
+                await self._forget_observations(rows)
+            case "observation":
+                await self._restore_observations(batch)
             case "event":
                 await self._merge_events(batch)
             case "extraction":
@@ -447,12 +464,57 @@ class _TenantImport:
                 await self._run(merge.merge_distil_jobs, rows)
             case "external_state":
                 await self._run(merge.merge_external_states, rows, tenant)
+            case "proposal":
+                given = self._checked(batch, lambda row: (row, words_of(row, tenant)))
+                self.report.proposals += await self._run(merge.merge_proposals, given, tenant)
             case "decision":
                 await self._run(merge.merge_decisions, rows, tenant)
             case "audit":
                 await self._run(merge.merge_audit, rows, tenant)
             case "label":
                 await self._run(merge.merge_labels, rows, tenant)
+            case "use":
+                await self._run(merge.merge_use, rows)
+            case "inclusion":
+                await self._run(merge.merge_inclusions, rows)
+
+    async def _forget_observations(self, rows: Sequence[ForgottenObservationLine]) -> None:
+        """Forget the observations that the other home forgot."""
+        gone = await self.journal.write(merge_ledger.forgotten_observations, rows)
+        if self.parts is not None and gone:
+            await self.parts.observation_forgetter.forget(gone, BY)
+
+    async def _restore_observations(self, batch: Sequence[Numbered]) -> None:
+        """Store observations; a dry run only counts them."""
+        now = self.merge.now
+        if self.parts is None:
+            keys = list(
+                dict.fromkeys(self._checked(batch, lambda row: self._restored(row, now).graded.observation.key))
+            )
+            known = await self.journal.read(observations.known, keys)
+            self.report.observations += sum(key not in known for key in keys)
+            return
+        given = self._checked(batch, lambda row: self._restored(row, now))
+        entered = await self.parts.observations.restore(given)
+        self.report.observations += sum(one.status == "stored" for one in entered)
+        for one, entry in zip(given, entered, strict=True):
+            if one.seq != entry.seq:
+                self._episodes[f"{EPISODE}{one.seq}"] = f"{EPISODE}{entry.seq}"
+
+    def _restored(self, row: Any, now: datetime) -> Restored:
+        return restored(row, self.report.tenant, now, owns=self.owns)
+
+    def _checked(self, batch: Sequence[Numbered], work: Callable[[Any], T]) -> list[T]:
+        """What ``work`` makes of each row; those for which it raises BadInput are reported as refused."""
+        made = []
+        for one in batch:
+            try:
+                made.append(work(one.row))
+            except BadInput as error:
+                self.report.refused += 1
+                if len(self.faults) < SHOWN_FAULTS:
+                    self.faults.append(f"line {one.number}: {error}")
+        return made
 
     async def _merge_events(self, batch: Sequence[Numbered]) -> None:
         arrivals = await asyncio.to_thread(self._arrivals, batch)
@@ -466,19 +528,12 @@ class _TenantImport:
 
     def _arrivals(self, batch: Sequence[Numbered]) -> list[Arrival]:
         """The memories of these lines as they may be stored; the others are reported."""
-        arrivals = []
-        for one in batch:
-            assert isinstance(one.row, EventLine)  # noqa: S101 — rows of one type
-            try:
-                arrivals.append(self._arrival(one.row))
-            except BadInput as error:
-                self.report.refused += 1
-                if len(self.faults) < SHOWN_FAULTS:
-                    self.faults.append(f"line {one.number}: {error}")
-        return arrivals
+        return self._checked(batch, self._arrival)
 
     def _arrival(self, line: EventLine) -> Arrival:
         event = line.event(self.report.tenant)
+        if self._episodes:
+            event = replace(event, stated=with_episodes(event.stated, self._episodes))
         if self.owns:
             return Arrival(line, _redacted(event), event.text, line.batch, line.state)
         checked = event if line.forgotten else _as_sent(self.intake, event)

@@ -22,7 +22,7 @@ from fusion.contract import Scope
 from fusion.errors import BadInput, FusionError, StoreDamaged
 from fusion.ingest.harvest import BATCH, Batch, Harvested, Scorer
 from fusion.journal import Journal, idempotency, observations
-from fusion.journal.observations import Entered, Graded
+from fusion.journal.observations import Entered, Graded, Restored
 from fusion.lib.clock import Clock
 from fusion.lib.ids import EPISODE, UuidSource
 from fusion.lib.observation import NewObservation, Observation, Observed, line_of, observed
@@ -128,6 +128,30 @@ class ObservationIntake:
         """Run something that changes the log, while no harvest reads it."""
         async with self._harvesting:
             return await asyncio.to_thread(work, *args, **kwargs)
+
+    async def restore(self, given: Sequence[Restored]) -> list[Entered]:
+        """Store observations of an export, in the log and in the ledger; one entry for each."""
+        self.require_writable()
+        await self.harvest()
+        opened = await self.log()
+        async with self._appending, self._harvesting:
+            known = await self._journal.read(observations.known, [one.graded.observation.key for one in given])
+            fresh = {one.graded.observation.key: one for one in given if one.graded.observation.key not in known}
+            lines = [line_of(one.graded.observation) for one in fresh.values()]
+            places = await asyncio.to_thread(opened.append, lines)
+            placed = dict(zip(fresh, places, strict=True))
+            restored = [
+                one._replace(graded=one.graded._replace(pointer=placed[key].pointer)) for key, one in fresh.items()
+            ]
+            entered = await self._journal.write(observations.restore, restored)
+        known |= dict(zip(fresh, entered, strict=True))
+        seen: set[bytes] = set()
+        found = []
+        for one in given:
+            key = one.graded.observation.key
+            found.append(known[key] if key not in seen else known[key]._replace(status="duplicate"))
+            seen.add(key)
+        return found
 
     async def grade_by_hand(self, ref: str, scope: Scope, importance: Mapping[str, Any]) -> Row:
         """Set the importance of an observation, in the ledger and in its line; returns its new row. Raises NotFound."""

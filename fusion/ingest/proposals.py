@@ -5,11 +5,11 @@ A proposal becomes a memory by the same `Intake` as everything else, in one tran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 from pydantic import TypeAdapter
@@ -130,7 +130,12 @@ def _checked(
 
 def memory_of(proposal: Proposal) -> NewMemory:
     """The memory that a proposal asks for."""
-    return _adapter().validate_python(proposal.draft)
+    return memory_from(proposal.draft)
+
+
+def memory_from(draft: Mapping[str, Any]) -> NewMemory:
+    """The memory of a draft. Raises pydantic's ValidationError for what is no draft."""
+    return _adapter().validate_python(draft)
 
 
 @cache

@@ -1,8 +1,8 @@
 """Writes a journal as the lines of an export (`fusion.journal.export_format`), from one snapshot.
 
 What was forgotten is in it as hashes and ids only. Deliveries, document frequencies and the replies to repeated
-requests are not in it: they belong to one home, and an import makes them anew. Neither are the external items that were
-shown lately: their backends have them. Nor are proposals, and what was decided about them: they are work in progress.
+requests are not in it: they belong to one home, and an import makes them anew. So are synthesis cards and stable
+prefixes. Neither are the external items that were shown lately: their backends have them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fusion.journal import watermark
 from fusion.journal.export_format import EVENT_TIMES
 from fusion.journal.rows import BORN_FORGOTTEN, keys_of, record_of
 from fusion.journal.tombstones import Tombstones, user_of_words
-from fusion.lib.ids import parse_short_ref, short_ref
+from fusion.lib.ids import EPISODE, parse_short_ref, short_ref
 from fusion.store.rows import EVENT_NAMES, time_of
 from fusion.store.sqlite import Connection, Row
 
@@ -105,6 +105,48 @@ def _hidden(row: Row, snapshot: Snapshot) -> Values | None:
 _EVENT_COLUMNS = [name for name in EVENT_NAMES if name not in ("tenant", "derived_from", "text", *EVENT_TIMES)]
 
 
+def _forgotten_observation(row: Row, snapshot: Snapshot) -> Values | None:
+    return {"key": row["key"].hex()} if snapshot.user_id is None else None  # of a hash nobody knows whose it is
+
+
+def _observation(row: Row, snapshot: Snapshot) -> Values | None:
+    if not snapshot.is_asked_for(row["user_id"]):
+        return None
+    names = ("event_id", "lane", "tool", "summary", "source", "audience", *_IDS)
+    parsed = {name: row[name] and orjson.loads(row[name]) for name in ("payload", "refs", "importance", "by_hand")}
+    more = {"kind": row["raw_kind"], "truncated": bool(row["truncated"]), "redacted": row["redacted"]}
+    times = {"ts": _iso(row["ts"]), "recorded_at": _iso(row["recorded_at"])}
+    return _given(
+        {"ref": f"{EPISODE}{row['seq']}", "episode": row["type"], **_columns(row, *names), **times, **parsed, **more}
+    )
+
+
+_IDS = ("user_id", "agent_id", "run_id", "session_id", "project")
+
+
+def _proposal(row: Row, snapshot: Snapshot) -> Values | None:
+    if not snapshot.is_asked_for(row["user_id"]):
+        return None
+    names = ("id", "state", "source", "reason", "proposed_by", "role", "decided_by", "why", "event_id", "audience")
+    times = {"at": _iso(row["at"]), "decided_at": _iso(row["decided_at"])}
+    evidence = json.loads(row["evidence"])
+    return _given({**_columns(row, *names, *_IDS), **times, "draft": orjson.loads(row["draft"]), "evidence": evidence})
+
+
+def _use(row: Row, snapshot: Snapshot) -> Values | None:
+    if not snapshot.is_asked_for(row["user_id"]):
+        return None
+    times = {name: _iso(row[name]) for name in ("last_included_at", "last_retrieved_at")}
+    return _given({**_columns(row, "item", "included", "retrieved"), **times})
+
+
+def _inclusion(row: Row, snapshot: Snapshot) -> Values | None:
+    if not snapshot.is_asked_for(row["owner"]):
+        return None
+    columns = _columns(row, "item", "receipt", "kind", "user_id", "place", "score", "probability")
+    return {**columns, "at": _iso(row["at"]), "found_by": row["found_by"].split(",") if row["found_by"] else []}
+
+
 def _event(row: Row, snapshot: Snapshot) -> Values | None:
     if not snapshot.is_asked_for(row["user_id"]):
         return None
@@ -154,7 +196,12 @@ def _decision(row: Row, snapshot: Snapshot) -> Values | None:
     if not snapshot.is_asked_for(row["user_id"]):
         return None
     columns = _columns(row, "id", "user_id", "who", "why", "run", "undoes", "undone_by")
-    return {**columns, "at": _iso(row["at"]), "changes": snapshot.changes_of(row["id"])}
+    of_proposal = None
+    if row["proposal"] is not None:
+        of_proposal = {"id": row["proposal"], "before": row["before"], "after": row["after"]}
+        of_proposal |= _columns(row, "event_id")
+    changes = snapshot.changes_of(row["id"])
+    return _given({**columns, "at": _iso(row["at"]), "changes": changes, "proposal": of_proposal})
 
 
 def _audit(row: Row, snapshot: Snapshot) -> Values | None:
@@ -174,6 +221,8 @@ def _label(row: Row, snapshot: Snapshot) -> Values | None:
 TABLES = (
     Table("tombstone", "select * from tombstone order by key", _tombstone),
     Table("hidden", "select * from hidden where tenant = :tenant order by document, line, words", _hidden),
+    Table("forgotten_observation", "select key from observation_forgotten order by key", _forgotten_observation),
+    Table("observation", "select * from observation where tenant = :tenant order by seq", _observation),
     Table("event", "select * from event where tenant = :tenant order by seq", _event),
     Table(
         "extraction",
@@ -188,9 +237,15 @@ TABLES = (
     ),
     Table("external_state", "select * from external_state where tenant = :tenant order by ref", _external_state),
     Table(
+        "proposal",
+        "select p.*, (select json_group_array(event_id) from proposal_evidence where proposal = p.id) as evidence "
+        "from proposal p where tenant = :tenant order by id",
+        _proposal,
+    ),
+    Table(
         "decision",
-        "select * from decision where tenant = :tenant and id not in (select decision from proposal_decision) "
-        "order by id",
+        "select d.*, p.proposal, p.before, p.after, p.event_id from decision d "
+        "left join proposal_decision p on p.decision = d.id where d.tenant = :tenant order by d.id",
         _decision,
     ),
     Table(
@@ -199,6 +254,21 @@ TABLES = (
         _audit,
     ),
     Table("label", "select * from label where tenant = :tenant order by id", _label),
+    Table(
+        "use",
+        "select i.item, u.included, u.last_included_at, r.retrieved, r.last_retrieved_at, e.user_id from "
+        "(select item from use union select item from retrieval) i left join use u using(item) "
+        "left join retrieval r using(item) left join event e on e.event_id = i.item "
+        "where coalesce(e.tenant, :tenant) = :tenant and coalesce(e.forgotten, 0) = 0 order by i.item",
+        _use,
+    ),
+    Table(
+        "inclusion",
+        "select n.*, coalesce(e.user_id, n.user_id) as owner from inclusion n "
+        "left join event e on e.event_id = n.item "
+        "where coalesce(e.tenant, :tenant) = :tenant and coalesce(e.forgotten, 0) = 0 order by n.id",
+        _inclusion,
+    ),
 )
 """every table of an export, in the order of `export_format.ORDER`. A new one is an entry here, a type of line there,
 and a function in `fusion.journal.merge`"""

@@ -1,7 +1,8 @@
 """The format of an export: JSON Lines with a header, the tables of each tenant, and a footer with a checksum.
 
-The types below are the specification of format 1. `ExportFile` reads an export that may come from anywhere: it checks
-the size, the type and the order of every line, and the checksum, before anything is used.
+The types below are the specification of format 2, which has more types of lines than format 1. `ExportFile` reads an
+export that may come from anywhere: it checks the size, the type and the order of every line, and the checksum, before
+anything is used.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Annotated, Any, BinaryIO, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.types import AwareDatetime
 
-from fusion.contract import Audience, Event, Kind, Origin, Precision, State, Trust, Unit
+from fusion.contract import Audience, Event, Kind, Origin, Precision, Role, Scope, State, Trust, Unit
 from fusion.errors import BadInput
 from fusion.journal.rows import RETIRED
-from fusion.lib.ids import parse_short_ref
+from fusion.lib.ids import EPISODE, parse_short_ref
+from fusion.lib.observation import EpisodeType, Lane
 from fusion.store.rows import EVENT_NAMES, event_of, microseconds
 
-FORMAT, VERSION = "memory-fusion.export", 1
+FORMAT, VERSION = "memory-fusion.export", 2
 MAX_LINE_BYTES = 4_000_000
 """a text of 100,000 characters, each escaped, with everything else of its line"""
 MAX_EXPORTED_CHARS = 400_000
@@ -63,7 +65,7 @@ class Header(_Line):
 
     type: Literal["header"]
     format: Literal["memory-fusion.export"]
-    version: Literal[1]
+    version: Literal[1, 2]
     program: Id
     created_at: AwareDatetime
     user_id: Id | None = None
@@ -94,6 +96,61 @@ class HiddenLine(_Line):
     document: Id
     line: Id
     words: Id
+
+
+class ForgottenObservationLine(_Line):
+    """The hash of an observation that was forgotten."""
+
+    type: Literal["forgotten_observation"]
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class _Owned(_Line):
+    """Whose something is."""
+
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    run_id: Id | None = None
+    session_id: Id | None = None
+    project: Id | None = None
+    audience: Audience
+
+    def scope(self, tenant: str) -> Scope:
+        """The scope, in this tenant."""
+        named = {name: getattr(self, name) for name in ("agent_id", "run_id", "session_id", "project", "audience")}
+        return Scope(tenant, self.user_id or None, **named)
+
+
+class ObservationLine(_Owned):
+    """One observation. ``by_hand`` has the fields that a person set."""
+
+    type: Literal["observation"]
+    ref: Annotated[str, Field(pattern=r"^ep:[1-9][0-9]{0,17}$")]
+    event_id: Annotated[str, Field(min_length=1, max_length=512)]
+    episode: EpisodeType
+    lane: Lane
+    ts: AwareDatetime
+    recorded_at: AwareDatetime
+    summary: Annotated[str, Field(min_length=1, max_length=4096)]
+    tool: Id | None = None
+    payload: Any = None
+    refs: Annotated[dict[str, Any], Field(max_length=64)] | None = None
+    source: Id | None = None
+    kind: Id | None = None
+    truncated: bool = False
+    redacted: Number = 0
+    importance: Annotated[dict[str, Any], Field(max_length=64)] | None = None
+    by_hand: Annotated[dict[str, Any], Field(max_length=64)] | None = None
+
+    @property
+    def seq(self) -> int:
+        return int(self.ref.removeprefix(EPISODE))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not isinstance((self.by_hand or {}).get("importance", {}), dict):
+            raise ValueError("by_hand.importance is an object")
+        return self
 
 
 class EventLine(_Line):
@@ -225,6 +282,34 @@ class ChangeLine(_Line):
         return change
 
 
+class ProposalLine(_Owned):
+    """A proposal; ``id`` is a number of this export alone. ``event_id`` is the memory that an approval stored."""
+
+    type: Literal["proposal"]
+    id: Number
+    at: AwareDatetime
+    state: Literal["open", "approved", "rejected", "expired"]
+    draft: Annotated[dict[str, Any], Field(max_length=64)]
+    reason: Text
+    proposed_by: Id
+    role: Role
+    source: Id | None = None
+    evidence: Annotated[list[Id], Field(max_length=1000)] = []
+    decided_at: AwareDatetime | None = None
+    decided_by: Id | None = None
+    why: Text = ""
+    event_id: Id | None = None
+
+
+class OfProposal(_Line):
+    """What a decision made of a proposal: its states before and after, and the memory that was stored for it."""
+
+    id: Number
+    before: Literal["open", "approved", "rejected", "expired"]
+    after: Literal["open", "approved", "rejected", "expired"]
+    event_id: Id | None = None
+
+
 class DecisionLine(_Line):
     """An entry of the log of states; ``id``, ``undoes`` and ``undone_by`` are numbers of this export alone."""
 
@@ -238,6 +323,7 @@ class DecisionLine(_Line):
     undoes: Number | None = None
     undone_by: Number | None = None
     changes: Annotated[list[ChangeLine], Field(max_length=100_000)]
+    proposal: OfProposal | None = None
 
 
 class AuditLine(_Line):
@@ -264,6 +350,32 @@ class LabelLine(_Line):
     body: Annotated[dict[str, Any], Field(max_length=64)]
 
 
+class UseLine(_Line):
+    """How often a memory was in a block and was retrieved, and when last."""
+
+    type: Literal["use"]
+    item: Id
+    included: Number = 0
+    last_included_at: AwareDatetime | None = None
+    retrieved: Number = 0
+    last_retrieved_at: AwareDatetime | None = None
+
+
+class InclusionLine(_Line):
+    """One block or pack that a memory was in."""
+
+    type: Literal["inclusion"]
+    item: Id
+    receipt: Id
+    at: AwareDatetime
+    kind: Literal["block", "pack"]
+    user_id: Id | None = None
+    place: Number
+    score: Annotated[float, Field(allow_inf_nan=False)]
+    probability: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    found_by: Annotated[list[Id], Field(max_length=1000)]
+
+
 class Footer(_Line):
     """The last line: how many lines are before it, and the SHA-256 of them with their line ends."""
 
@@ -275,13 +387,18 @@ class Footer(_Line):
 Row = (
     TombstoneLine
     | HiddenLine
+    | ForgottenObservationLine
+    | ObservationLine
     | EventLine
     | ExtractionLine
     | DistilLine
     | ExternalStateLine
+    | ProposalLine
     | DecisionLine
     | AuditLine
     | LabelLine
+    | UseLine
+    | InclusionLine
 )
 ORDER = tuple(get_args(kind.model_fields["type"].annotation)[0] for kind in get_args(Row))
 """the types of rows, in the order in which each tenant has them: tombstones first, so that they apply to the rest"""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ import orjson
 from pydantic import ValidationError
 
 from fusion.contract import Event, State
-from fusion.journal import conversations, distil_queue, outbox, retire, state, statements
+from fusion.journal import conversations, distil_queue, merge_ledger, outbox, retire, state, statements
 from fusion.journal.append import supersede
 from fusion.journal.deletion import Deletion, forget_row, with_dependents
 from fusion.journal.export_format import (
@@ -34,8 +35,11 @@ from fusion.journal.export_format import (
     ExternalStateLine,
     ExtractionLine,
     HiddenLine,
+    InclusionLine,
     LabelLine,
+    ProposalLine,
     TombstoneLine,
+    UseLine,
 )
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import (
@@ -112,6 +116,7 @@ class Merge:
             "create table blocked(event_id text primary key) without rowid;"
             "create table later(event_id text, newer text);"
             "create table decision(old integer primary key, new integer not null);"
+            "create table proposal(old integer primary key, new integer not null);"
             "create table present(key blob primary key) without rowid;"
             "create table explicit(event_id text, words text, at integer);"
             "create index explicit_words on explicit(words);"
@@ -418,18 +423,24 @@ class Merge:
         """
         for line in lines if self.rules.owns else ():
             changes = {item: one for one in line.changes if (item := self._decided_item(db, one.item)) is not None}
-            if not changes:
+            proposal = None if line.proposal is None else self._proposal_here(line.proposal.id)
+            if not changes and proposal is None:
                 continue
             at = microseconds(line.at)
-            known = db.execute(
-                "select d.id from decision d join state_change c on c.decision = d.id "
-                "where c.item = ? and d.at = ? and d.who = ?",
-                (next(iter(changes)), at, line.who),
-            ).fetchone()
+            known = _known_decision(db, line, at, next(iter(changes), None), proposal)
             number = known["id"] if known is not None else self._add_decision(db, line, at, changes, tenant)
+            if line.proposal is not None and proposal is not None:
+                stored = line.proposal.event_id and self._live(db, line.proposal.event_id)
+                values = (number, proposal, line.proposal.before, line.proposal.after, stored and stored["event_id"])
+                db.execute("insert or ignore into proposal_decision values(?, ?, ?, ?, ?)", values)
             self._side.execute("insert or replace into decision values(?, ?)", (line.id, number))
             for column, other in (("undoes", line.undoes), ("undone_by", line.undone_by)):
                 self._link(db, column, number, other)
+
+    def _proposal_here(self, number: int) -> int | None:
+        """The number here of a proposal of the export; None for one that is not here."""
+        found = self._side.execute("select new from proposal where old = ?", (number,)).fetchone()
+        return None if found is None else int(found[0])
 
     def _decided_item(self, db: Connection, item: str) -> str | None:
         """The id here of a memory that a decision changed, or an external item's ref; None for what is not here."""
@@ -486,6 +497,27 @@ class Merge:
                 db.execute(f"update decision set {reverse} = ? where id = ?", (number, found[0]))
 
     # The other tables
+
+    def merge_proposals(self, db: Connection, given: Iterable[tuple[ProposalLine, str]], tenant: str) -> int:
+        """Add proposals, each with the key of its words, that are not here; how many. Only those of an own export."""
+        added = 0
+        for line, words in given if self.rules.owns else ():
+            live = partial(self._live, db)
+            number, new = merge_ledger.proposal(db, line, words, tenant, live, self._is_theirs)
+            added += new
+            if number is not None:
+                self._side.execute("insert or replace into proposal values(?, ?)", (line.id, number))
+        return added
+
+    def merge_use(self, db: Connection, lines: Sequence[UseLine]) -> None:
+        """Take over counts of use; only those of an own export."""
+        if self.rules.owns:
+            merge_ledger.use(db, lines, partial(self._live, db))
+
+    def merge_inclusions(self, db: Connection, lines: Sequence[InclusionLine]) -> None:
+        """Add what blocks and packs had; only that of an own export."""
+        if self.rules.owns:
+            merge_ledger.inclusions(db, lines, partial(self._live, db))
 
     def merge_extractions(self, db: Connection, lines: Iterable[ExtractionLine]) -> None:
         """Store what a language model extracted, for memories that have no extraction here."""
@@ -563,6 +595,19 @@ class Merge:
         """The row of a memory of the export that is not forgotten here."""
         row = _row(db, self._here(event_id) or "")
         return None if row is None or row["forgotten"] else row
+
+
+def _known_decision(db: Connection, line: DecisionLine, at: int, item: str | None, proposal: int | None) -> Row | None:
+    """The decision of a line, if it is here: by what it changed, else by its proposal."""
+    table, column, value = (
+        ("state_change", "item", item) if item is not None else ("proposal_decision", "proposal", proposal)
+    )
+    found: Row | None = db.execute(
+        f"select d.id from decision d join {table} c on c.decision = d.id "
+        f"where c.{column} = ? and d.at = ? and d.who = ?",
+        (value, at, line.who),
+    ).fetchone()
+    return found
 
 
 def state_columns(state: State, project: str | None) -> dict[str, Any]:

@@ -59,6 +59,14 @@ class Graded(NamedTuple):
     importance: str | None = None
 
 
+class Restored(NamedTuple):
+    """An observation of an export, with its number there and when it was recorded."""
+
+    graded: Graded
+    seq: int
+    recorded_at: datetime
+
+
 class Entered(NamedTuple):
     """What became of an observation: its number in the ledger, 0 for one that was forgotten before."""
 
@@ -138,6 +146,23 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
     assert inserted.lastrowid is not None  # noqa: S101 — a row was inserted
     index_text(db, inserted.lastrowid, seen.searched)
     return Entered(inserted.lastrowid, "stored")
+
+
+def restore(db: Connection, given: Sequence[Restored]) -> list[Entered]:
+    """Store observations of an export, each under its number there if that is beyond all numbers here."""
+    gone = forgotten_among(db, [one.graded.observation.key for one in given])
+    entered = []
+    for one in given:
+        _number_from(db, one.seq - 1)
+        entered.append(_entered(db, one.graded, gone, one.recorded_at))
+    return entered
+
+
+def _number_from(db: Connection, last: int) -> None:
+    """Let the next number be beyond ``last``, as a smaller one may be that of what was deleted."""
+    changed = db.execute("update sqlite_sequence set seq = max(seq, ?) where name = 'observation'", (last,))
+    if not changed.rowcount:
+        db.execute("insert into sqlite_sequence(name, seq) values('observation', ?)", (last,))
 
 
 _COLUMNS = (

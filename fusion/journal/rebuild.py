@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from fusion.contract import Event, Hit
-from fusion.journal import outbox, watermark
+from fusion.journal import observations, outbox, watermark
 from fusion.journal.rows import WORDS, count, insert_event, keys_of
 from fusion.journal.schema import STEPS
 from fusion.journal.tombstones import Tombstones
@@ -33,6 +33,8 @@ WORK = "journal.repair"
 READY = "ready"
 """the file that marks the new journal as complete; it holds the name under which the old one is kept"""
 _SIDES = ("-wal", "-shm")
+_INDEX = "observation_text"
+"""the index of the words of observations, which has tables of its own with names that begin so"""
 _DERIVED = frozenset({"mark", "term", "owner", "owned", "sqlite_sequence"})
 """tables that are not copied, because they are counted again or belong to one journal"""
 
@@ -112,6 +114,7 @@ def begin(folder: Path) -> tuple[Path, CopyReport]:
             if old.exists():
                 copied.cut = _copy_readable(old, db)
             _count_anew(db)
+            _harvest_anew(db)
         else:
             with closing(sqlite3.connect(old)) as source:
                 source.backup(db)
@@ -227,6 +230,15 @@ def _count_anew(db: Connection) -> None:
     db.execute("commit")
 
 
+def _harvest_anew(db: Connection) -> None:
+    """Index the observations that could be read, and let the next harvest read their whole log for the others."""
+    db.execute("begin immediate")
+    for row in db.execute("select * from observation order by seq").fetchall():
+        observations.index_text(db, row["seq"], observations.text_of(row))
+    db.execute("delete from harvested")
+    db.execute("commit")
+
+
 def _fault(file: Path) -> str:
     """What is wrong with a journal file; empty if nothing."""
     if not file.exists():
@@ -248,7 +260,7 @@ def _copy_readable(old: Path, db: Connection) -> list[str]:
     tables = [
         (name, "without rowid" in sql.lower())
         for name, sql in db.execute("select name, sql from sqlite_master where type = 'table'").fetchall()
-        if name not in _DERIVED and not name.startswith("sqlite_")
+        if name not in _DERIVED and not name.startswith(("sqlite_", _INDEX))
     ]
     try:
         source = sqlite3.connect(old)

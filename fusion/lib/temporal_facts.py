@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Literal, get_args
@@ -229,6 +229,18 @@ def written(one: Assertion | Ending) -> tuple[str, str]:
         }
     given = {name: value for name, value in (values | {"sources": list(one.sources), "by": one.by}).items() if value}
     return ENDED if isinstance(one, Ending) else STATED, json.dumps(given, sort_keys=True, ensure_ascii=False)
+
+
+def with_episodes(stated: tuple[tuple[str, str], ...], moved: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The pairs of `Event.stated` whose assertions and ends name other refs of observations, by the earlier ones."""
+
+    def changed(name: str, value: str) -> tuple[str, str]:
+        one = read(name, value)
+        if one is None or not any(source in moved for source in one.sources):
+            return name, value
+        return written(replace(one, sources=tuple(moved.get(source, source) for source in one.sources)))
+
+    return tuple(changed(name, value) for name, value in stated)
 
 
 def read(name: str, value: str) -> Assertion | Ending | None:

@@ -314,6 +314,10 @@ class TenantImport(TypedDict):
     conflict: int
     refused: int
     new_refs: int
+    observations: int
+    """observations that are new here"""
+    proposals: int
+    """proposals that are new here"""
 
 
 class ImportReport(TypedDict):

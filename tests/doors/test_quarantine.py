@@ -116,6 +116,9 @@ case("GET", "/openclaw-mem/v1/status")
 case("POST", "/openclaw-mem/v1/search", QUERY)
 case("POST", "/openclaw-mem/v1/pack", QUERY)
 case("POST", "/openclaw-mem/v1/episodes/query", {"scope": "harbour", **SESSION})
+case("GET", "/v1/items/{namespace}/{key:path}", at="/v1/items/docs/harbour")
+case("POST", "/v1/items/search", {"namespace": ["docs"]}, {"namespace": ["docs"], **QUERY})
+case("POST", "/v1/items/namespaces")
 # proposers
 case("POST", "/v1/store/propose", {"text": "The harbour needs paint."})
 case("POST", "/v1/store/extract", {"refs": ["{ref}"]}, {"refs": ["{near}"]})
@@ -143,6 +146,8 @@ case("POST", "/v1/episodes/redact", {**SESSION, "dry_run": True})
 case("POST", "/ingest", {"messages": [{"role": "user", "content": "And the harbour?"}], "debounce": False, **SESSION})
 case("POST", "/v1/tools/memory_append", {"text": "painted the harbour"})
 case("POST", "/openclaw-mem/v1/store", {"text": "The harbour is deep."})
+case("PUT", "/v1/items/{namespace}/{key:path}", {"value": {"colour": "blue"}}, at="/v1/items/docs/other")
+case("DELETE", "/v1/items/{namespace}/{key:path}", at="/v1/items/docs/harbour")
 case("PATCH", "/v1/memories/{ref:path}", {"kind": "note"}, at="/v1/memories/{near}")
 case("DELETE", "/v1/memories/{ref:path}", at="/v1/memories/{ref}")
 
@@ -220,8 +225,9 @@ async def quarantined(owner: Key) -> list[dict[str, str]]:
     asserted = (await owner.send("POST", "/v1/facts", fact)).json()
     await owner.send("POST", "/v1/cards/refresh", {"subject": "harbour"})
     await owner.send("POST", "/v1/prefix", SESSION)
+    item = (await owner.send("PUT", "/v1/items/docs/harbour", {"value": {"colour": f"{MARK} blue"}})).json()
     near = kept.pop()["ref"]
-    refs = [one["ref"] for one in kept] + [asserted["memory"].removeprefix("obs:")]
+    refs = [one["ref"] for one in kept] + [asserted["memory"].removeprefix("obs:"), item["ref"]]
     found = []
     for ref in refs:
         memory = (await owner.send("GET", f"/v1/memories/{ref}", NOTHING)).json()

@@ -16,10 +16,14 @@ from fusion.contract import Scope
 from fusion.doors.cli import app
 from fusion.doors.cli.doctor import examine
 from fusion.errors import StoreDamaged
+from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.repair import repair
 from fusion.home import HomeLock
 from fusion.ingest.intake import NewMemory
+from fusion.ingest.proposals import Proposed
+from fusion.journal.proposals import Decider
+from fusion.lib.observation import NewObservation
 from fusion.settings import Settings
 from tests.faults.home import door, settings_of
 from tests.faults.test_stores import QUESTION, body, ruin
@@ -171,6 +175,35 @@ async def test_recovered_tombstones_hide_what_a_store_still_has(home: Path, tmp_
     async with Gateway.open(settings) as gateway:
         await gateway.settle()
         assert text(7) not in {hit.text for hit in (await gateway.search("cortex", text(7), NADIA, 50)).hits}
+
+
+@pytest.mark.feature("repair brings observations and proposals back that can be read, and the others from their log")
+@pytest.mark.parametrize("table", ["event", "observation"])
+async def test_repair_brings_the_ledger_back(home: Path, table: str) -> None:
+    """A damaged table costs its own rows alone; those of observations are read from their log again."""
+    settings = settings_of(home, cortex=BACKENDS["cortex"])
+    session = Scope(user_id="nadia", session_id="s1", audience="private")
+    async with Gateway.open(settings) as gateway:
+        await gateway.remember([NewMemory(text(n), scope=NADIA, kind="note") for n in range(20)])
+        await gateway.append_episodes(
+            [NewObservation("ops.decision", session, f"Decision {n} of the harbour " + "x" * 150) for n in range(300)]
+        )
+        await gateway.grade_episode("ep:7", NADIA, 0.9, Decider("owner"), "it matters")
+        await gateway.propose([Proposed(NewMemory("Nadia flies to Oslo in April", scope=NADIA))], Decider("bot"))
+        await gateway.settle()
+    ruin(home / "journal.sqlite", table)
+    (done,) = await repair(settings, dry_run=False)
+    assert table in done.cut
+    async with Gateway.open(settings) as gateway:
+        await gateway.harvest_episodes()
+        assert len((await gateway.query_episodes(EpisodeQuery(NADIA, limit=500)))["episodes"]) == 300
+        found = (await gateway.search_episodes(EpisodeSearch("decision 299 of the harbour", NADIA)))["episodes"]
+        assert found[0]["summary"].startswith("Decision 299")
+        graded = (await gateway.search_episodes(EpisodeSearch("decision 6 of the harbour", NADIA)))["episodes"][0]
+        assert (graded["importance"] or {}).get("by") == "owner"
+        assert [one["text"] for one in (await gateway.proposals(NADIA))["proposals"]] == [
+            "Nadia flies to Oslo in April"
+        ]
 
 
 @pytest.mark.feature("an interrupted repair is finished by the next start")

@@ -405,7 +405,7 @@ class TestDamaged:
 
     async def test_newer_format_names_who_reads_it(self, two):
         here, _ = two
-        export = (await export_of(here)).replace(b'"version":1,"program":"0.1.0"', b'"version":2,"program":"9.1"')
+        export = (await export_of(here)).replace(b'"version":2,"program":"0.1.0"', b'"version":3,"program":"9.1"')
         with pytest.raises(BadInput, match=r"format 2.*memory-fusion 9\.1"):
             await import_into(here, export)
 

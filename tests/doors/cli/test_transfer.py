@@ -102,7 +102,7 @@ def test_home_is_not_merged_into_itself(here: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "advice"),
     [
-        (b'{"format":"memory-fusion.export","version":2,"program":"7.0"}\n', "memory-fusion 7.0"),
+        (b'{"format":"memory-fusion.export","version":3,"program":"7.0"}\n', "memory-fusion 7.0"),
         (b'{"results":[{"memory":"tea"}]}\n', "fusion ingest FILE"),
         (b"", "get the export again"),
         (gzip.compress(b"{}", mtime=0)[:-9], "get the export again"),

@@ -21,6 +21,8 @@ _COUNTS = (
     ("conflict", "left out: another text has the id here"),
     ("refused", "left out: see below"),
     ("new_refs", "with another ref here"),
+    ("observations", "new observations"),
+    ("proposals", "new proposals"),
 )
 """the counts of an import after the first, in words"""
 
