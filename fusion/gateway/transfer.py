@@ -481,6 +481,7 @@ class _TenantImport:
     async def _forget_observations(self, rows: Sequence[ForgottenObservationLine]) -> None:
         """Forget the observations that the other home forgot."""
         gone = await self.journal.write(merge_ledger.forgotten_observations, rows)
+        self.report.forgotten += len(gone)
         if self.parts is not None and gone:
             await self.parts.observation_forgetter.forget(gone, BY)
 

@@ -18,6 +18,8 @@ from fusion.journal.rows import words_key
 from fusion.lib.observation import NewObservation, Observation, observed
 from fusion.lib.redact import redact
 
+MAX_REDACTED = 1_000_000
+"""masked secrets that are counted at most"""
 _BY_HAND = frozenset({"importance", "summary", "payload", "refs"})
 """the fields of an observation that a person can set"""
 
@@ -52,7 +54,7 @@ def restored(line: ObservationLine, tenant: str, now: datetime, *, owns: bool) -
     kept = replace(
         kept,
         truncated=kept.truncated or line.truncated,
-        redacted=kept.redacted + line.redacted,
+        redacted=min(kept.redacted + line.redacted, MAX_REDACTED),
         importance=_score(line) if owns else None,
         by_hand=_masked(by_hand) if by_hand else None,
     )
@@ -73,6 +75,7 @@ def words_of(line: ProposalLine, tenant: str) -> str:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise BadInput(f"the draft of the proposal p{line.id} is no memory: {where}: {first['msg'].lower()}") from None
+    _dumped(line.draft)
     if redact(memory.text)[1]:
         raise BadInput(f"the proposal p{line.id} has a secret in its text")
     if memory.scope != line.scope(tenant):
@@ -81,14 +84,19 @@ def words_of(line: ProposalLine, tenant: str) -> str:
 
 
 def _score(line: ObservationLine) -> float | None:
-    """The score of a grade that came with an observation; rules make the others anew."""
+    """The score of a grade that came with an observation. Raises BadInput for one that is none, also by hand."""
+    for graded in (line.importance, (line.by_hand or {}).get("importance")):
+        found = (graded or {}).get("score")
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        if found is not None and not (number and 0 <= found <= 1):
+            raise BadInput(f"{line.ref}: the score of an importance is a number from 0 to 1")
     found = (line.importance or {}).get("score")
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return None if found is None else float(found)
 
 
 def _masked(fields: dict[str, object]) -> str:
     """Fields as JSON without secrets."""
-    written = orjson.dumps(fields).decode()
+    written = _dumped(fields)
     masked, found = redact(written)
     if not found:
         return written
@@ -97,3 +105,11 @@ def _masked(fields: dict[str, object]) -> str:
     except orjson.JSONDecodeError:
         raise BadInput("a field that a person set has a secret in it") from None
     return masked
+
+
+def _dumped(fields: dict[str, object]) -> str:
+    """Fields as JSON. Raises BadInput for what is nested too deep, and for integers that JSON is not written with."""
+    try:
+        return orjson.dumps(fields).decode()
+    except orjson.JSONEncodeError as error:
+        raise BadInput(f"a field cannot be stored: {error}") from None

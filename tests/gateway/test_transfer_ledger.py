@@ -110,7 +110,8 @@ async def test_what_either_home_forgot_does_not_come_back(two: list[Gateway]) ->
     with pytest.raises(NotFound):
         await there.episode("ep:1", NADIA)
     assert [one["text"] for one in (await there.proposals(NADIA, "open"))["proposals"]] == []
-    await import_into(here, await export_of(there), trust="keep")
+    report = await import_into(here, await export_of(there), trust="keep")
+    assert report.tenants[0].forgotten == 1
     with pytest.raises(NotFound):
         await here.episode("ep:1", NADIA)
 
@@ -145,7 +146,10 @@ async def test_another_home_s_export_brings_observations_alone(two: list[Gateway
         ("observation", {"project": "ghp_" + "a1B2" * 9}, "secret"),
         ("observation", {"user_id": None, "session_id": None}, "say whose it is"),
         ("observation", {"event_id": "a\nb"}, "event_id"),
+        ("observation", {"by_hand": {"importance": {"score": 10**30}}}, "from 0 to 1"),
+        ("observation", {"importance": {"score": None, "why": 2**70}}, "cannot be stored"),
         ("proposal", {"draft": {"text": 5}}, "no memory"),
+        ("proposal", {"draft": {"text": "Nadia flies", "more": 2**70}}, "cannot be stored"),
         ("proposal", {"user_id": "omar"}, "another owner"),
     ],
 )
