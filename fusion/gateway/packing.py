@@ -32,7 +32,7 @@ from fusion.recall.context_pack import (
     bundle,
 )
 from fusion.recall.dispute import Dispute
-from fusion.recall.dissent import with_dissent
+from fusion.recall.dissent import with_dissent, with_successions
 from fusion.recall.engine import Fused, FuseRequest, Outcome
 from fusion.recall.fresh_tail import BUDGET_TOKENS as TAIL_TOKENS
 from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
@@ -160,6 +160,7 @@ class ContextPacking(Answering, CardCalls, LayerCalls):
             by_rules, model_ms = self.settings.packs.dissent_by_rules, self.settings.model.dissent_ms
             embedder = self.live.embedder if by_rules else None
             ranking = with_dissent(ranking, await find_dissent(ranking, embedder, self.model, model_ms))
+            ranking = with_successions(ranking)
             stages["dissent"] = _ms_since(started)
             layers = await self.layers_of_events(long_events(ranking, LAYERED), ranking.records)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)

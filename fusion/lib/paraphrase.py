@@ -32,6 +32,8 @@ class Kind(StrEnum):
     """two statements that were found to contradict each other when they were stored"""
     DISSENT = "dissent"
     """two statements that answer the question of a context pack differently"""
+    SUPERSEDED = "superseded"
+    """two statements of which the later one names the value of the earlier one as past"""
 
 
 class Difference(NamedTuple):

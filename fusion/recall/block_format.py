@@ -15,11 +15,14 @@ from fusion.lib.budget import clip
 from fusion.lib.escape import escape
 from fusion.lib.junk import stated
 from fusion.lib.listing import (
+    CONFLICTS,
     CONTEXT_PACK,
     CORTEX,
     LONG_TERM,
     SEPARATOR,
-    conflicts_with,
+    SUPERSEDED,
+    SUPERSEDES,
+    annotation,
     context_item,
     end,
     one_line,
@@ -86,20 +89,28 @@ class Fence:
 
     def added_by(self, dispute: Dispute) -> str:
         """All that a dispute adds to the block, for its size."""
-        refs = dispute.refs if self.annotates(dispute) else ()
-        return "".join([self.dispute(dispute), *(conflicts_with([ref]) for ref in refs)])
+        return "".join([self.dispute(dispute), *self.annotations([dispute]).values()])
 
-    def annotated(self, item: str, rivals: Sequence[str]) -> str:
-        """An item with the refs of the memories that contradict it at its end."""
-        return f"{item.removesuffix(chr(10))}{conflicts_with(rivals)}\n"
+    def annotated(self, item: str, annotations: str) -> str:
+        """An item with its annotations at its end."""
+        return f"{item.removesuffix(chr(10))}{annotations}\n"
 
-    def rivals(self, disputes: Sequence[Dispute]) -> Mapping[str, Sequence[str]]:
-        """By ref, the refs that its annotation names."""
-        found: dict[str, list[str]] = {}
-        for one, other in (dispute.refs for dispute in disputes if self.annotates(dispute)):
-            found.setdefault(one, []).append(other)
-            found.setdefault(other, []).append(one)
-        return found
+    def annotations(self, disputes: Sequence[Dispute]) -> Mapping[str, str]:
+        """By ref, the annotations of its item: which memories contradict it, and which it outdates."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for dispute in filter(self.annotates, disputes):
+            one, other = dispute.refs
+            for ref, named in ((one, other), (other, one)):
+                found.setdefault(ref, {}).setdefault(self.mark(dispute, ref), []).append(self.named(named))
+        return {ref: "".join(annotation(mark, refs) for mark, refs in marks.items()) for ref, marks in found.items()}
+
+    def mark(self, dispute: Dispute, ref: str) -> str:
+        """What the annotation of this memory says of the other one of a dispute."""
+        return CONFLICTS
+
+    def named(self, ref: str) -> str:
+        """A ref as an annotation names it."""
+        return ref
 
     def body(self, excerpts: Sequence[str], disputes: Sequence[Dispute]) -> str:
         """The block between opening and closing. Excerpts are rendered."""
@@ -169,11 +180,16 @@ class ContextBundle(Listing):
     def annotates(self, dispute: Dispute) -> bool:
         return True
 
-    def annotated(self, item: str, rivals: Sequence[str]) -> str:
-        return f"{item}{conflicts_with([*map(record_ref, rivals)])}"
+    def annotated(self, item: str, annotations: str) -> str:
+        return f"{item}{annotations}"
 
-    def added_by(self, dispute: Dispute) -> str:
-        return "".join(conflicts_with([record_ref(ref)]) for ref in dispute.refs)
+    def mark(self, dispute: Dispute, ref: str) -> str:
+        if dispute.kind is not Kind.SUPERSEDED:
+            return CONFLICTS
+        return SUPERSEDES if ref == dispute.newer else SUPERSEDED
+
+    def named(self, ref: str) -> str:
+        return record_ref(ref)
 
 
 class CortexContext(Listing):

@@ -15,6 +15,8 @@ from fusion.contract import BACKEND_PREFIX, Hit
 from fusion.lib.budget import clip
 from fusion.lib.escape import escape
 from fusion.lib.paraphrase import Kind
+from fusion.lib.succession import outdates
+from fusion.lib.words import spoken
 from fusion.recall.dedup import Candidate
 from fusion.recall.rerank import Scored
 
@@ -24,7 +26,8 @@ NAME_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """Two memories that share most words and contradict each other. ``kind`` says in what they differ.
+    """Two memories that share most words and contradict each other. ``kind`` says in what they differ; `SUPERSEDED`
+    are two of which the later one names the value of the other as past.
 
     ``newer`` is the ref of the later one, None if that is unknown; ``at`` is its day. ``sources`` has the origin of
     each of ``refs``.
@@ -43,6 +46,9 @@ class Dispute:
         if self.newer is None:
             return f"[{one}, {other}] disagree: {one} is from {self.sources[0]}, {other} from {self.sources[1]}.\n"
         source = self.sources[self.refs.index(self.newer)]
+        if self.kind is Kind.SUPERSEDED:
+            old = one if self.newer == other else other
+            return f"[{one}, {other}] {self.newer} says that {old} is past ({self.at}, from {source}).\n"
         return f"[{one}, {other}] disagree: {self.newer} is newer ({self.at}, from {source}).\n"
 
 
@@ -89,7 +95,21 @@ def dispute(one: Scored, other: Scored, kind: Kind) -> Dispute:
     if times[0] is not None and times[1] is not None and times[0] != times[1]:
         later = int(times[1] > times[0])
         newer, at = (one.ref, other.ref)[later], (times[later] or times[0]).date().isoformat()
+        if _outdates(hits[later], hits[1 - later]):
+            kind = Kind.SUPERSEDED
     return Dispute((one.ref, other.ref), kind, newer, at, (_origin(hits[0]), _origin(hits[1])))
+
+
+def outdated(one: Scored, other: Scored) -> bool:
+    """Whether the later one of two memories says that what the other states is past."""
+    return dispute(one, other, Kind.DISSENT).kind is Kind.SUPERSEDED
+
+
+def _outdates(later: Hit, earlier: Hit) -> bool:
+    """Whether a memory says that what an earlier one states is past. A less credible one says so of nothing."""
+    if _credibility_key(later)[:2] > _credibility_key(earlier)[:2]:
+        return False
+    return outdates(spoken(later.text, later.speaker), spoken(earlier.text, earlier.speaker))
 
 
 def _latest(candidate: Candidate) -> datetime | None:

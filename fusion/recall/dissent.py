@@ -21,6 +21,7 @@ from fusion.lib.answer_type import AnswerType
 from fusion.lib.paraphrase import Kind
 from fusion.recall.decision import TOO_WEAK, Decision
 from fusion.recall.dedup import Rival
+from fusion.recall.dispute import outdated
 from fusion.recall.dissent_features import Asked, Features, Stated, best_first, features
 from fusion.recall.filter import Record
 from fusion.recall.pack import Ranking
@@ -116,6 +117,25 @@ def readable(ranking: Ranking) -> list[Scored]:
     return list(found.values())
 
 
+def with_successions(ranking: Ranking) -> Ranking:
+    """The ranking in which two memories are rivals if the later one says that what the other states is past.
+
+    Only memories that are shown anyway are compared, so that nothing is shown for that reason alone.
+    """
+    there = [
+        one for one in readable(ranking) if one.pooled.key not in ranking.left_out and not one.is_below(ranking.floors)
+    ]
+    found: dict[str, list[str]] = {}
+    for one, other in combinations(there, 2):
+        if outdated(one, other) and not _settled(ranking, one.ref, other.ref):
+            found.setdefault(one.ref, []).append(other.ref)
+            found.setdefault(other.ref, []).append(one.ref)
+    if not found:
+        return ranking
+    order = [_with_rivals(one, found.get(one.ref, ()), Kind.SUPERSEDED) for one in ranking.order]
+    return replace(ranking, order=order)
+
+
 def with_dissent(ranking: Ranking, found: Iterable[Dissent]) -> Ranking:
     """The ranking in which the two memories of each dissent are rivals, unless their conflict is settled already."""
     rivals: dict[str, list[str]] = {}
@@ -128,10 +148,10 @@ def with_dissent(ranking: Ranking, found: Iterable[Dissent]) -> Ranking:
     return replace(ranking, order=[_with_rivals(one, rivals.get(one.ref, ())) for one in ranking.order])
 
 
-def _with_rivals(one: Scored, refs: Sequence[str]) -> Scored:
+def _with_rivals(one: Scored, refs: Sequence[str], kind: Kind = Kind.DISSENT) -> Scored:
     candidate = one.pooled.candidate
     known = {rival.ref for rival in candidate.rivals}
-    more = tuple(Rival(ref, Kind.DISSENT) for ref in refs if ref not in known)
+    more = tuple(Rival(ref, kind) for ref in refs if ref not in known)
     if not more:
         return one
     return one._replace(pooled=one.pooled._replace(candidate=candidate._replace(rivals=(*candidate.rivals, *more))))

@@ -299,10 +299,10 @@ def pack(
 
 
 def _annotate(excerpts: Iterable[_OpenExcerpt], layout: Fence, disputes: Sequence[Dispute]) -> None:
-    """Adds to each memory's line which others contradict it."""
-    rivals = layout.rivals(disputes)
-    for line in (line for excerpt in excerpts for line in excerpt.lines if line.ref in rivals):
-        line.text = layout.annotated(line.text, rivals[line.ref])
+    """Adds to each memory's line which others contradict or outdate it."""
+    annotations = layout.annotations(disputes)
+    for line in (line for excerpt in excerpts for line in excerpt.lines if line.ref in annotations):
+        line.text = layout.annotated(line.text, annotations[line.ref])
 
 
 def _sized(scored: Scored, excerpt: _OpenExcerpt, space: _Space, limit: int) -> tuple[_Line, Size]:
