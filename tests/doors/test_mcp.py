@@ -27,8 +27,8 @@ from fusion import problem
 from fusion.client import AsyncClient, ensure_server, stop_server
 from fusion.contract import Asker, Place, Scope, Where
 from fusion.doors.mcp.results import ReadResult
-from fusion.doors.mcp.server import INSTRUCTIONS, RESULT_KEY, tools_server
-from fusion.doors.mcp.tools import TOOLS, Caller
+from fusion.doors.mcp.server import INSTRUCTIONS, OWN_TOOLS, RESULT_KEY, tools_server
+from fusion.doors.mcp.tools import Caller
 from fusion.errors import (
     FusionError,
     NobodyAnswered,
@@ -141,6 +141,9 @@ class TestTheTools:
             "memory_update": (False, True, True, False),
             "memory_append": (False, False, False, False),
             "memory_forget": (False, True, True, False),
+            "memory_timeline": reads,
+            "memory_why": reads,
+            "memory_facts": reads,
         }
         assert all(tool.title and tool.description for tool in tools.values())
         for name in ("memory_fuse", "memory_pack", "memory_search", "memory_get"):
@@ -564,7 +567,7 @@ class TestHttp:
         """Every request is complete in itself: discovery, the tools, a call."""
         async with serving(fusion) as url, Client(f"{url}/mcp") as client:
             assert client.protocol_version == TODAY
-            assert len((await client.list_tools()).tools) == len(TOOLS)
+            assert len((await client.list_tools()).tools) == len(OWN_TOOLS)
             assert done(await client.call_tool("memory_fuse", ASKED))["memories"][0]["ref"] == "m1z"
 
     @pytest.mark.feature(
@@ -817,7 +820,7 @@ class TestStdio:
         (home / "fusion.toml").write_text("nonsense = true\n")
         allow(home)
         async with piped(home) as client:
-            assert len((await client.list_tools()).tools) == len(TOOLS)
+            assert len((await client.list_tools()).tools) == len(OWN_TOOLS)
             notice = done(await client.call_tool("memory_fuse", ASKED))["notice"]
             assert "did not start" in notice
             assert "nonsense" in notice

@@ -15,7 +15,7 @@ from fusion.client import calls as client
 from fusion.doors import schemas
 from fusion.doors.cli import ask, look, measure, pack, remember, review, tend
 from fusion.doors.cli.mem import facts, grades, graph, standing
-from fusion.doors.mcp.tools import TOOLS
+from fusion.doors.mcp.server import OWN_TOOLS
 
 MODELS: Mapping[str, type[BaseModel]] = {
     "fuse": schemas.FuseBody,
@@ -121,6 +121,9 @@ TOOL_MODELS: Mapping[str, type[BaseModel]] = {
     "memory_update": schemas.UpdateBody,
     "memory_append": schemas.AppendToolBody,
     "memory_forget": schemas.ForgetBody,
+    "memory_timeline": schemas.TimelineBody,
+    "memory_why": schemas.WhyQuery,
+    "memory_facts": schemas.FactsQuery,
 }
 COMMANDS: Mapping[str, tuple[Callable[..., None], type[BaseModel]]] = {
     "fuse": (ask.fuse, schemas.FuseBody),
@@ -216,6 +219,8 @@ OWN = {
     ("memory_update", "ref"),
     ("memory_get", "ref"),  # a tool's one of two: the path of the route takes both
     ("memory_forget", "ref"),  # one of `refs`
+    ("memory_why", "ref"),  # in the path of the route
+    ("memory_facts", "history"),  # asks the timeline of facts instead
 }
 """what belongs to the command line or to a tool alone"""
 DEFAULTS: Mapping[tuple[str, str], object] = {
@@ -345,15 +350,15 @@ def test_the_client_takes_what_the_model_declares(name: str) -> None:
 
 def test_every_tool_has_a_model() -> None:
     """A new tool must be compared with a request."""
-    assert TOOLS.keys() == TOOL_MODELS.keys()
+    assert OWN_TOOLS.keys() == TOOL_MODELS.keys()
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", OWN_TOOLS)
 def test_a_tool_takes_what_the_model_declares(name: str) -> None:
     """Names, types, bounds, defaults and what is required."""
     given = {
         {"limit": "maxResults"}.get(parameter, parameter): one
-        for parameter, one in declared(TOOLS[name]).items()
+        for parameter, one in declared(OWN_TOOLS[name]).items()
         if (name, parameter) not in OWN
     }
     assert [*differences("mcp", name, given, TOOL_MODELS[name])] == []

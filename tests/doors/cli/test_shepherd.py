@@ -14,7 +14,7 @@ from fusion.client import calls
 from fusion.doors.cli import app
 from fusion.doors.cli.doctor import examine
 from fusion.doors.http.openapi import examples
-from fusion.doors.mcp.tools import TOOLS
+from fusion.doors.mcp.server import OWN_TOOLS
 from fusion.store.workspace import Workspace
 from fusion.trust import allow
 from tests.doors.fakes import SMALL
@@ -70,7 +70,7 @@ def test_promote_shows_a_diff_and_asks(home: Path) -> None:
 
 @pytest.mark.feature("no route, tool or call of a client promotes the baseline of MEMORY.md")
 def test_no_route_tool_or_call_promotes() -> None:
-    assert not [name for name in TOOLS if "promote" in name or "shepherd" in name]
+    assert not [name for name in OWN_TOOLS if "promote" in name or "shepherd" in name]
     assert not [name for name in dir(calls) if "promote" in name or "shepherd" in name]
     assert not [name for name in examples() if "promote" in name or "shepherd" in name]
 

@@ -89,7 +89,7 @@ def test_no_request_takes_an_address_a_variable_a_file_or_a_module(model: type[B
     assert [name for name in found if (model.__name__, name) not in KNOWN] == []
 
 
-@pytest.mark.parametrize(("cortex", "count"), [(False, 9), (True, 5)])
+@pytest.mark.parametrize(("cortex", "count"), [(False, 12), (True, 5)])
 async def test_no_mcp_tool_takes_an_address_a_variable_a_file_or_a_module(cortex: bool, count: int) -> None:
     """``path`` of memory_get names a remembered document, as in the route."""
 
