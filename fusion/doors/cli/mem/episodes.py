@@ -45,7 +45,9 @@ async def append(
     kind: Annotated[EpisodeType, typer.Option("--type", help="What it is.")],
     scope: ScopeName = None,
     payload_json: Annotated[str | None, typer.Option(help="What was said, called or returned, as JSON.")] = None,
+    payload_file: Annotated[Path | None, typer.Option(help="The same, from a file.")] = None,
     refs_json: Annotated[str | None, typer.Option(help="What it belongs to, as an object of JSON.")] = None,
+    refs_file: Annotated[Path | None, typer.Option(help="The same, from a file.")] = None,
     event_id: Annotated[str | None, typer.Option(help="Its id; the same one is stored once.")] = None,
     tool: Annotated[str | None, typer.Option(help="The name of the tool.")] = None,
     ts: Annotated[str | None, typer.Option(help="When it happened, if not now.")] = None,
@@ -58,8 +60,8 @@ async def append(
         **_scope(owner, scope),
         "type": kind,
         "summary": summary,
-        "payload": _json("--payload-json", payload_json),
-        "refs": _json("--refs-json", refs_json),
+        "payload": _json("--payload", payload_json, payload_file),
+        "refs": _json("--refs", refs_json, refs_file),
         "event_id": event_id,
         "tool": tool,
         "ts": ts,
@@ -342,11 +344,17 @@ def _scope(owner: Owner, project: str | None) -> dict[str, Any]:
     return {name: value for name, value in {**owner.ids(), "project": project}.items() if value is not None}
 
 
-def _json(option: str, text: str | None) -> Any:
+def _json(option: str, text: str | None, file: Path | None) -> Any:
+    """The JSON of an option, or of the file that another one names. Raises BadInput."""
+    if text is not None and file is not None:
+        raise BadInput(f"{option}-json or {option}-file: give one of the two")
     try:
+        text = text if file is None else file.read_text(encoding="utf-8")
         return None if text is None else json.loads(text)
+    except OSError as error:
+        raise BadInput(f"{option}-file: {file} cannot be read: {error.strerror}") from None
     except ValueError:
-        raise BadInput(f"{option}: give JSON") from None
+        raise BadInput(f"{option}-{'json' if file is None else 'file'}: give JSON") from None
 
 
 def _line(episode: Mapping[str, Any]) -> str:

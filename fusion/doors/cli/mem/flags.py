@@ -14,6 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from fusion.doors.cli.mem.failures import print_failure
+from fusion.doors.cli.mem.refused import why_refused
 from fusion.doors.cli.usage import USAGE, Failed, OneLine, wrong_usage
 from fusion.errors import BadInput
 
@@ -36,27 +37,49 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
         "--summary": "",
     },
     "graph fact": {"--as-of": "--at"},
+    "graph impact": {"--path": ""},
+    "store": {"--scope": "--project"},
 }
 """our flags for those of openclaw-mem, by the command's first words; "": the value alone, as an argument"""
 TIMES = frozenset({"--from-ts-ms", "--to-ts-ms", "--ts-ms", "--now-ts-ms"})
 WORDS: Mapping[str, tuple[str, ...]] = {"--global": ("--scope", "global")} | dict.fromkeys(
-    ("--embed", "--no-embed", "--update-index", "--no-update-index"), ()
+    (
+        *("--embed", "--no-embed", "--update-index", "--no-update-index", "--allow-tool-output"),
+        *("--graph-require-structured-provenance", "--no-graph-require-structured-provenance"),
+    ),
+    (),
 )
-"""flags without a value, and what stands for them; `harvest` makes neither vectors nor an index"""
+"""flags without a value, and what stands for them: `harvest` makes neither vectors nor an index, an episode may always
+have what a tool returned, and every edge of the graph names what asserts it"""
+MANY = "--ids"
+"""the flag with several values"""
 LEFT_OUT: Mapping[str, frozenset[str]] = {
     "episodes": frozenset({"--payload-cap-bytes", "--refs-cap-bytes", "--model", "--base-url", "--batch", "-k"})
     | {"--replacement"},
     "store": frozenset({"--workspace", "--memory-notes-dir", "--model", "--base-url"}),
-    "recall": frozenset({"--model", "--base-url", "--vector-backend"}),
+    "search": frozenset({"--graph-stale-after-days"}),
+    "recall": frozenset({"--model", "--base-url", "--vector-backend", "--graph-stale-after-days"}),
     "pack": frozenset(
         {"--vector-backend", "--graph-budget-tokens", "--graph-take", "--pack-lifecycle-shadow"}
         | {"--pack-lifecycle-log-max-rows", "--pack-lifecycle-write", "--graph-probe", "--graph-provenance-policy"}
+        | {"--graph-probe-limit", "--graph-probe-n-min", "--graph-probe-t-high", "--graph-probe-t-marginal"}
+        | {"--graph-provenance-hops", "--graph-provenance-max-edges", "--graph-provenance-max-nodes"}
+        | {
+            "--graph-aware-stale-after-days",
+            "--pack-artifact-agent",
+            "--pack-artifact-session",
+            "--pack-artifact-scope",
+        }
+        | {"--pack-artifact-min-bytes", "--pack-artifact-min-tokens", "--pack-artifact-max-bytes"}
+        | {"--pack-artifact-max-session-bytes", "--pack-artifact-disable-strategy"}
     ),
     "ingest": frozenset({"--importance-scorer"}),
     "harvest": frozenset(
         {"--importance-scorer", "--model", "--base-url", "--index-to", "--index-limit", "--embed-limit"}
     ),
     "triage": frozenset({"--cron-jobs-path"}),
+    "graph match": frozenset({"--search-limit", "--support-limit"}),
+    "graph impact": frozenset({"--graph"}),
     "graph fact": frozenset({"--assertion-ref", "--subject-label", "--source-root"}),
 }
 """flags with a value that mean nothing here: limits that are ours, models of the settings, receipts that we write"""
@@ -120,8 +143,10 @@ def _json_first(options: list[str]) -> list[str]:
 
 
 def in_our_words(args: Sequence[str]) -> list[str]:
-    """The arguments with our flags for those of openclaw-mem. Raises BadInput for a time that is none."""
+    """The arguments with our flags for those of openclaw-mem. Raises BadInput for what is refused, and for no time."""
     options, rest = _split(args)
+    if (why := why_refused(options)) is not None:
+        raise BadInput(why)
     return [*_renamed(options), *rest]
 
 
@@ -130,11 +155,16 @@ def _renamed(options: Sequence[str]) -> Iterator[str]:
     tables = [table for words, table in RENAMED.items() if command.startswith(words)]
     renamed = {flag: ours for table in tables for flag, ours in table.items()}
     left_out = {flag for words, flags in LEFT_OUT.items() if command.startswith(words) for flag in flags}
-    given = iter(options)
+    given, many = iter(options), False
     for word in given:
         flag, equals, value = word.partition("=")
+        many = many and not word.startswith("-")
         if flag in WORDS:
             yield from WORDS[flag]
+        elif flag == MANY and not equals:
+            many = True
+        elif many and not word.startswith("-"):
+            yield from (MANY, word)
         elif flag in left_out or flag in renamed:
             said = value if equals else next(given, None)
             if flag in renamed:

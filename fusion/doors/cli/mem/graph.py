@@ -60,9 +60,12 @@ async def impact(
     target: Target,
 ) -> None:
     """List what uses an entity or is blocked by it, directly or over others."""
+    from fusion.doors.compat.openclaw_mem import graph
+
     async with target.client() as client:
         found = await client.graph_impact(entity, depth=depth, limit=limit, all_users=all_users, **owner.ids())
-    target.show(found, _lines(found["found"], f"nothing is known to depend on {entity!r}"))
+    shown = {**found, **graph.impact(entity, found["found"])}
+    target.show(shown, _lines(found["found"], f"nothing is known to depend on {entity!r}"))
 
 
 @command()

@@ -43,6 +43,10 @@ async def pack(
         Literal["off", "exclude_quarantined_fail_open"],
         typer.Option("--pack-trust-policy", help="As openclaw-mem has it; quarantined memories never get in."),
     ] = "off",
+    graph_aware: Annotated[bool, typer.Option("--graph-aware", help="As --use-graph on, with what it gave.")] = False,
+    pack_artifacts: Annotated[
+        Literal["off", "on"], typer.Option(help="on: long memories in one line; `fusion mem get` has the whole text.")
+    ] = "off",
     timeout_ms: TimeoutMs = None,
     trace: Annotated[bool, typer.Option("--trace", help="Also why each candidate is in or not.")] = False,
     project: Project = None,
@@ -54,6 +58,8 @@ async def pack(
 
     It is printed in JSON as openclaw-mem prints it; with --no-json, the bundle alone.
     """
+    from fusion.doors.compat.openclaw_mem import packs
+
     words = [*([query] if query is not None else ()), *(question or ()), *([query_en] if query_en else ())]
     require_words(words, "fusion mem pack --query 'what did we decide about the database?'")
     more: dict[str, Any] = {
@@ -61,7 +67,8 @@ async def pack(
         "tail_text": tail_of(tail_file, "\n".join(tail_text or ())),
         "tail_max_items": tail_max_items,
         "tail_budget_tokens": tail_budget_tokens or None,
-        "graph": use_graph,
+        "graph": "on" if graph_aware else use_graph,
+        "layer": "L0" if pack_artifacts == "on" else None,
         "graph_soft_ms": graph_latency_soft_ms,
         "graph_hard_ms": graph_latency_hard_ms,
         "timezone": local_zone(),
@@ -71,6 +78,8 @@ async def pack(
     async with target.client() as client:
         ledger = ledger_of(client, owner.ids(), all_users=all_users)
         made = await ledger.pack(" ".join(words), limit, budget_tokens, **more)
+    made |= packs.graph_aware(made) if graph_aware else {}
+    made |= packs.shortened(made) if pack_artifacts == "on" else {}
     if target.as_json:
         target.show(made, "")
         return

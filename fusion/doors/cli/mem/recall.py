@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
-from fusion.doors.cli.connect import note, refs_of, require_words, say_if_empty, say_if_expanded
+from fusion.doors.cli.connect import note, print_json, refs_of, require_words, say_if_empty, say_if_expanded
 from fusion.doors.cli.mem.rows import ledger_of, print_rows
 from fusion.doors.cli.options import AllUsers, AskerAgent, AskerSession, AsOf, Project, TimeoutMs, Timezone, WhereOption
 from fusion.doors.cli.where import where_of
@@ -30,6 +30,9 @@ async def search(
     query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; quotes are not needed.")],
     limit: Annotated[int, typer.Option(min=1, max=100, help="The most hits.")] = 20,
     budget_tokens: Annotated[int, typer.Option(min=1, help="The most estimated tokens of all lines.")] = 800,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="With --json also what the graph has beside the entities that it names.")
+    ] = False,
     owner: Owner,
     all_users: AllUsers = False,
     project: Project = None,
@@ -51,6 +54,9 @@ async def search(
         if target.as_json:
             ledger = ledger_of(client, {**owner.ids(), "project": project}, all_users=all_users)
             more = {"as_of": as_of, "timezone": timezone or local_zone(), "where": where_of(where)}
+            if graph:
+                print_json(await ledger.hybrid(" ".join(query), limit, timeout_ms=timeout_ms, **more))
+                return
             print_rows((await ledger.search(" ".join(query), limit, timeout_ms=timeout_ms, **more)).rows)
             return
         found = await client.index(

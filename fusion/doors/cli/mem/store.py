@@ -48,6 +48,7 @@ async def export(
     to: Annotated[Path, typer.Option(help="The Markdown file to write.")],
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most records, the latest first.")] = 50,
     include_detail: Annotated[bool, typer.Option("--include-detail", help="With what else is known of each.")] = False,
+    ids: Annotated[list[str] | None, typer.Option(help="Only these records: 63, m1z. Several may follow.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Replace a file that is there.")] = False,
     owner: Owner,
     target: Target,
@@ -56,7 +57,8 @@ async def export(
     if to.exists() and not yes:
         raise BadInput(f"{to} is there already; --yes replaces it")
     async with target.client() as client:
-        rows = await ledger_of(client, owner.ids()).newest(limit)
+        ledger = ledger_of(client, owner.ids())
+        rows = (await ledger.get(ids))[:limit] if ids else await ledger.newest(limit)
     lines = [_line(row["recordRef"], row["ts"], row["kind"], row["summary"]) for row in rows]
     details = [f"  - `{row['detail_json']}`" if include_detail else "" for row in rows]
     text = "".join(f"{one}\n{more}\n" if more else f"{one}\n" for one, more in zip(lines, details, strict=True))

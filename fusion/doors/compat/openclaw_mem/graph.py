@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fusion import wire
+from fusion.doors.compat.openclaw_mem.records import lanes_of
 from fusion.lib.listing import record_ref
 
 MAX_ENTITIES = 100
@@ -76,6 +77,48 @@ def impact(path: str, found: list[wire.GraphEntity]) -> dict[str, Any]:
         "edge_count": len(edges),
         "nodes": nodes,
         "edges": edges,
+    }
+
+
+def hybrid(query: str, limit: int, rows: list[dict[str, Any]], found: list[wire.GraphEntity]) -> dict[str, Any]:
+    """A search with the graph: the rows, which the graph took part in ranking, and the entities beside the query's."""
+    ranked = [
+        {
+            **row,
+            "lane": "fused",
+            "rank": rank,
+            "hybrid_score": row["final_score"],
+            "rank_components": {"lexical": row["final_score"], "vector": 0.0, "graph": 0.0},
+        }
+        for rank, row in enumerate(rows, 1)
+    ]
+    names = ["lexical", "vector", "graph"]
+    ranking = {
+        "kind": "fused",
+        "components": names,
+        "weights": dict.fromkeys(names, 1.0),
+        "note": "one ranking of all backends: lexical has the whole score",
+    }
+    entities = [{"name": one["name"], "type": one["kind"], "path": one["path"], "refs": one["refs"]} for one in found]
+    return {
+        "kind": "openclaw-mem.search.hybrid.v0",
+        "query": query,
+        "limit": limit,
+        "results": ranked,
+        "ranking": ranking,
+        "graph": {
+            "enabled": True,
+            "path": None,
+            "count": len(entities),
+            "entities": entities,
+            "fallback_reason": "" if entities else "the graph has nothing on the query",
+            "dropped": {},
+        },
+        "lexical": {"count": len(rows)},
+        "query_lang": None,
+        "lane_hits": rows[0]["lane_hits"] if rows else lanes_of([]),
+        "fallback_triggered": False,
+        "cross_lang_recovered": 0,
     }
 
 

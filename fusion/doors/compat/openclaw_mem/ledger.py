@@ -33,6 +33,8 @@ MAX_DEPTH = 3
 """edges from an entity at most, as the graph is walked"""
 PAGES = 10
 """pages that are looked through for memories of a kind"""
+GRAPH_NAMES = 3
+"""entities of a query whose neighbours a search with the graph shows"""
 MAX_RESULTS = 50
 """results of a search at most"""
 KEPT = frozenset({"stored", "superseded", "duplicate"})
@@ -147,6 +149,16 @@ class Ledger:
         lanes = records.lanes_of(items)
         rows = [records.search_row(item, memory, lanes) for item, memory in zip(items, memories, strict=True)]
         return Found(rows, found.get("degraded", False))
+
+    async def hybrid(self, query: str, limit: int, **more: Any) -> dict[str, Any]:
+        """The rows of a search with what the graph has beside the entities of the query: ``search --graph``."""
+        found = await self.search(query, limit, **more)
+        named = await self.client.graph_match(query, all_users=self.all_users, **self.scope)
+        beside = [
+            await self.client.graph_neighbors(one, limit=limit, all_users=self.all_users, **self.scope)
+            for one in named["entities"][:GRAPH_NAMES]
+        ]
+        return graph.hybrid(query, limit, found.rows, [one for each in beside for one in each["found"]])
 
     async def recall(self, query: str, limit: int, *, mode: str = "auto", project: str | None = None) -> dict[str, Any]:
         """The rows of a search in the receipt of the command ``recall``. Every mode asks the whole fused memory."""

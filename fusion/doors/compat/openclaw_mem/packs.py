@@ -8,6 +8,7 @@ from typing import Any
 from fusion import wire
 from fusion.doors.compat.openclaw_mem.ids import record_id
 from fusion.doors.compat.openclaw_mem.records import lanes_of
+from fusion.lib.budget import estimate_tokens
 
 
 def printed(pack: wire.PackReply) -> dict[str, Any]:
@@ -32,6 +33,50 @@ def printed(pack: wire.PackReply) -> dict[str, Any]:
     return found
 
 
+def graph_aware(pack: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``pack --graph-aware`` prints besides: the lines of the pack that the graph gave."""
+    selected = [item for item in pack["items"] if item["type"] in GRAPH_TYPES]
+    said = {
+        "kind": "openclaw-mem.pack.graph-aware.v0",
+        "enabled": True,
+        "selected": selected,
+        "writes_performed": False,
+        "ranking_inputs": {
+            "active_files": [],
+            "recent_files": [],
+            "searched_files": [],
+            "symbol_neighborhood": False,
+            "impact_radius": "paths of the entities that the question names",
+            "memory_freshness": "facts that hold now",
+            "provenance_quality": "every edge names what asserts it",
+        },
+        "fallback_reason": "" if selected else "the graph has nothing on the question",
+    }
+    return {"graph_aware_pack": said}
+
+
+def shortened(pack: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``pack --pack-artifacts on`` prints besides: no artifact is stored, and refs lead to whole texts."""
+    short = any(item["layer"] == "L0" for item in pack["items"])
+    reason = "long memories are one line; get returns their texts" if short else "no memory is long"
+    receipt = {
+        "schema": "openclaw-mem.pack-receipt.v1",
+        "decision": "packed" if short else "blocked",
+        "reason": reason,
+        "strategy": "layer-L0",
+        "lossMode": "by-reference" if short else "pass-through",
+        "artifactHash": None,
+        "marker": None,
+        "bytesAfter": len(pack["bundle_text"].encode()),
+        "tokensAfter": estimate_tokens(pack["bundle_text"]),
+    }
+    said = {name: receipt[name] for name in ("decision", "reason", "strategy", "marker", "artifactHash")}
+    artifact = {"schema": "openclaw-mem.pack-artifact.prompt.v1", **said, "storePath": None, "receipt": receipt}
+    return {"bundle_text_packed": pack["bundle_text"], "pack_artifact": artifact}
+
+
+GRAPH_TYPES = frozenset({"synthesis_card", "graph_path"})
+"""the types of items that the graph gives to a pack"""
 FUSED = "fused"
 """what stands where openclaw-mem names one of its own searches: all backends are asked, and their answers fused"""
 _CONTEXT_PACK = ("schema", "meta", "bundle_text", "items", "notes")
