@@ -10,11 +10,11 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from fusion.client import Client
 from fusion.errors import FusionError
@@ -34,9 +34,12 @@ REMEMBERED_BLOCKS = 256
 """blocks that are kept for the further model calls of their runs"""
 TEXT_CHARS = 100_000
 """characters of the longest turn that is kept"""
+BATCH = 100
+"""memories in one request"""
 NO_USER = ""
 """as the user of a question: the memories that belong to no user"""
 
+T = TypeVar("T")
 Role = Literal["user", "assistant"]
 
 log = logging.getLogger(__name__)
@@ -107,7 +110,8 @@ class _Writer:
 
 def _remember(client: Client, memories: list[dict[str, Any]]) -> None:
     try:
-        client.remember(memories)
+        for start in range(0, len(memories), BATCH):
+            client.remember(memories[start : start + BATCH])
     except (FusionError, OSError, ValueError) as error:
         log.warning("a turn was not kept: %s", error)
 
@@ -190,6 +194,10 @@ class AgentMemory:
         """As `search`, without blocking the event loop."""
         return await asyncio.to_thread(self.search, query, limit)
 
+    async def run(self, request: Callable[[Client], T]) -> T:
+        """The result of a request of the client, without blocking the event loop. Raises what it raises."""
+        return await asyncio.to_thread(request, self.client)
+
     # After a turn
 
     def keep(self, turns: Sequence[Turn]) -> None:
@@ -214,7 +222,10 @@ class AgentMemory:
         return self._writer.keep(self.client, memories) if memories else None
 
     def _memories(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
-        """The turns as memories; none of a prompt that no person wrote, nor of its answer."""
+        return [memory for exchange in _exchanges(turns) for memory in self._of_exchange(exchange)]
+
+    def _of_exchange(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
+        """One exchange as memories; none of a prompt that no person wrote, nor of its answer."""
         spoken = [(turn, said(turn.text, turn.role)) for turn in turns]
         if any(one.unattended for _, one in spoken):
             return []
@@ -240,6 +251,16 @@ class AgentMemory:
         return {name: value for name, value in memory.items() if value is not None}
 
 
+def _exchanges(turns: Sequence[Turn]) -> list[list[Turn]]:
+    """The turns in exchanges, each of which begins with what the user said."""
+    found: list[list[Turn]] = []
+    for turn in turns:
+        if turn.role == "user" or not found:
+            found.append([])
+        found[-1].append(turn)
+    return found
+
+
 def question_of(prompt: str) -> str:
     """The question in a prompt, without blocks of ours; "" for very short ones and those that no person wrote."""
     spoken = said(prompt, "user")
@@ -247,7 +268,7 @@ def question_of(prompt: str) -> str:
     return question if len(question) >= MIN_PROMPT_CHARS else ""
 
 
-def _in_thread(work: Any) -> Future[Any]:
+def _in_thread(work: Callable[[], Any]) -> Future[Any]:
     """The result of work in a thread that nobody waits for at the end."""
     future: Future[Any] = Future()
 

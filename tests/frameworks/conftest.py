@@ -32,10 +32,25 @@ adapter = ""
 adapter = "adapters.inmemory:InMemory"
 """
 
-FRAMEWORKS = {"langchain": "langchain", "langgraph": "langgraph", "openai_agents": "agents"}
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of a part of a namespace
+        return False
+
+
+FRAMEWORKS = {
+    "google_adk": "google.adk",
+    "langchain": "langchain",
+    "langgraph": "langgraph",
+    "llama_index": "llama_index",
+    "openai_agents": "agents",
+    "pydantic_ai": "pydantic_ai",
+}
 """by test module, the package without which it is not collected: each environment has some of the frameworks"""
 
-collect_ignore = [f"test_{name}.py" for name, package in FRAMEWORKS.items() if not PYTHON or find_spec(package) is None]
+collect_ignore = [f"test_{name}.py" for name, package in FRAMEWORKS.items() if not PYTHON or not _is_installed(package)]
 if PYTHON:
     sys.addaudithook(GUARD)
     # No framework may report what it does, or look for a key.

@@ -59,6 +59,8 @@ class AgentContract(ABC):
 
     ways: ClassVar[tuple[str, ...]] = ("sync", "async")
     """how the framework runs an agent"""
+    opening: ClassVar[str] = OPENING
+    """how the recalled memories begin in what the model is shown"""
 
     @abstractmethod
     def host(self, memory: AgentMemory) -> Host:
@@ -90,7 +92,7 @@ class AgentContract(ABC):
         assert say(host, ASKED) == REPLY
         assert host.shown
         for shown in host.shown:
-            assert shown.count(OPENING) == 1, shown
+            assert shown.count(self.opening) == 1, shown
             assert FACT in shown
             assert shown.count(ASKED) == 1
 
@@ -106,7 +108,7 @@ class AgentContract(ABC):
         host = self.host(memory)
         for prompt in (ASKED, "is it still 4410 for staging, since Friday?"):
             say(host, prompt)
-        assert host.shown[-1].count(OPENING) == 1, "the block of the first turn is not in the second one's history"
+        assert host.shown[-1].count(self.opening) == 1, "the block of the first turn is not in the second one's history"
         kept = [text for _, text in turns_of(memory)]
         assert len(kept) == 4
         assert not any("memories nonce" in text or FACT in text for text in kept)
@@ -116,7 +118,7 @@ class AgentContract(ABC):
         tell(memory.client, other, FACT)
         host = self.host(memory)
         say(host, ASKED)
-        assert OPENING not in host.shown[-1]
+        assert self.opening not in host.shown[-1]
         assert turns_of(memory) == spoken(ASKED)
         assert turns_of(memory.bound(user_id=other)) == []
 
@@ -128,7 +130,7 @@ class AgentContract(ABC):
             began = time.monotonic()
             assert say(host, f"{ASKED} {number}") == REPLY
             took.append(time.monotonic() - began)
-            assert OPENING not in host.shown[-1]
+            assert self.opening not in host.shown[-1]
         assert min(took[1:]) < LIMIT_S
 
 
