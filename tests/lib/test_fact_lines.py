@@ -67,5 +67,10 @@ def test_long_runs_of_blanks_are_read_in_linear_time() -> None:
 
 
 @given(st.text(), st.text())
-def test_no_text_breaks_the_parser(before: str, after: str) -> None:
-    stated_in(f"{before}\nfact: {after}\nfact: {before} uses {after} (from {before})")
+def test_any_text_states_bounded_facts(before: str, after: str) -> None:
+    """Whatever a text is, what it states are whole facts, at most so many, and the same each time."""
+    text = f"{before}\nfact: {after}\nfact: {before} uses {after} (from {before})"
+    found = stated_in(text)
+    assert len(found) <= MAX_FACTS
+    assert all(one.subject and one.predicate and one.object.value for one in found)
+    assert stated_in(text) == found

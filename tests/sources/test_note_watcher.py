@@ -492,6 +492,7 @@ async def test_it_hears_of_changes_in_a_folder_and_of_a_file(home, keeps, folder
         await keeps.until("The bike is red.", "Buy brakes.")
         (folder / "bike.md").write_text("The bike is black.")
         await keeps.until("The bike is black.", "Buy brakes.")
+        assert await keeps.texts() == {"The bike is black.", "Buy brakes."}
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):

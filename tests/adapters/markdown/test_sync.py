@@ -388,6 +388,7 @@ async def test_the_systems_own_notices(home: Path, vault: Path) -> None:
         await found(one, two, "three again")
         (vault / "one.md").unlink()
         await found(two, "three again")
+        assert len(backend._sync.table) == 2
     finally:
         await backend.close()
 

@@ -220,7 +220,7 @@ def test_launchd_agent_says_when() -> None:
 def test_launchd_accepts_the_agent(tmp_path: Path) -> None:
     for path, text in timers.launchd(wanted("30 3 * * *"), caller(), tmp_path).files.items():
         path.write_text(text)
-        subprocess.run(["plutil", "-lint", str(path)], check=True)
+        assert subprocess.run(["plutil", "-lint", str(path)], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
