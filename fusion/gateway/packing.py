@@ -7,10 +7,8 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
-from fusion.contract import EVERYTHING, Asker, Scope, Where
 from fusion.errors import BadInput
 from fusion.gateway.answering import Answering, Packing
 from fusion.gateway.cards import CardCalls
@@ -19,6 +17,7 @@ from fusion.gateway.graph_lane import HARD_MS, NO_GRAPH, SOFT_MS, GraphLane, Gra
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.layering import LayerCalls
 from fusion.gateway.pack_lanes import episodes, working_set
+from fusion.gateway.recall_request import RecallRequest
 from fusion.lib.budget import estimate_tokens
 from fusion.recall.context_pack import (
     BUDGET_TOKENS,
@@ -47,15 +46,13 @@ LAYERED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class PackRequest:
+class PackRequest(RecallRequest):
     """A request for a context pack. What is None comes from the recipe; ``budget_tokens`` includes the frame.
 
     ``layer`` asks for one layer of all long memories, ``max_l2`` bounds those that are shown in detail. ``tail_text``
     has the last turns of the conversation, one a line.
     """
 
-    query: str
-    scope: Scope = field(default_factory=lambda: Scope(audience="private"))
     budget_tokens: int = BUDGET_TOKENS
     max_items: int = MAX_ITEMS
     max_l2: int = MAX_L2_ITEMS
@@ -69,18 +66,8 @@ class PackRequest:
     graph_hard_ms: int = HARD_MS
     trace: bool = False
     lanes: tuple[LaneName, ...] = ()
-    """the lanes that are asked for beside warm, which is always searched; cold is, too, where no memory answers"""
+    """the lanes that are searched besides warm, which always is; cold is, too, where no memory answers"""
     include_archived: bool = False
-    as_of: datetime | None = None
-    known_at: datetime | None = None
-    where: Where = EVERYTHING
-    backends: tuple[str, ...] | None = None
-    recipe: str | None = None
-    timeout_ms: int | None = None
-    asker: Asker | None = None
-    all_users: bool = False
-    timezone: str | None = None
-    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,23 +250,10 @@ def _tail(request: PackRequest) -> Tail:
 
 def _question(request: PackRequest) -> FuseRequest:
     """The question of a request for a pack."""
-    return FuseRequest(
-        request.query,
-        request.scope,
-        as_of=request.as_of,
-        known_at=request.known_at,
+    return request.question(
         budget_tokens=request.budget_tokens,
         max_results=request.max_items,
         format="context-pack",
-        backends=request.backends,
-        recipe=request.recipe,
-        timeout_ms=request.timeout_ms,
-        gate=False,
-        asker=request.asker,
-        all_users=request.all_users,
-        timezone=request.timezone,
-        now=request.now,
-        where=request.where,
         archived=request.include_archived,
     )
 

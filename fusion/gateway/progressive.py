@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, cast
 
 import orjson
 
 from fusion import wire
-from fusion.contract import EVERYTHING, Asker, Hit, Query, Scope, Where
+from fusion.contract import Hit, Query, Scope
 from fusion.errors import NobodyAnswered, NotFound
 from fusion.gateway.answering import Packing
 from fusion.gateway.forget_by_query import external_items
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.packing import ContextPacking
+from fusion.gateway.recall_request import RecallRequest
 from fusion.journal import external_refs
 from fusion.journal.external_refs import ExternalItem, is_external
 from fusion.journal.near_in_time import near_in_time
 from fusion.lib.budget import clip_to_tokens, estimate_tokens
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.listing import plain_ref, record_ref
-from fusion.recall.engine import FuseRequest, Outcome
+from fusion.recall.engine import Outcome
 from fusion.recall.filter import JOURNAL, Admitted, Record, admit_one
 from fusion.recall.pack import Block, Ranking
 from fusion.recall.recall_steps import (
@@ -50,23 +50,11 @@ By = Literal["document", "session", "time"]
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRequest:
+class IndexRequest(RecallRequest):
     """A question that an index of hits answers, within ``limit`` hits and ``budget_tokens`` of their lines."""
 
-    query: str
-    scope: Scope = field(default_factory=lambda: Scope(audience="private"))
     limit: int = 20
     budget_tokens: int = INDEX_TOKENS
-    as_of: datetime | None = None
-    known_at: datetime | None = None
-    where: Where = EVERYTHING
-    backends: tuple[str, ...] | None = None
-    recipe: str | None = None
-    timeout_ms: int | None = None
-    asker: Asker | None = None
-    all_users: bool = False
-    timezone: str | None = None
-    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +109,7 @@ class ProgressiveRecall(ContextPacking):
         async def packer(ranking: Ranking) -> Block:
             return index_of(ranking, request.limit, request.budget_tokens)
 
-        fused, outcome = await self._answered(_question(request), Packing(packer, lambda outcome: outcome))
+        fused, outcome = await self._answered(request.question(), Packing(packer, lambda outcome: outcome))
         found = outcome.block
         assert isinstance(found, Index)  # noqa: S101 - made above
         entries = [hit.entry for hit in found.hits]
@@ -284,25 +272,6 @@ def record_of_episode(found: wire.Episode) -> dict[str, Any]:
         "origin": found["origin"],
         "scope": {name: value for name, value in scope.items() if value},
     }
-
-
-def _question(request: IndexRequest) -> FuseRequest:
-    """The question of a request for an index."""
-    return FuseRequest(
-        request.query,
-        request.scope,
-        as_of=request.as_of,
-        known_at=request.known_at,
-        backends=request.backends,
-        recipe=request.recipe,
-        timeout_ms=request.timeout_ms,
-        gate=False,
-        asker=request.asker,
-        all_users=request.all_users,
-        timezone=request.timezone,
-        now=request.now,
-        where=request.where,
-    )
 
 
 def _around(anchor: _Near, near: Sequence[_Near], request: TimelineRequest, by: By) -> _Window:

@@ -7,19 +7,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 
-from fusion.doors.schemas.base import (
-    AskerBody,
-    AskerZone,
-    Asking,
-    Name,
-    Names,
-    Now,
-    QueryText,
-    Until,
-    WhereField,
-    printable,
-    where_of,
-)
+from fusion.doors.schemas.base import QueryText, printable
+from fusion.doors.schemas.recall_body import RecallBody
 from fusion.gateway.graph_lane import HARD_MS, SOFT_MS, GraphMode
 from fusion.gateway.packing import PackRequest
 from fusion.lib.budget import MAX_BUDGET_TOKENS
@@ -31,7 +20,7 @@ from fusion.recall.pack_layers import MAX_L2_ITEMS, Layer
 MAX_PACK_ITEMS = 100
 
 
-class PackBody(Asking):
+class PackBody(RecallBody):
     """A question that a context pack answers."""
 
     query: QueryText = Field(
@@ -74,20 +63,10 @@ class PackBody(Asking):
         default=(),
         max_length=3,
         strict=False,
-        description="lanes to search beside warm: hot adds what the session did lately, cold episodes as evidence; "
+        description="lanes to search besides warm: hot adds what the session did lately, cold episodes as evidence; "
         "cold is also searched where no memory answers",
     )
     include_archived: bool = Field(default=False, description="also memories that were archived")
-    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
-    known_at: Until | None = Field(default=None, description="what had been recorded by then")
-    timezone: AskerZone = None
-    now: Now = None
-    where: WhereField = None
-    backends: Names | None = Field(default=None, description="ask only these")
-    recipe: Name | None = None
-    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
-    asker: AskerBody | None = None
 
     def request(self, tenant: str) -> PackRequest:
-        asker = None if self.asker is None else self.asker.asker()
-        return self._as(PackRequest, scope=self.scope(tenant), asker=asker, where=where_of(self.where))
+        return self._recall(PackRequest, tenant)

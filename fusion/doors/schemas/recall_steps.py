@@ -6,21 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fusion.doors.schemas.base import (
-    AskerBody,
-    AskerZone,
-    Asking,
-    Name,
-    Names,
-    Now,
-    PageSize,
-    QueryText,
-    Reference,
-    Scoped,
-    Until,
-    WhereField,
-    where_of,
-)
+from fusion.doors.schemas.base import PageSize, Reference, Scoped
+from fusion.doors.schemas.recall_body import RecallBody
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
 from fusion.lib.budget import MAX_BUDGET_TOKENS
 from fusion.recall.recall_steps import (
@@ -39,27 +26,16 @@ StepRefs = Annotated[
 ]
 
 
-class IndexBody(Asking):
+class IndexBody(RecallBody):
     """A question that a list of hits answers, one line each."""
 
-    query: QueryText
     limit: int = Field(default=20, ge=1, le=MAX_HITS, description="hits at most")
     budget_tokens: int = Field(
         default=INDEX_TOKENS, ge=1, le=MAX_BUDGET_TOKENS, description="tokens of all lines at most; one is always there"
     )
-    as_of: Until | None = Field(default=None, description="what was true then; a date is the end of that day")
-    known_at: Until | None = Field(default=None, description="what had been recorded by then")
-    timezone: AskerZone = None
-    now: Now = None
-    where: WhereField = None
-    backends: Names | None = Field(default=None, description="ask only these")
-    recipe: Name | None = None
-    timeout_ms: int | None = Field(default=None, ge=1, le=60_000, description="for everything, end to end")
-    asker: AskerBody | None = None
 
     def request(self, tenant: str) -> IndexRequest:
-        asker = None if self.asker is None else self.asker.asker()
-        return self._as(IndexRequest, scope=self.scope(tenant), asker=asker, where=where_of(self.where))
+        return self._recall(IndexRequest, tenant)
 
 
 class TimelineBody(Scoped):
