@@ -1,4 +1,4 @@
-"""Evidence in block of context packs, beside ``/fuse`` at the same characters, on LoCoMo.
+"""Evidence in block of context packs, compared with ``/fuse`` at the same characters, on LoCoMo.
 
 ``fuse_at_limit`` may fill as many characters as a pack may; ``fuse_at_size`` as many as the pack of that question has.
 """

@@ -1,4 +1,4 @@
-"""Measures how long a context pack takes beside ``/fuse``, on one home with 10,000 memories.
+"""Measures how long a context pack takes compared with ``/fuse``, on one home with 10,000 memories.
 
 The same questions are asked in both ways by turns, so that the load of the machine is the same for both; the figure is
 the ratio. One memory in twenty is long, since its layers cost something.

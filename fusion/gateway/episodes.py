@@ -1,6 +1,6 @@
 """The calls on an open home for its observations: append, query and search the episodes of an agent's sessions.
 
-They are evidence beside the memories. No call of `fuse` reads them, and nothing here makes a memory of one.
+They are evidence, and no memories: no call of `fuse` reads them, and nothing here makes a memory of one.
 """
 
 from __future__ import annotations

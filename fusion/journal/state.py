@@ -1,6 +1,6 @@
 """The state of each memory, and the log of its changes.
 
-A state is a column beside the event that it belongs to; external items have theirs by ref. Changes that belong together
+A state is a column in the row of its event; external items have theirs by ref. Changes that belong together
 (a merge and the reinforcement that it brings, both sides of a conflict) are one decision: one transaction, one entry of
 the log with who made it and why, and one undo. Backends with the capability `fusion.contract.StoresState` are sent the
 new states by the outbox.

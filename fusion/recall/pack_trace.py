@@ -1,7 +1,7 @@
 """The trace of a context pack (openclaw-mem.pack.trace.v1), a view of its receipt: which lanes were searched, and why
 each candidate is in the pack or not. It has no text of a memory.
 
-A receipt has what a trace needs beside the candidates under ``pack``: the limits, the lanes, and the layers.
+A receipt has the candidates, and under ``pack`` what else a trace needs: the limits, the lanes, and the layers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class PackNote:
-    """What a receipt keeps of a pack beside its candidates."""
+    """What a receipt keeps of a pack in addition to its candidates."""
 
     budgets: Mapping[str, int]
     lanes: tuple[Lane, ...]

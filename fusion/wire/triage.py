@@ -76,4 +76,4 @@ class TriageDecided(TypedDict):
     writes_performed: bool
     """whether a memory was stored"""
     kept_in: str | None
-    """the file with the dead letters that were set aside, beside that of the others"""
+    """the file with the dead letters that were set aside, in the folder of the others"""

@@ -137,7 +137,7 @@ async def inspect_trust(ledger: Ledger, given: Body) -> dict[str, Any]:
 
 
 async def graph_neighbors(ledger: Ledger, given: Body) -> dict[str, Any]:
-    """The entities beside one."""
+    """The neighbours of an entity."""
     return await ledger.neighbors(bodies.text(given, "nodeId", 200), _direction(given))
 
 

@@ -160,7 +160,7 @@ def _file(file: Path) -> dict[str, Any]:
 
 
 def _checks(folder: Path, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each file as it is on disk beside what the manifest says."""
+    """Each file as it is on disk, compared with what the manifest says."""
     checks = []
     for one in files:
         actual = _file(folder / one["name"])

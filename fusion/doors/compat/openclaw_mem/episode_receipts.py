@@ -1,4 +1,4 @@
-"""What openclaw-mem's commands ``episodes …`` print: our replies, with its fields beside ours."""
+"""What openclaw-mem's commands ``episodes …`` print: our replies with its fields added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporal facts as openclaw-mem's commands ``graph fact …`` print them: our replies, with its fields beside ours."""
+"""Temporal facts as openclaw-mem's commands ``graph fact …`` print them: our replies with its fields added."""
 
 from __future__ import annotations
 

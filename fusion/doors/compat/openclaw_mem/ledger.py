@@ -289,7 +289,7 @@ class Ledger:
         return summary
 
     async def neighbors(self, node: str, direction: str) -> dict[str, Any]:
-        """The entities beside one, with what connects them."""
+        """The neighbours of an entity, with what connects them."""
         found = await self.client.graph_neighbors(
             node, limit=graph.MAX_ENTITIES, all_users=self.all_users, **self.scope
         )
