@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks features lint format lock bench wheel clean
+.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -25,6 +25,7 @@ help:
 	@echo "make test-neo4j  tests with a real Neo4j, which Maven downloads"
 	@echo "make test-cognee tests with a real Cognee, in its own environment"
 	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
+	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI and MCP Inspector, which npm downloads"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
@@ -149,6 +150,23 @@ test-frameworks: $(STAMP) $(FRAMEWORK_STAMP)
 	        -c tests/frameworks/pytest.ini --rootdir tests/frameworks --confcutdir tests/frameworks \
 	        $(or $(ARGS),tests/frameworks) || exit 1; \
 	done
+
+# Agents' hosts from npm: 1.1 GB, installed once for each version of the lock. Only Claude Code's own script runs.
+HOSTS := .cache/hosts/$(firstword $(shell cksum < tests/hosts/package-lock.json))
+
+$(HOSTS)/installed: tests/hosts/package.json tests/hosts/package-lock.json | $(STAMP)
+	@echo "Setting up $(HOSTS), once …" >&2
+	@rm -rf .cache/hosts
+	@mkdir -p $(HOSTS)
+	@cp tests/hosts/package.json tests/hosts/package-lock.json $(HOSTS)
+	@npm ci --prefix $(HOSTS) --ignore-scripts --no-audit --no-fund --loglevel error
+	@node $(HOSTS)/node_modules/@anthropic-ai/claude-code/install.cjs
+	@touch $@
+
+hosts: $(HOSTS)/installed
+
+test-hosts: $(STAMP) $(HOSTS)/installed
+	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
 
 features: $(STAMP)
 	$(BIN)/python -m tests.features

@@ -21,6 +21,11 @@ def main() -> None:
 
         hook(arguments)
         os._exit(0)  # all is written: to take the interpreter down takes longer than the connection to the server
+    if name == "statusline" and not {"-h", "--help"} & set(arguments):
+        from fusion.doors.statusline import main as statusline
+
+        statusline(arguments)
+        os._exit(0)
     if name == "mcp":
         from fusion.doors.mcp_stdio.command import run as mcp
 

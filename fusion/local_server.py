@@ -118,22 +118,29 @@ class Proven:
                 raise Unsent(str(error)) from error
             raise
 
-    def post(
-        self, path: str, content: bytes, timeout_s: float, headers: Mapping[str, str] = NO_HEADERS
+    def send(
+        self,
+        path: str,
+        content: bytes | None,
+        timeout_s: float,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> tuple[int, bytes]:
         """Sends one request, the last on this connection; returns the status and body of the reply.
+
+        Without ``content`` it is a GET.
 
         Raises TimeoutError and other OSErrors, and ValueError for a reply that is not HTTP.
         """
         deadline = time.monotonic() + timeout_s
+        body = content or b""
         more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = (
-            f"POST {path} HTTP/1.1\r\nhost: {urlsplit(self.record.url).netloc}\r\n"
+            f"{'GET' if content is None else 'POST'} {path} HTTP/1.1\r\nhost: {urlsplit(self.record.url).netloc}\r\n"
             f"authorization: Bearer {self.token}\r\nconnection: close\r\n"
-            f"content-type: application/json\r\ncontent-length: {len(content)}\r\n{more}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n{more}\r\n"
         )
         self._socket.settimeout(timeout_s)
-        self._socket.sendall(head.encode() + content)
+        self._socket.sendall(head.encode() + body)
         answer, body = _read_reply(self._socket, deadline, MAX_REPLY)
         return answer.status, body
 
@@ -189,12 +196,21 @@ def ask(home: Path, path: str, body: Mapping[str, object], *, look_s: float, ans
 
     Raises the error that the server replied with, and ServerUnreachable.
     """
+    return _asked(home, path, json.dumps(body).encode(), look_s, answer_s)
+
+
+def fetch(home: Path, path: str, *, look_s: float, answer_s: float) -> dict[str, Any] | None:
+    """As `ask`, by GET."""
+    return _asked(home, path, None, look_s, answer_s)
+
+
+def _asked(home: Path, path: str, content: bytes | None, look_s: float, answer_s: float) -> dict[str, Any] | None:
     connection = connect(home, look_s)
     if connection is None:
         return None
     try:
         with closing(connection):
-            status, content = connection.post(path, json.dumps(body).encode(), answer_s)
+            status, content = connection.send(path, content, answer_s)
         reply = json.loads(content)
     except TimeoutError as error:
         raise ServerUnreachable(f"The server of {home} did not answer in time. See {home / 'server.log'}") from error

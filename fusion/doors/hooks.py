@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from fusion import local_server
+from fusion.doors.pause import is_paused
 from fusion.doors.terminal import plain
 from fusion.errors import BadInput, FusionError, HomeGone, NobodyNamed, NotFound, ServerUnreachable, SettingsError
 from fusion.home import locate_home, missing_home
@@ -148,6 +149,15 @@ class HookCall(NamedTuple):
         limits = {name: value if name == "format" else _number(value) for name, value in given.items() if value}
         gate = str(os.environ.get("FUSION_HOOKS__GATE", table.get("gate", True)))
         return {**limits, "gate": False} if gate.casefold() in _FALSE else limits
+
+    @property
+    def paused(self) -> bool:
+        """Whether this session or all of the home are paused (`fusion pause`)."""
+        return is_paused(self.home, self.session)
+
+    def recalls(self) -> bool:
+        """Whether memories are recalled: the session is not paused, and `[memory_cortex] auto_recall` is on."""
+        return not self.paused and self.is_on("auto_recall")
 
     def is_on(self, switch: str) -> bool:
         """Whether a switch of `[memory_cortex]` is on: auto_recall or auto_ingest."""
@@ -304,7 +314,7 @@ def _settings_table(file: Path, name: str) -> Mapping[str, Any]:
 
 def recall(call: HookCall) -> str:
     """The block for a prompt; "" for a prompt that asks nothing."""
-    question = question_of(call.text("prompt")) if call.is_on("auto_recall") else ""
+    question = question_of(call.text("prompt")) if call.recalls() else ""
     if not question or "agent_id" in call.payload:  # the agent that wrote a subagent's prompt has recalled already
         return ""
     return call.block_for(question, **call.limits())
@@ -327,7 +337,7 @@ def profile(call: HookCall) -> str:
     Where nothing was decided, it is a few memories of the project. It also starts the server. A session that is resumed
     has the logs in its context already.
     """
-    if not call.is_on("auto_recall"):
+    if not call.recalls():
         return ""
     logs = "" if call.text("source") == "resume" else call.logs()
     decided = _decided(call)
@@ -423,6 +433,9 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
 
     if not more and not call.transcript.is_file():
         return
+    if call.paused:
+        _read_past(call)
+        return
     whose = Scope(user_id=call.user)
     with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
         bookmarks = Bookmarks(call.home, whose)
@@ -439,6 +452,19 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
         bookmarks.commit()
 
 
+def _read_past(call: HookCall) -> None:
+    """Move the bookmark of the transcript to its end: what is said while memory is paused is never remembered."""
+    from fusion.contract import Scope
+    from fusion.sources.bookmarks import Bookmarks
+    from fusion.sources.readers import read_session
+
+    whose = Scope(user_id=call.user)
+    bookmarks = Bookmarks(call.home, whose)
+    for _ in read_session(call.transcript, whose, bookmarks=bookmarks) if call.transcript.is_file() else ():
+        pass
+    bookmarks.commit()
+
+
 def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> None:
     """Send a batch. A refused batch is halved until the refused turn is alone; that turn is left out."""
     from fusion.doors.memory_batches import check_version, wire_form
@@ -448,7 +474,7 @@ def _send(memory: Client, batch: Sequence[NewMemory], reader: str | None) -> Non
     except (BadInput, NotFound) as error:
         check_version(error)
         if len(batch) == 1:
-            _write(2, _notice(f"a turn was refused: {error}"))
+            write_line(2, _notice(f"a turn was refused: {error}"))
             return
         half = len(batch) // 2
         _send(memory, batch[:half], reader)
@@ -465,18 +491,18 @@ def _send_observed(memory: Client, seen: list[NewObservation]) -> None:
             memory.append_episodes([episode_form(one) for one in batch])
         except BadInput as error:
             if len(batch) == 1:
-                _write(2, _notice(f"an observation was refused: {error}"))
+                write_line(2, _notice(f"an observation was refused: {error}"))
                 continue
             for one in batch:
                 _send_observed(memory, [one])
 
 
 def observe_tool(call: HookCall) -> None:
-    """Keep the call and the result of one tool as observations, if the settings say so and a server runs.
+    """Keep the call of one tool, and its result once there is one, as observations: if the settings say so.
 
     Without a server nothing is started: the hooks that read the transcript find both there.
     """
-    if not call.captures_tools() or not call.session or not call.is_on("auto_ingest"):
+    if not call.captures_tools() or not call.session or call.paused or not call.is_on("auto_ingest"):
         return
     from datetime import UTC, datetime
 
@@ -491,9 +517,10 @@ def observe_tool(call: HookCall) -> None:
     scope = Scope(user_id=call.user, session_id=call.session, project=call.project, audience="private")
     events = ToolEvents(scope, f"claude-code:{call.session}")
     tool, at = call.text("tool_name"), datetime.now(UTC)
-    result = call.payload.get("tool_response")
     use = call.text("tool_use_id") or _digest_of(call.payload)
-    seen = [*events.called(use, tool, call.payload.get("tool_input"), at), *events.returned(use, tool, result, at)]
+    seen = [*events.called(use, tool, call.payload.get("tool_input"), at)]
+    if "tool_response" in call.payload:
+        seen += events.returned(use, tool, call.payload["tool_response"], at)
     with client_of(call.home, proven, timeout_s=ANSWER_S) as memory:
         _send_observed(memory, seen)
 
@@ -637,6 +664,7 @@ class Hook(NamedTuple):
 HOOKS: Mapping[str, Hook] = {
     "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, before_prompt=True, context=True),
     "session-start": Hook("SessionStart", profile, 15, context=True),
+    "pre-tool-use": Hook("PreToolUse", observe_tool, 10, detached=True),
     "post-tool-use": Hook("PostToolUse", observe_tool, 10, detached=True),
     "stop": Hook("Stop", capture, 55),
     "pre-compact": Hook("PreCompact", capture_transcript, 55),
@@ -667,18 +695,18 @@ def main(arguments: Sequence[str]) -> None:
     try:
         if hook is None:
             raise BadInput(f"there is no such hook; there are {', '.join(_ALL)}")
-        with _limit(STDIN_S):
-            call = _read_call(arguments[1:])._replace(before_prompt=hook.before_prompt)
+        with limit(STDIN_S):
+            call = read_call(arguments[1:])._replace(before_prompt=hook.before_prompt)
         if hook.detached and not _detach(call.home, answer):
             return
-        with _limit(min(hook.limit_s, _left_s(call)) if hook.before_prompt else hook.limit_s):
+        with limit(min(hook.limit_s, _left_s(call)) if hook.before_prompt else hook.limit_s):
             answer = hook.answer(hook.run(call))
     except BaseException as error:  # noqa: BLE001 — no failure of memory may hold up an agent
         notice = _notice(_why(error))
-        _write(2, notice)
+        write_line(2, notice)
         if hook is not None and hook.event == "SessionStart":
             answer["systemMessage"] = notice  # shown to the user once a session
-    _write(1, json.dumps(answer))
+    write_line(1, json.dumps(answer))
 
 
 def _left_s(call: HookCall) -> float:
@@ -711,7 +739,7 @@ def _detach(home: Path, answer: Mapping[str, Any]) -> bool:
     The child keeps no descriptor open that the caller could wait for.
     """
     if os.fork():
-        _write(1, json.dumps(answer))
+        write_line(1, json.dumps(answer))
         return False
     _leave_caller(home)
     return True
@@ -723,10 +751,10 @@ def _start_in_background(call: HookCall) -> None:
         return
     try:
         _leave_caller(call.home)
-        with _limit(CAPTURE_S), call.server(start_s=CAPTURE_S):
+        with limit(CAPTURE_S), call.server(start_s=CAPTURE_S):
             pass
     except BaseException as error:  # noqa: BLE001 — this process ends here, whatever happened
-        _write(2, _notice(_why(error)))
+        write_line(2, _notice(_why(error)))
     finally:
         os._exit(0)
 
@@ -743,7 +771,7 @@ def _leave_caller(home: Path) -> None:
         os.dup2(open_log(home), 2)
 
 
-def _read_call(options: Sequence[str]) -> HookCall:
+def read_call(options: Sequence[str]) -> HookCall:
     """Read the call from the options and stdin.
 
     Raises BadInput, SettingsError for a named home that does not exist, and HomeNotAllowed before the home is opened.
@@ -798,7 +826,7 @@ def _payload() -> Mapping[str, Any]:
 
 
 @contextmanager
-def _limit(seconds: float) -> Iterator[None]:
+def limit(seconds: float) -> Iterator[None]:
     """Raise _TooLate in the block when its time is over, also while it waits."""
 
     def ring(number: int, frame: object) -> None:
@@ -813,7 +841,7 @@ def _limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _write(descriptor: int, line: str) -> None:
+def write_line(descriptor: int, line: str) -> None:
     """Write one line without a buffer: a closed stdout must not become an exit code at the end."""
     data = line.encode("utf-8", "replace") + b"\n"
     with suppress(OSError):

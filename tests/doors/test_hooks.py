@@ -26,12 +26,13 @@ from fusion.doors.hooks import (
     MAX_INPUT_BYTES,
     MAX_PROMPT_CHARS,
     HookCall,
-    _limit,
     _TooLate,
+    limit,
     project_of,
     question_of,
     recall,
 )
+from fusion.doors.mcp_stdio.listing import listing_of
 from fusion.errors import NobodyNamed
 from fusion.home import HomeLock, owner
 from fusion.local_server import running_server
@@ -522,7 +523,7 @@ class TestFailOpen:
                 pytest.fail("the limit was taken for a failure of the read")
 
         try:
-            with pytest.raises(_TooLate), _limit(0.01):
+            with pytest.raises(_TooLate), limit(0.01):
                 wait()
         finally:
             os.close(reading)
@@ -634,6 +635,12 @@ class Talk:
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
     return Talk(tmp_path)
+
+
+def run_fusion(*arguments: object) -> Any:
+    """What a command of `fusion` prints with `--json`."""
+    words = [sys.executable, "-m", "fusion", *map(str, arguments), "--json"]
+    return json.loads(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)
 
 
 def kept(home: Path) -> list[tuple[str, str]]:
@@ -780,6 +787,34 @@ class TestCapture:
         printed, notice = hook("user-prompt-submit", payload, "--home", real)
         assert notice == ""
         assert "Our chains come from Kedjan in Uppsala." in context("user-prompt-submit", printed)
+
+    @pytest.mark.feature(
+        "`fusion pause` stops recall and capture by hooks, for one session or all, until `fusion resume`"
+    )
+    @pytest.mark.parametrize("named", [True, False])
+    def test_paused_session_is_neither_recalled_nor_kept(self, real: Path, talk: Talk, named: bool) -> None:
+        """What was said meanwhile is not kept afterwards either; another session goes on if only this one is paused."""
+        session = ["--session", SESSION] if named else []
+        talk.add("user", "Our chains come from Kedjan in Uppsala.")
+        hook("stop", talk.payload(), "--home", real)
+        assert run_fusion("pause", *session, "--home", real)["changed"]
+        talk.add("user", "The price of the secret chain is nine.")
+        for event in ("stop", "pre-compact"):
+            assert hook(event, talk.payload(), "--home", real) == ({}, "")
+        asks = {"prompt": "where do our chains come from?", "cwd": "/srv/hjul"}
+        for event in ("user-prompt-submit", "session-start"):
+            printed, _ = hook(event, {**asks, "session_id": SESSION}, "--home", real)
+            assert is_silent(event, printed)
+        other, _ = hook("user-prompt-submit", {**asks, "session_id": "another"}, "--home", real)
+        assert ("Kedjan" in context("user-prompt-submit", other)) is named
+        assert run_fusion("resume", *session, "--home", real)["changed"]
+        talk.add("user", "We order a chain on Monday.")
+        hook("stop", talk.payload(), "--home", real)
+        assert [text for _, text in kept(real)] == [
+            "Our chains come from Kedjan in Uppsala.",
+            "We order a chain on Monday.",
+        ]
+        assert not run_fusion("resume", *session, "--home", real)["changed"]
 
     @pytest.mark.feature("the latest decisions and rules of a project start its sessions, relevant or not")
     def test_session_start_lists_what_was_decided_in_the_project(self, real: Path, talk: Talk) -> None:
@@ -946,15 +981,29 @@ class TestPlugin:
     def test_plugin_maps_every_hook_to_its_event(self) -> None:
         """The five events, each with a command that exists; only Stop, which says nothing, runs in the background.
 
-        ``post-tool-use`` would cost a process for each tool, so only who wants it registers it.
+        ``pre-tool-use`` and ``post-tool-use`` would cost a process for each tool, so who wants them registers them.
         """
         hooks = plugin_hooks()
         assert {name: HOOKS[name].event for name in hooks} == EVENTS
-        assert set(HOOKS) == {*EVENTS, "post-tool-use"}
+        assert set(HOOKS) == {*EVENTS, "pre-tool-use", "post-tool-use"}
         assert [name for name, handler in hooks.items() if handler.get("async")] == ["stop"]
         matchers = read_json("hooks", "hooks.json")["hooks"]
         assert matchers["SessionStart"][0]["matcher"] == "startup|resume|compact"
         assert matchers["PreCompact"][0]["matcher"] == "manual|auto"
+
+    def test_plugin_commands_name_what_they_call(self) -> None:
+        """Each is described; what it runs and calls exists, and no words of the user get into a shell command."""
+        from fusion.doors.cli import app
+
+        names = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+        found = {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").glob("*.md")}
+        assert set(found) == {"recall", "remember", "forget", "why", "pause", "resume"}
+        for text in found.values():
+            assert re.match(r"---\ndescription: \S", text)
+            ran = re.findall(r"scripts/fusion ([a-z]+)", text)
+            assert {*ran} <= names
+            assert not any("$ARGUMENTS" in shell for shell in re.findall(r"!`([^`]*)`", text))
+            assert {*re.findall(r"\b(memory_[a-z]+)", text)} <= {tool["name"] for tool in listing_of("fusion").tools}
 
     def test_plugin_manifest_and_marketplace_agree(self) -> None:
         """`/plugin marketplace add` of this folder offers this plugin, in the version of the package."""

@@ -24,7 +24,7 @@ from fusion.doors.cli.models import app as models
 from fusion.doors.cli.pack import pack
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.review import approve, proposals, propose, reject, triage
-from fusion.doors.cli.serve import hook, mcp, serve, stop, token
+from fusion.doors.cli.serve import hook, mcp, pause, resume, serve, statusline, stop, token
 from fusion.doors.cli.shepherd import app as shepherd
 from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
 from fusion.doors.cli.transfer import export, import_
@@ -37,7 +37,7 @@ GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Look": (memories, get, why, status, backends, decisions, forgotten),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
-    "Serve": (serve, stop, token, mcp, hook),
+    "Serve": (serve, stop, token, pause, resume, mcp, hook, statusline),
 }
 """the commands as the help groups them, in each group the most used first"""
 
@@ -74,7 +74,7 @@ def common(
 
 for group, commands in GROUPS.items():
     for command in commands:
-        options = {"ignore_unknown_options": True, "allow_extra_args": True} if command is hook else None
+        options = {"ignore_unknown_options": True, "allow_extra_args": True} if command in (hook, statusline) else None
         app.command(command.__name__.rstrip("_"), rich_help_panel=group, context_settings=options)(command)
 app.add_typer(jobs, name="jobs", rich_help_panel="Tend")
 app.add_typer(mem, name="mem", rich_help_panel="Look")

@@ -116,6 +116,49 @@ def mcp(
     serve(home, target.config, {**fixed, **everybody}, create=create, tools=tools)
 
 
+SessionToPause = Annotated[str | None, typer.Option("--session", help="Only this session of the agent.")]
+
+
+@command(without=["direct"])
+def pause(*, session: SessionToPause = None, target: Target) -> None:
+    """Stop recall and capture by hooks until `fusion resume`.
+
+    What is said meanwhile is not remembered later either. Tools that a model calls by itself still work.
+    """
+    _set_paused(target, session, paused=True)
+
+
+@command(without=["direct"])
+def resume(*, session: SessionToPause = None, target: Target) -> None:
+    """Let hooks recall and capture again, after `fusion pause`."""
+    _set_paused(target, session, paused=False)
+
+
+def _set_paused(target: Target, session: str | None, *, paused: bool) -> None:
+    from fusion.doors.pause import set_paused
+    from fusion.trust import make_home
+
+    folder = target.folder()
+    if not folder.is_dir():
+        raise NotFound(f"There is no home {folder}. To make one: fusion init")
+    changed = set_paused(make_home(folder), session, paused=paused)
+    what = f"session {session}" if session else "every session"
+    done = f"Paused: hooks recall and remember nothing for {what}." if paused else f"Resumed for {what}."
+    already = f"It is {'paused' if paused else 'not paused'} for {what} already."
+    report = {"home": str(folder), "session": session, "paused": paused, "changed": changed}
+    target.show(report, done if changed else already)
+
+
+def statusline(context: typer.Context) -> None:
+    """Print one line about the memory for Claude Code's status line.
+
+    Reads its JSON on stdin, and always exits with 0. Options: --home FOLDER, --user USER_ID.
+    """
+    from fusion.doors.statusline import main
+
+    main(context.args)
+
+
 def hook(context: typer.Context) -> None:
     """Run a hook of Claude Code or of openclaw-cortex.
 

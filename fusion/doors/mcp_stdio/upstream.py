@@ -64,7 +64,7 @@ class HomeServer:
             "mcp-protocol-version": call.version if call.version in HANDSHAKES else HANDSHAKES[-1],
             "mcp-session-id": self._session,
         }
-        return self._parsed(*self._sent(lambda server: server.post(self._path, content, ANSWER_S, headers)))
+        return self._parsed(*self._sent(lambda server: server.send(self._path, content, ANSWER_S, headers)))
 
     def _sent(self, send: Callable[[Proven], tuple[int, bytes]]) -> tuple[int, bytes]:
         with closing(self._connect(START_S)) as server:

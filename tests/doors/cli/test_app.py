@@ -57,7 +57,7 @@ def test_help_groups_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     for commands in GROUPS.values():
         for command in commands:
             line = (command.__doc__ or "").strip().splitlines()[0]
-            assert f"│ {command.__name__.rstrip('_'):<9}  {line}" in shown
+            assert f"│ {command.__name__.rstrip('_'):<10}  {line}" in shown
 
 
 def test_the_package_imports_nothing_heavy() -> None:

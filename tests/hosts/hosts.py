@@ -1,0 +1,137 @@
+"""The agents' hosts that `make test-hosts` installs, each run as a user runs it, without a terminal.
+
+Their model is a `ScriptedModel`. Each gets a home folder of its own and a project in it, so nothing of this computer's
+user is read or written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.hosts.scripted_model import ScriptedModel
+
+TOOLS = Path(os.environ.get("HOSTS", "")) if os.environ.get("HOSTS") else None
+"""the folder of the hosts' commands, which `make test-hosts` names"""
+PLUGIN = Path(__file__).parents[2] / "integrations" / "claude-code"
+FUSE = "mcp__plugin_memory-fusion_memory__memory_fuse"
+"""the tool's name in Claude Code"""
+RUN_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where a host runs: its user's folder, a project in it, and the home with the memories."""
+
+    user: Path
+    project: Path
+    home: Path
+    command: Path
+    """the command `fusion`"""
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The variables of a user's shell, without this process's own settings of Claude Code and memory-fusion."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FUSION_", "XDG_"))}
+        return {**kept, "HOME": str(self.user), "NO_COLOR": "1", **more}
+
+
+Runner = Callable[[World, ScriptedModel, str, Sequence[str]], subprocess.CompletedProcess[str]]
+"""runs a host with one prompt; the last argument has options of `fusion mcp`"""
+
+
+def _run(world: World, words: Sequence[str | Path], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    assert TOOLS is not None
+    command = [str(TOOLS / words[0]), *map(str, words[1:])]
+    return subprocess.run(
+        command,
+        cwd=world.project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_S,
+    )
+
+
+def claude_code(
+    world: World, model: ScriptedModel, prompt: str, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Claude Code with our plugin: its hooks and its MCP server. ``options`` do not apply."""
+    words = ["claude", "-p", prompt, "--plugin-dir", PLUGIN, "--allowedTools", FUSE]
+    environment = world.environment(
+        ANTHROPIC_BASE_URL=model.url,
+        ANTHROPIC_API_KEY="sk-any",
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        DISABLE_AUTOUPDATER="1",
+        FUSION_HOME=str(world.home),
+        FUSION_COMMAND=str(world.command),
+    )
+    return _run(world, words, environment)
+
+
+def codex(
+    world: World, model: ScriptedModel, prompt: str, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Codex with `fusion mcp` in its configuration file, without `required`."""
+    folder = world.user / ".codex"
+    folder.mkdir(exist_ok=True)
+    arguments = ["mcp", "--home", str(world.home), *options]
+    settings = f"""
+model = "scripted"
+model_provider = "scripted"
+approval_policy = "never"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{model.url}/v1"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+
+[mcp_servers.memory-fusion]
+command = {json.dumps(str(world.command))}
+args = {json.dumps(arguments)}
+default_tools_approval_mode = "approve"
+"""
+    (folder / "config.toml").write_text(settings)
+    return _run(world, ["codex", "exec", "--skip-git-repo-check", prompt], world.environment(OPENAI_API_KEY="any"))
+
+
+def gemini_cli(
+    world: World, model: ScriptedModel, prompt: str, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Gemini CLI with `fusion mcp` in its settings."""
+    folder = world.user / ".gemini"
+    folder.mkdir(exist_ok=True)
+    arguments = ["mcp", "--home", str(world.home), *options]
+    settings = {
+        "mcpServers": {"memory-fusion": {"command": str(world.command), "args": arguments, "trust": True}},
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"disableAutoUpdate": True},
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    words = ["gemini", "-m", "gemini-2.5-pro", "--approval-mode", "yolo", "-p", prompt]
+    return _run(world, words, world.environment(GEMINI_API_KEY="any", GOOGLE_GEMINI_BASE_URL=model.url))
+
+
+def inspector(world: World, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line of MCP Inspector, which starts `fusion mcp` and sends one request."""
+    command = ["mcp-inspector", "--cli", world.command, "mcp", "--home", world.home, *words]
+    return _run(world, command, world.environment())
+
+
+HOSTS: Mapping[str, Runner] = {"Claude Code": claude_code, "Codex": codex, "Gemini CLI": gemini_cli}
+
+
+def fusion_command(folder: Path) -> Path:
+    """The command `fusion` of this checkout, as a script in a folder."""
+    script = folder / "fusion"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fusion "$@"\n')
+    script.chmod(0o700)
+    return script
