@@ -13,6 +13,7 @@ import pytest
 
 from fusion.client import Client
 from fusion.doors.mcp_stdio.listing import listing_of
+from fusion.doors.pause import FILE
 from fusion.home import config_root
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
@@ -30,7 +31,7 @@ pytestmark = [
 ASKED = "why did we leave SQLite?"
 LEFT = "We left SQLite because the database was locked whenever Hjulhuset opened its workshop."
 MORE = [
-    f"{what} was lost when the SQLite database was locked on {day} May, and Mara entered all of it again by hand at noon."
+    f"{what} was lost when the SQLite database was locked on {day} May, and Mara entered it again by hand at noon."
     for day, what in enumerate(
         ("A booking", "The stock list", "An invoice", "The price of hubs", "A customer's number"), 3
     )
@@ -154,6 +155,16 @@ def test_claude_codes_turns_are_remembered_once(world: World) -> None:
     words = [str(world.command), "ingest", str(world.user / ".claude" / "projects"), "--home", str(world.home)]
     subprocess.run(words, env=world.environment(), check=True, capture_output=True)
     assert sorted(kept(world)) == sorted(texts)
+
+
+@pytest.mark.feature("Claude Code's `/memory-fusion:pause` pauses the session in which it is typed")
+def test_claude_codes_command_pauses_the_session(world: World) -> None:
+    """The session's id and the plugin's folder get into the command."""
+    with ScriptedModel("Paused.") as model:
+        done = claude_code(world, model, "/memory-fusion:pause")
+    assert "Paused." in done.stdout, done.stderr
+    [session] = json.loads((world.home / FILE).read_text())
+    assert f"remember nothing for session {session}" in model.main[0].text
 
 
 def kept(world: World) -> list[str]:
