@@ -150,6 +150,10 @@ class AgentMemory:
         """The same with this framework as the source of its turns, unless it has one already."""
         return replace(self, framework=framework) if self.framework == "agent" else self
 
+    def limited(self, **limits: Any) -> Self:
+        """The same with further fields of `Client.fuse`."""
+        return replace(self, limits={**self.limits, **limits})
+
     # Before a model's call
 
     def recall(self, prompt: str) -> str:
@@ -211,6 +215,10 @@ class AgentMemory:
         future = self._keep(turns)
         if future is not None:
             await asyncio.wait([asyncio.wrap_future(future)], timeout=CAPTURE_WAIT_S)
+
+    def keep_later(self, turns: Sequence[Turn]) -> None:
+        """As `keep`, without waiting at all."""
+        self._keep(turns)
 
     def flush(self, timeout_s: float = CAPTURE_S) -> bool:
         """Wait until what was said is kept; whether it was in time."""

@@ -41,12 +41,16 @@ def _is_installed(package: str) -> bool:
 
 
 FRAMEWORKS = {
+    "agent_framework": "agent_framework",
+    "agno": "agno",
     "google_adk": "google.adk",
+    "haystack": "haystack",
     "langchain": "langchain",
     "langgraph": "langgraph",
     "llama_index": "llama_index",
     "openai_agents": "agents",
     "pydantic_ai": "pydantic_ai",
+    "strands": "strands",
 }
 """by test module, the package without which it is not collected: each environment has some of the frameworks"""
 
