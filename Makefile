@@ -147,7 +147,7 @@ frameworks: $(FRAMEWORK_STAMP)
 test-frameworks: $(STAMP) $(FRAMEWORK_STAMP)
 	@for lock in $(FRAMEWORK_LOCKS); do \
 	    FUSION_PYTHON="$(CURDIR)/$(BIN)/python" $(FRAMEWORKS)/$$(basename $$lock .txt)/bin/python -m pytest \
-	        -c tests/frameworks/pytest.ini --rootdir tests/frameworks --confcutdir tests/frameworks \
+	        -n 2 --dist loadfile -c tests/frameworks/pytest.ini --rootdir tests/frameworks --confcutdir tests/frameworks \
 	        $(or $(ARGS),tests/frameworks) || exit 1; \
 	done
 

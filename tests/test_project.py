@@ -25,7 +25,9 @@ INTEGRATIONS = ROOT / "fusion" / "integrations"
 FRAMEWORKS = sorted(
     file.stem.replace("_", "-") for file in INTEGRATIONS.glob("*.py") if file.stem not in ("__init__", "agent_memory")
 )
-"""the extras of frameworks, each of which has a module"""
+"""the names of frameworks, each of which has a module"""
+WITHOUT_EXTRA = {"crewai": "crewai", "strands": "strands-agents"}
+"""frameworks that need an older mcp than memory-fusion: the client is installed beside them without dependencies"""
 
 
 def normalised(requirement: str) -> str:
@@ -183,14 +185,15 @@ def test_the_extra_all_names_every_other_extra() -> None:
     assert everything == f"memory-fusion[{','.join(name for name in extras if name not in ('all', *FRAMEWORKS))}]"
 
 
-def test_each_framework_has_an_extra_a_pinned_version_and_tests() -> None:
+def test_each_framework_has_a_pinned_version_tests_and_an_extra_if_that_resolves() -> None:
     """`pip install "memory-fusion[langchain]"` brings what `fusion.integrations.langchain` imports."""
     locks = (ROOT / "tests" / "frameworks").glob("requirements*.txt")
     pins = [line for lock in locks for line in re.findall(r"^\S+==\S+", lock.read_text("utf-8"), re.MULTILINE)]
+    assert not PROJECT["project"]["optional-dependencies"].keys() & WITHOUT_EXTRA.keys()
     for name in FRAMEWORKS:
         module = name.replace("-", "_")
         assert (ROOT / "tests" / "frameworks" / f"test_{module}.py").is_file()
-        (requirement, *_) = PROJECT["project"]["optional-dependencies"][name]
+        (requirement, *_) = PROJECT["project"]["optional-dependencies"].get(name) or [WITHOUT_EXTRA[name]]
         assert any(line.startswith(f"{normalised(requirement)}==") for line in pins), requirement
 
 

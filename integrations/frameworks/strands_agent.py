@@ -1,6 +1,6 @@
 """A Strands agent that recalls before each call of its model, and keeps each turn.
 
-pip install "memory-fusion[strands]"
+pip install strands-agents orjson && pip install --no-deps memory-fusion      # beside a server of another environment
 """
 
 from collections.abc import AsyncIterable

@@ -43,6 +43,8 @@ def _is_installed(package: str) -> bool:
 FRAMEWORKS = {
     "agent_framework": "agent_framework",
     "agno": "agno",
+    "autogen": "autogen_agentchat",
+    "crewai": "crewai",
     "google_adk": "google.adk",
     "haystack": "haystack",
     "langchain": "langchain",

@@ -24,14 +24,21 @@ def packages(example: Path) -> set[str]:
     for node in ast.walk(ast.parse(example.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        found |= {name.partition(".")[0] for name in names}
+        found |= {".".join(name.split(".")[: 2 if name.startswith("google.") else 1]) for name in names}
     return found
+
+
+def is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of a part of a namespace
+        return False
 
 
 EXAMPLES = [
     example
     for example in sorted((REPOSITORY / "integrations" / "frameworks").glob("*.py"))
-    if all(find_spec(package) for package in packages(example))
+    if all(map(is_installed, packages(example)))
 ]
 
 
