@@ -16,6 +16,7 @@ import fusion as package
 from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
 from fusion.doors.cli.backup import backup, restore
+from fusion.doors.cli.connect_host import connect
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
 from fusion.doors.cli.measure import compare, feedback, tune
@@ -37,7 +38,7 @@ GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Look": (memories, get, why, status, backends, decisions, forgotten),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
-    "Serve": (serve, stop, token, pause, resume, mcp, hook, statusline),
+    "Serve": (serve, stop, token, connect, pause, resume, mcp, hook, statusline),
 }
 """the commands as the help groups them, in each group the most used first"""
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import fusion as package
 from fusion.client import LOG, Client
 from fusion.contract import NAME_PLACEHOLDER, JudgesWithModel, VerifiesOptions
+from fusion.doors.cli.doctor_hosts import hosts
 from fusion.doors.cli.doctor_stores import (
     ask_journal,
     backlog,
@@ -107,6 +108,7 @@ def examine(
     found += failed_jobs(home, status)
     found += documents_held_back(home, status)
     found += links_not_read(status)
+    found += hosts()
     return found
 
 

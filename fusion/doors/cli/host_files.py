@@ -1,0 +1,156 @@
+"""The configuration files of agents' hosts in which `fusion connect` names the MCP server, and how each names it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fusion.errors import BadInput, SettingsError
+from fusion.lib import jsonc, toml_table
+from fusion.store.private_files import read_regular
+
+NAME = "memory-fusion"
+"""the server's name in every file"""
+MAX_BYTES = 8 << 20
+
+Words = Sequence[str]
+"""a command with its arguments"""
+
+
+def _plain(words: Words) -> dict[str, Any]:
+    return {"command": words[0], "args": [*words[1:]]}
+
+
+def _typed(words: Words) -> dict[str, Any]:
+    return {"type": "stdio", **_plain(words)}
+
+
+def _local(words: Words) -> dict[str, Any]:
+    return {"type": "local", "command": [*words], "enabled": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host: its file below the user's folder, the object with its servers, and what an entry looks like."""
+
+    title: str
+    file: Callable[[Path], Path]
+    servers: str
+    entry: Callable[[Words], dict[str, Any]] = _plain
+    format: Literal["json", "toml"] = "json"
+
+    def changed(self, text: str, words: Words | None) -> str:
+        """The file's text with the server, or for None without it.
+
+        Raises BadInput for a damaged text, and for one in which anything else would change.
+        """
+        entry = None if words is None else self.entry(words)
+        try:
+            before = self.parsed(text)
+            after = self._edited(text, entry)
+            found = self.parsed(after)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"the file of {self.title} is damaged: {error}. Correct it first") from None
+        if self._others(before) != self._others(found) or self.entry_in(after) != entry:
+            raise BadInput(f"the file of {self.title} cannot be changed safely; add the server by hand")
+        return after
+
+    def entry_in(self, text: str) -> dict[str, Any] | None:
+        """The entry of our server in a text. Raises ValueError for a damaged one."""
+        found = jsonc.members_of(self.parsed(text), [self.servers, NAME])
+        return found if isinstance(found, dict) else None
+
+    def words_in(self, text: str) -> list[str]:
+        """The command of our server in a text; [] if there is none."""
+        entry = self.entry_in(text) or {}
+        command, arguments = entry.get("command", []), entry.get("args", [])
+        words = [command] if isinstance(command, str) else command
+        return [str(word) for word in (*words, *arguments)]
+
+    def parsed(self, text: str) -> dict[str, Any]:
+        """The settings in a text. Raises ValueError."""
+        return tomllib.loads(text) if self.format == "toml" else jsonc.parse(text)
+
+    def _edited(self, text: str, entry: Mapping[str, Any] | None) -> str:
+        if self.format == "toml":
+            return toml_table.with_table(text, self.servers, NAME, entry)
+        path = [self.servers, NAME]
+        return jsonc.without_member(text, path) if entry is None else jsonc.with_member(text, path, entry)
+
+    def _others(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings but our server; an object of servers without another one counts as none."""
+        servers = settings.get(self.servers)
+        kept = {name: one for name, one in servers.items() if name != NAME} if isinstance(servers, dict) else servers
+        rest = {name: value for name, value in settings.items() if name != self.servers}
+        return {**rest, self.servers: kept} if kept else rest
+
+
+def _config(user: Path) -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or user / ".config")
+
+
+def _claude_code(user: Path) -> Path:
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or user) / ".claude.json"
+
+
+def _code(user: Path) -> Path:
+    support = user / "Library" / "Application Support" if sys.platform == "darwin" else _config(user)
+    return support / "Code" / "User" / "mcp.json"
+
+
+def _opencode(user: Path) -> Path:
+    folder = _config(user) / "opencode"
+    with_comments = folder / "opencode.jsonc"
+    return with_comments if with_comments.exists() else folder / "opencode.json"
+
+
+HOSTS: Mapping[str, Host] = {
+    "claude-code": Host(
+        "Claude Code",
+        _claude_code,
+        "mcpServers",
+        _typed,
+    ),
+    "cursor": Host("Cursor", lambda user: user / ".cursor" / "mcp.json", "mcpServers"),
+    "windsurf": Host("Windsurf", lambda user: user / ".codeium" / "windsurf" / "mcp_config.json", "mcpServers"),
+    "vscode": Host("VS Code", _code, "servers", _typed),
+    "codex": Host(
+        "Codex",
+        lambda user: Path(os.environ.get("CODEX_HOME") or user / ".codex") / "config.toml",
+        "mcp_servers",
+        format="toml",
+    ),
+    "gemini": Host("Gemini CLI", lambda user: user / ".gemini" / "settings.json", "mcpServers"),
+    "opencode": Host("opencode", _opencode, "mcp", _local),
+    "zed": Host("Zed", lambda user: _config(user) / "zed" / "settings.json", "context_servers"),
+}
+
+
+def read_text(file: Path) -> str | None:
+    """The text of a host's file; None if there is none. A link is followed within its user's folder.
+
+    Raises SettingsError for a link that leads out of it, and for what is no plain file of this user.
+    """
+    real = real_file(file)
+    try:
+        return read_regular(real, MAX_BYTES, ours=True).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file} is no text in UTF-8; nothing is written") from None
+    except OSError as error:
+        raise SettingsError(f"{file} is not changed: {error.strerror or error}") from None
+
+
+def real_file(file: Path) -> Path:
+    """The file behind a path. Raises SettingsError for one that a link puts outside of the user's folder."""
+    real, user = Path(os.path.realpath(file)), Path.home()
+    below = file.is_relative_to(user)  # a variable of the host may name another folder, in which no link is followed
+    if not real.is_relative_to(os.path.realpath(user)) if below else file.is_symlink():
+        raise SettingsError(f"{file} is a link to {real}, outside of your folder; nothing is written")
+    return real

@@ -1,0 +1,170 @@
+"""`fusion connect`: the file of each host is changed, checked and given back; and what `fusion doctor` sees there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fusion.doors.cli.doctor_hosts import hosts as examine_hosts
+from fusion.doors.cli.host_files import HOSTS, NAME
+from fusion.trust import allow
+from tests.doors.fakes import SMALL, server_stopped
+
+HOST_FOLDERS = ("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR")
+BEFORE = {
+    "json": '// mine\n{\n  "theme": "dark", // at night\n  "mcpServers": {"other": {"command": "x"}}\n}\n',
+    "toml": '# mine\nmodel = "x" # this one\n',
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    home = tmp_path / "user" / "home"
+    home.mkdir(mode=0o700, parents=True)
+    (home / "fusion.toml").write_text(SMALL)
+    allow(home)
+    with server_stopped(home):
+        yield home
+
+
+@pytest.fixture
+def user(home: Path) -> Path:
+    return home.parent
+
+
+def run(home: Path, *words: str, code: int = 0) -> Any:
+    """The report of `fusion connect`, for the user in whose folder the home is; for an exit code, the error."""
+    environment = {name: value for name, value in os.environ.items() if name not in HOST_FOLDERS}
+    state = {"XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", str(Path(os.environ["HOME"]) / ".local" / "state"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "fusion", "connect", *words, "--home", str(home), "--json"],
+        env={**environment, **state, "HOME": str(home.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stderr if code else done.stdout)
+
+
+@pytest.mark.feature("`fusion connect HOST` adds the MCP server to a host's file, keeps the rest, and takes it back")
+@pytest.mark.parametrize("name", HOSTS)
+def test_host_is_connected_and_given_back(home: Path, user: Path, name: str) -> None:
+    """A preview writes nothing; twice changes nothing; the undo gives the very same bytes back."""
+    host = HOSTS[name]
+    file = host.file(user)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = BEFORE[host.format]
+    file.write_text(before)
+    file.chmod(0o640)
+    assert run(home, name, "--dry-run")["changed"]
+    assert file.read_text() == before
+    done = run(home, name)
+    assert (done["changed"], done["file"]) == (True, str(file))
+    assert done["checked"].endswith("a search was answered")
+    text = file.read_text()
+    words = host.words_in(text)
+    assert words[-3:] == ["mcp", "--home", str(home)]
+    assert Path(words[0]).is_absolute()
+    assert "mine" in text
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert not run(home, name, "--dry-run")["changed"]
+    assert run(home, name, "--undo")["changed"]
+    assert file.read_text() == before
+    assert "is not connected" in run(home, name, "--undo", code=2)["detail"]
+
+
+def test_file_that_was_not_there_is_removed_again(home: Path, user: Path) -> None:
+    run(home, "cursor")
+    file = HOSTS["cursor"].file(user)
+    assert json.loads(file.read_text())["mcpServers"][NAME]["args"] == ["mcp", "--home", str(home)]
+    assert file.stat().st_mode & 0o777 == 0o600
+    run(home, "cursor", "--undo")
+    assert not file.exists()
+
+
+def test_undo_keeps_what_was_changed_since(home: Path, user: Path) -> None:
+    file = HOSTS["gemini"].file(user)
+    run(home, "gemini")
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "theme": "light"}))
+    run(home, "gemini", "--undo")
+    assert json.loads(file.read_text()) == {"mcpServers": {}, "theme": "light"}
+
+
+@pytest.mark.parametrize(("name", "text"), [("cursor", '{"mcpServers": '), ("codex", "a = "), ("zed", "[1]")])
+def test_damaged_file_is_refused(home: Path, user: Path, name: str, text: str) -> None:
+    file = HOSTS[name].file(user)
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert "is damaged" in run(home, name, code=2)["detail"]
+    assert file.read_text() == text
+
+
+def test_link_out_of_the_users_folder_is_refused(home: Path, user: Path, tmp_path: Path) -> None:
+    """One within it, as a manager of dotfiles makes it, is followed."""
+    file, outside = HOSTS["cursor"].file(user), tmp_path / "outside.json"
+    file.parent.mkdir(parents=True)
+    outside.write_text("{}")
+    file.symlink_to(outside)
+    assert "is a link" in run(home, "cursor", code=1)["detail"]
+    assert outside.read_text() == "{}"
+    file.unlink()
+    inside = user / "dotfiles.json"
+    inside.write_text("{}")
+    file.symlink_to(inside)
+    run(home, "cursor")
+    assert file.is_symlink()
+    assert NAME in inside.read_text()
+
+
+def test_unknown_host_is_named(home: Path) -> None:
+    assert "there is no host 'curser'" in run(home, "curser", code=2)["detail"]
+    assert set(run(home)["hosts"]) == set(HOSTS)
+
+
+@pytest.mark.feature("`fusion doctor` sees a server or a hook of a host that is dead or switched off")
+def test_doctor_sees_dead_servers_and_hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command or a home that is gone, a plugin that is off or removed, hooks that are switched off."""
+    for variable in HOST_FOLDERS:
+        monkeypatch.delenv(variable, raising=False)
+    assert list(examine_hosts(tmp_path)) == []
+    gone = {"command": "/nowhere/fusion", "args": ["mcp"]}
+    moved = {"command": sys.executable, "args": ["mcp", "--home", str(tmp_path / "gone")]}
+    lives = {"command": sys.executable, "args": ["mcp", "--home", str(tmp_path)]}
+    for name, entry in (("cursor", gone), ("windsurf", moved), ("gemini", lives)):
+        file = HOSTS[name].file(tmp_path)
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({"mcpServers": {NAME: entry}}))
+    claude = tmp_path / ".claude"
+    (claude / "plugins").mkdir(parents=True)
+    hooks = [{"hooks": [{"type": "command", "command": command}]} for command in ("/nowhere/fusion hook stop", "other")]
+    settings = {
+        "disableAllHooks": True,
+        "enabledPlugins": {"memory-fusion@memory-fusion": True, "memory-fusion@other": False},
+        "hooks": {"PostToolUse": hooks, "Stop": "odd"},
+    }
+    (claude / "settings.json").write_text(json.dumps(settings))
+    places = {"memory-fusion@memory-fusion": [{"installPath": str(tmp_path / "removed")}]}
+    (claude / "plugins" / "installed_plugins.json").write_text(json.dumps({"plugins": places}))
+    found = [(one.check, one.status, one.detail) for one in examine_hosts(tmp_path)]
+    assert [(check, status) for check, status, _ in found] == [
+        ("host cursor", "fail"),
+        ("host windsurf", "fail"),
+        ("host gemini", "ok"),
+        ("hooks of Claude Code", "fail"),
+        ("hooks of Claude Code", "fail"),
+        ("hooks of Claude Code", "warn"),
+        ("hooks of Claude Code", "fail"),
+    ]
+    details = " ".join(detail for _, _, detail in found)
+    for part in ("/nowhere/fusion is not there", "gone is not there", "all hooks off", "is gone from", "a hook in"):
+        assert part in details
