@@ -31,7 +31,7 @@ from fusion.recall.context_pack import (
     bundle,
 )
 from fusion.recall.dispute import Dispute
-from fusion.recall.dissent import with_dissent, with_successions
+from fusion.recall.dissent import with_dissent, with_successions, without_rivals_apart
 from fusion.recall.engine import Fused, FuseRequest, Outcome
 from fusion.recall.fresh_tail import BUDGET_TOKENS as TAIL_TOKENS
 from fusion.recall.fresh_tail import MAX_ITEMS as TAIL_ITEMS
@@ -146,6 +146,7 @@ class ContextPacking(Answering, CardCalls, LayerCalls):
             started = time.perf_counter()
             by_rules, model_ms = self.settings.packs.dissent_by_rules, self.settings.model.dissent_ms
             embedder = self.live.embedder if by_rules else None
+            ranking = without_rivals_apart(ranking)
             ranking = with_dissent(ranking, await find_dissent(ranking, embedder, self.model, model_ms))
             ranking = with_successions(ranking)
             stages["dissent"] = _ms_since(started)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from fusion.lib.answer_type import AnswerType
 from fusion.lib.paraphrase import Kind
+from fusion.lib.same_subject import kept_apart_by
 from fusion.recall.decision import TOO_WEAK, Decision
 from fusion.recall.dedup import Rival
 from fusion.recall.dispute import outdated
@@ -33,6 +34,8 @@ MAX_COMPARED = 4
 """best answers that are compared with each other: six pairs"""
 MAX_PAIRS = 2
 """pairs of a pack that dissent; more would be a question that everything answers"""
+_BY_WORDS = frozenset({Kind.WORD, Kind.NAME, Kind.NUMBER, Kind.NEGATION, Kind.ORDER})
+"""the kinds of rivals that only their words make"""
 WEAK = frozenset({Decision.ADDS_TOO_LITTLE, *TOO_WEAK})
 """the reasons for leaving a memory out that do not hold for a side of a contradiction"""
 
@@ -115,6 +118,38 @@ def readable(ranking: Ranking) -> list[Scored]:
         if len(found) == MAX_READ:
             break
     return list(found.values())
+
+
+def without_rivals_apart(ranking: Ranking) -> Ranking:
+    """The ranking in which no two memories are rivals that do not answer its question about one thing.
+
+    Memories become rivals by their words, whatever is asked: "an office in Leeds" and "an office in Cardiff as well".
+    """
+    known = {one.ref: one for one in ranking.order}
+
+    def apart(one: Scored, rival: Rival) -> bool:
+        other = known.get(rival.ref)
+        return other is not None and rival.kind in _BY_WORDS and _apart(ranking.question, one, other)
+
+    order = []
+    for one in ranking.order:
+        candidate = one.pooled.candidate
+        left = tuple(rival for rival in candidate.rivals if not apart(one, rival))
+        changed = len(left) < len(candidate.rivals)
+        order.append(
+            one._replace(pooled=one.pooled._replace(candidate=candidate._replace(rivals=left))) if changed else one
+        )
+    return replace(ranking, order=order)
+
+
+def _apart(question: str, one: Scored, other: Scored) -> bool:
+    """Whether a guard keeps two memories apart, in the order of their times, or in either if that is not known."""
+    hits = one.pooled.candidate.hit, other.pooled.candidate.hit
+    times = [hit.at.utc if hit.at else hit.recorded_at for hit in hits]
+    orders = [hits, hits[::-1]]
+    if times[0] is not None and times[1] is not None and times[0] != times[1]:
+        orders = [hits if times[0] < times[1] else hits[::-1]]
+    return any(kept_apart_by(question, early.text, late.text) is not None for early, late in orders)
 
 
 def with_successions(ranking: Ranking) -> Ranking:

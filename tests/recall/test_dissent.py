@@ -14,7 +14,8 @@ from fusion.contract import State, TokenVectors
 from fusion.lib.paraphrase import Kind
 from fusion.recall.context_pack import with_both_sides
 from fusion.recall.decision import Decision
-from fusion.recall.dissent import MAX_PAIRS, MAX_READ, Dissent, dissents, readable, with_dissent
+from fusion.recall.dedup import Rival
+from fusion.recall.dissent import MAX_PAIRS, MAX_READ, Dissent, dissents, readable, with_dissent, without_rivals_apart
 from fusion.recall.dissent_features import Asked, Stated
 from fusion.recall.pack import Ranking
 from fusion.recall.rerank import Scored
@@ -110,6 +111,26 @@ def test_dissenting_memories_become_rivals() -> None:
         [("r2", Kind.DISSENT)],
         [("r1", Kind.DISSENT)],
     ]
+
+
+@pytest.mark.parametrize(
+    ("later", "kind", "rivals"),
+    [
+        ("The firm has an office in Cardiff as well.", Kind.WORD, 0),
+        ("The firm has an office in Cardiff.", Kind.WORD, 1),
+        ("The firm has an office in Cardiff as well.", Kind.CONFLICT, 1),
+    ],
+    ids=["an addition", "another value", "a conflict of the journal"],
+)
+def test_rivals_that_are_not_about_one_thing_are_none_in_a_pack(later: str, kind: Kind, rivals: int) -> None:
+    texts = {"r1": "The firm has an office in Leeds.", "r2": later}
+    order = []
+    for (ref, text), other_ref in zip(texts.items(), ("r2", "r1"), strict=True):
+        one = scored(ref, standalone(ref, text), 0.5)
+        candidate = one.pooled.candidate._replace(rivals=(Rival(other_ref, kind),))
+        order.append(one._replace(pooled=one.pooled._replace(candidate=candidate)))
+    found = without_rivals_apart(ranking(order))
+    assert [len(one.pooled.candidate.rivals) for one in found.order] == [rivals, rivals]
 
 
 @pytest.mark.parametrize(
