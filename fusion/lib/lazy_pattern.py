@@ -10,18 +10,22 @@ import re
 from typing import Any, cast
 
 
-class _LazyPattern:
+class LazyPattern:
     """Stands in for a compiled pattern: it has the same attributes and methods."""
 
     def __init__(self, source: str, flags: int) -> None:
-        self._given = (source, flags)
+        self.source, self.options = source, flags
+
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern itself; `re` keeps it for the next time."""
+        return re.compile(self.source, self.options)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(re.compile(*self._given), name)
+        value = getattr(self.compiled(), name)
         self.__dict__[name] = value
         return value
 
 
 def lazy_pattern(source: str, flags: int = 0) -> re.Pattern[str]:
     """A pattern as `re.compile` makes it, compiled on first use. A wrong one raises then."""
-    return cast("re.Pattern[str]", _LazyPattern(source, flags))
+    return cast("re.Pattern[str]", LazyPattern(source, flags))

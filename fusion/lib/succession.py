@@ -21,7 +21,7 @@ MAX_OTHER_WORDS = 2
 
 _OLD = r"(?P<old>(?:(?!\b(?:from|von|vom)\b)[^,;!?\n]){1,60}?)"
 _NEW = r"(?P<new>[^,;!?\n]{1,60}?)"
-_END = r"(?=[,;!?]|\.(?:\s|$)|\s+(?:on|in|since|last|because|so|and|um|seit|am|weil|und)\s|\s+um[.\s]|\s*$)"
+_END = r"(?=[,;!?]|\.(?: |$)| (?:on|in|since|last|because|so|and|um|seit|am|weil|und) | um[. ]| ?$)"
 _GAP = r"[^.;!?\n]{0,60}?"
 _MOVES = (
     "moved|switched|migrated|changed|upgraded|downgraded|relocated|shifted|transitioned|rescheduled|converted|"
@@ -32,12 +32,12 @@ _DONE = "umgestellt|gewechselt|umgezogen|umgestiegen|verlegt|verschoben|migriert
 _CHANGES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"\b(?:{_MOVES})\b{_GAP}\b(?:from|von|vom)\s+{_OLD}\s+(?:to|auf|zu|zum|zur|nach)\s+{_NEW}{_END}",
-        rf"\b(?:von|vom)\s+{_OLD}\s+(?:auf|zu|zum|zur|nach)\s+{_NEW}\s+(?:{_DONE})\b",
-        rf"\bno\s+longer\s+{_OLD}[,;]?\s+(?:but\s+|and\s+|it\s+|we\s+|I\s+|they\s+|is\s+|are\s+|am\s+)*now\s+{_NEW}{_END}",
-        rf"\bused\s+to\s+{_OLD}[,;]?\s+(?:but\s+|and\s+|it\s+|we\s+|I\s+|they\s+|is\s+|are\s+|am\s+)*now\s+{_NEW}{_END}",
-        rf"\bnicht\s+mehr\s+{_OLD}[,;]\s*(?:sondern|jetzt|nun|inzwischen)\s+(?:jetzt\s+|nun\s+)?{_NEW}{_END}",
-        rf"\bfrüher\s+{_OLD}[,;]\s*(?:jetzt|nun|heute|inzwischen)\s+{_NEW}{_END}",
+        rf"\b(?:{_MOVES})\b{_GAP}\b(?:from|von|vom) {_OLD} (?:to|auf|zu|zum|zur|nach) {_NEW}{_END}",
+        rf"\b(?:von|vom) {_OLD} (?:auf|zu|zum|zur|nach) {_NEW} (?:{_DONE})\b",
+        rf"\bno longer {_OLD}[,;]? (?:(?:but|and|it|we|I|they|is|are|am) ){{0,4}}now {_NEW}{_END}",
+        rf"\bused to {_OLD}[,;]? (?:(?:but|and|it|we|I|they|is|are|am) ){{0,4}}now {_NEW}{_END}",
+        rf"\bnicht mehr {_OLD}[,;] ?(?:sondern|jetzt|nun|inzwischen) (?:jetzt |nun )?{_NEW}{_END}",
+        rf"\bfrüher {_OLD}[,;] ?(?:jetzt|nun|heute|inzwischen) {_NEW}{_END}",
     )
 )
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -92,7 +92,7 @@ def _changes(text: str) -> tuple[Change, ...]:
 
 
 def _found(text: str) -> Iterator[Change]:
-    for sentence in _SENTENCES.split(text):
+    for sentence in map(_one_spaced, _SENTENCES.split(text)):
         if _NO_CHANGE.search(sentence):
             continue
         for pattern in _CHANGES:
@@ -102,6 +102,11 @@ def _found(text: str) -> Iterator[Change]:
                 if old and new:
                     yield Change(old, new, canonical(text))
                     break
+
+
+def _one_spaced(text: str) -> str:
+    """The text with one space between words, as the patterns expect it."""
+    return " ".join(text.split())
 
 
 def _is_of(change: Change, words: tuple[str, ...], content: tuple[str, ...]) -> bool:

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fusion.lib.lazy_pattern import LazyPattern
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fusion", "adapters")
 SHORT = 4_096
@@ -63,7 +65,7 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _sources()}
     everywhere = _uses(trees.values())
     for path, tree in trees.items():
-        if not any(isinstance(node, ast.Import) and any(a.name == "re" for a in node.names) for node in ast.walk(tree)):
+        if not any(_imports_patterns(node) for node in ast.walk(tree)):
             continue
         module_name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         module = importlib.import_module(module_name)
@@ -84,6 +86,10 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
     return found, dynamic
 
 
+def _imports_patterns(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom) and any(a.name in ("re", "lazy_pattern") for a in node.names)
+
+
 def _sources() -> Iterator[Path]:
     for package in PACKAGES:
         yield from sorted((ROOT / package).rglob("*.py"))
@@ -99,6 +105,8 @@ def _held(value: object, depth: int = 3) -> Iterator[re.Pattern[Any]]:
     """The patterns in a value: itself, its items, or the pattern whose method it is."""
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(value, LazyPattern):
+        yield value.compiled()
     elif isinstance(owner := getattr(value, "__self__", None), re.Pattern):
         yield owner
     elif depth and isinstance(value, dict):

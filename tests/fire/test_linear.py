@@ -20,9 +20,9 @@ BUILT = {
     "fusion.lib.redact": "each kind is checked in tests/fire/test_secrets.py",
     "fusion.lib.heuristic_v1": "checked as `importance` by the tests of text functions",
     "fusion.lib.same_subject": "checked as `same subject` by the tests of text functions",
-    "fusion.lib.succession": "sees 600 characters at most",
     "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",
     "adapters.qdrant.memories": "the name of a collection in the settings, and one class",
+    "fusion.lib.lazy_pattern": "compiles the patterns of other modules, which are tried under their names",
 }
 """modules with a pattern that is built at run time, and why it is safe"""
 FAST_S = 0.002
