@@ -27,6 +27,8 @@ create table retrieval(item text primary key, retrieved integer not null, last_r
     without rowid;
 """
 """a table of its own, since most of what is retrieved is never included"""
+_NOT_FORGOTTEN = "where not exists (select 1 from event where event_id = ?1 and forgotten = 1)"
+"""a memory may be forgotten while its count waits to be written"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def keep(db: Connection, uses: Mapping[str, Use], retrievals: Mapping[str, Retri
     """Add to the counts of both, as `add`."""
     add(db, uses)
     db.executemany(
-        "insert into retrieval values(?, ?, ?) on conflict(item) do update set "
+        f"insert into retrieval select ?1, ?2, ?3 {_NOT_FORGOTTEN} on conflict(item) do update set "
         "retrieved = retrieved + excluded.retrieved, "
         "last_retrieved_at = max(last_retrieved_at, excluded.last_retrieved_at)",
         [(item, one.retrieved, microseconds(one.last_retrieved_at)) for item, one in retrievals.items()],
@@ -134,9 +136,10 @@ def keep(db: Connection, uses: Mapping[str, Use], retrievals: Mapping[str, Retri
 
 
 def add(db: Connection, uses: Mapping[str, Use]) -> None:
-    """Add to the counts; the latest time wins, in any order of calls."""
+    """Add to the counts, but not to those of forgotten memories; the latest time wins, in any order of calls."""
     db.executemany(
-        "insert into use values(?, ?, ?) on conflict(item) do update set included = included + excluded.included, "
+        f"insert into use select ?1, ?2, ?3 {_NOT_FORGOTTEN} on conflict(item) do update set "
+        "included = included + excluded.included, "
         "last_included_at = max(last_included_at, excluded.last_included_at)",
         [(item, use.included, microseconds(use.last_included_at)) for item, use in uses.items()],
     )

@@ -9,7 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fusion.errors import StoreBusy
+from fusion.journal import use
 from fusion.journal.use import Counts, Retrieval, Use, UseLog
+from tests.ingest.helpers import ME, event
+from tests.journal.helpers import append
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -41,14 +44,14 @@ class FakeJournal:
         return self.uses.get(item), None
 
     def _commit(self, uses: Mapping[str, Use]) -> None:
-        for item, use in uses.items():
+        for item, one in uses.items():
             known = self.uses.get(item)
-            self.uses[item] = Use(use.included + (known.included if known else 0), use.last_included_at)
+            self.uses[item] = Use(one.included + (known.included if known else 0), one.last_included_at)
 
 
 async def included(log: UseLog, item: str = "e1") -> int:
-    use, _ = await log.counts(item)
-    return use.included if use else 0
+    counted, _ = await log.counts(item)
+    return counted.included if counted else 0
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -109,3 +112,13 @@ async def test_no_write_begins_while_counts_are_read() -> None:
     await write
     await log.close()
     assert journal.uses["e1"].included == 1
+
+
+async def test_a_use_that_is_written_after_its_memory_was_forgotten_is_not_counted(journal):
+    """The count of another memory in the same write is kept."""
+    gone, left = await append(journal, event("forgotten", 1), event("kept", 2))
+    ids = [gone.event.event_id, left.event.event_id]
+    await journal.forget([gone.ref], ME)
+    await journal.write(use.keep, dict.fromkeys(ids, Use(1, AT)), dict.fromkeys(ids, Retrieval(1, AT)))
+    counts = [await journal.read(use.written, event_id) for event_id in ids]
+    assert counts == [(None, None), (Use(1, AT), Retrieval(1, AT))]
