@@ -162,7 +162,7 @@ class Tenant:
         await me.patch("/v1/memories/mzz", {"text": word})
         await me.post("/v1/forget", {"document": PLACE, "dry_run": True})
         await me.post("/v1/forget", {"source": "mail", "dry_run": True})
-        await me.post("/v1/retire", {"source": "mail", "keep": [], "dry_run": True})
+        await me.post("/v1/retire", {"files": [{"source": "mail", "keep": []}], "dry_run": True})
         await me.get("/v1/forgotten", limit="2")
         await me.get("/v1/sources")
         await me.get("/v1/batches")

@@ -269,7 +269,7 @@ async def forgets(me: Tenant, other: Tenant, word: str) -> Replies:
         for dry_run in (True, False):
             yield await me.post("/v1/forget", {**criteria, "dry_run": dry_run})
             yield await me.post("/v1/forget", {**criteria, "user_id": "ana", "dry_run": dry_run})
-    yield await me.post("/v1/retire", {"source": "mail", "keep": []})
+    yield await me.post("/v1/retire", {"files": [{"source": "mail", "keep": []}]})
     for scope in ({}, {"user_id": "ana"}):
         yield await me.get("/v1/sources", **scope)
         yield (reply := await me.get("/v1/forgotten", limit="100", **scope))
