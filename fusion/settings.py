@@ -317,6 +317,12 @@ class OpenclawMemSettings(_Part):
     export_folder: str = ""
 
 
+class Mem0Settings(_Part):
+    """mem0's routes below /mem0, and on a port of their own."""
+
+    port: int = Field(default=0, ge=0, le=65535)
+
+
 class ToolSettings(_Part):
     citations: Literal["auto", "on", "off"] = "auto"
 
@@ -601,6 +607,7 @@ class Settings(BaseSettings):
     tools: ToolSettings = ToolSettings()
     memory_cortex: MemoryCortexSettings = MemoryCortexSettings()
     openclaw_mem: OpenclawMemSettings = OpenclawMemSettings()
+    mem0: Mem0Settings = Mem0Settings()
     prefix: PrefixSettings = PrefixSettings()
     ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()

@@ -32,6 +32,7 @@ PAGES = [
     "docs/forgetting.md",
     "docs/getting-started.md",
     "docs/glossary.md",
+    "docs/integrations/mem0.md",
     "docs/integrations/typescript.md",
     "docs/jobs.md",
     "docs/ledger.md",

@@ -146,9 +146,28 @@ case("POST", "/v1/episodes/redact", {**SESSION, "dry_run": True})
 case("POST", "/ingest", {"messages": [{"role": "user", "content": "And the harbour?"}], "debounce": False, **SESSION})
 case("POST", "/v1/tools/memory_append", {"text": "painted the harbour"})
 case("POST", "/openclaw-mem/v1/store", {"text": "The harbour is deep."})
+for one in ("/memories", "/v1/memories/"):
+    case("GET", f"/mem0{one}")
+    case("POST", f"/mem0{one}", {"messages": "The harbour is long.", "user_id": "ada"})
+    case("DELETE", f"/mem0{one}", {"user_id": "nobody"})
+for one in ("/search", "/v1/memories/search/", "/v2/memories/search/", "/v3/memories/search/"):
+    case("POST", f"/mem0{one}", {"query": "harbour", "top_k": 50})
+for one in ("/v2/memories/", "/v3/memories/", "/reset", "/configure"):
+    case("POST", f"/mem0{one}")
+case("GET", "/mem0/v1/ping/")
+case("POST", "/mem0/v3/memories/add/", {"messages": "The harbour is wide.", "user_id": "ada"})
+for one in ("/memories/{id}", "/v1/memories/{id}/"):
+    at = f"/mem0{one}"
+    case("GET", at, at=at.replace("{id}", "{ref}"))
+    case("GET", at, at=at.replace("{id}", "{event_id}"))
+    case("PUT", at, {"text": "The harbour has one more crane."}, at=at.replace("{id}", "{near}"))
+for one in ("/memories/{id}/history", "/v1/memories/{id}/history/"):
+    case("GET", f"/mem0{one}", at=f"/mem0{one.replace('{id}', '{ref}')}")
 case("PUT", "/v1/items/{namespace}/{key:path}", {"value": {"colour": "blue"}}, at="/v1/items/docs/other")
 case("DELETE", "/v1/items/{namespace}/{key:path}", at="/v1/items/docs/harbour")
 case("PATCH", "/v1/memories/{ref:path}", {"kind": "note"}, at="/v1/memories/{near}")
+for one in ("/memories/{id}", "/v1/memories/{id}/"):
+    case("DELETE", f"/mem0{one}", at=f"/mem0{one.replace('{id}', '{ref}')}")
 case("DELETE", "/v1/memories/{ref:path}", at="/v1/memories/{ref}")
 
 DROP_INS: tuple[Asked, ...] = (
@@ -239,6 +258,10 @@ async def quarantined(owner: Key) -> list[dict[str, str]]:
     return found
 
 
+FACADES = ("/openclaw-mem/", "/mem0/")
+"""the prefixes of other systems' routes, which call ours"""
+
+
 def test_cases_cover_every_route_of_a_writer() -> None:
     """A new route must say how it could be asked for what is quarantined."""
     routes = {
@@ -247,7 +270,7 @@ def test_cases_cover_every_route_of_a_writer() -> None:
         if isinstance(route, Route | APIRoute)
         for method in (route.methods or ()) - {"HEAD"}
     }
-    ours = {(m, p) for m, p in routes if p.startswith("/openclaw-mem/") and "export" not in p}
+    ours = {(m, p) for m, p in routes if p.startswith(FACADES) and "export" not in p}
     facade = ours | {(m, p) for m, p in routes if p.startswith("/mcp")}
     template = {(m, p): p.replace(":path", "").replace(":episode", "") for m, p in routes}
     assert {one for one in routes if allows(WRITER, role_of(one[0], template[one])) or one in facade} == set(CASES)

@@ -1,5 +1,7 @@
 """What a tenant asks of the ledger: recall in steps, packs, observations, facts, graph, proposals and triage.
 
+It also asks as the clients of openclaw-mem and mem0 do.
+
 Each function asks routes in a fixed order, and waits for the background where a later reply shows its work.
 """
 
@@ -23,6 +25,7 @@ async def ask_ledger(me: Noted, word: str, refs: Sequence[str]) -> None:
     await keep_items(me, word)
     await propose(me, word, refs)
     await use_openclaw_mem(me, word, refs)
+    await use_mem0(me, word, refs)
 
 
 async def recall(me: Noted, word: str, refs: Sequence[str]) -> None:
@@ -156,4 +159,27 @@ async def use_openclaw_mem(me: Noted, word: str, refs: Sequence[str]) -> None:
     await me.tool("/mcp/openclaw-mem", "mem_search", query=word)
     for ref in (*refs[:2], NOWHERE):
         await me.tool("/mcp/openclaw-mem", "mem_get", recordRef=f"obs:{ref}")
+    await me.settle()
+
+
+async def use_mem0(me: Noted, word: str, refs: Sequence[str]) -> None:
+    """The routes of mem0's server and of its package's client. What they delete is nobody's."""
+    await me.get("/mem0/v1/ping/")
+    for number, path in enumerate(("/memories", "/v1/memories/", "/v3/memories/add/")):
+        text = f"mem0 keeps the {word} of the team, {number}"
+        await me.post(f"/mem0{path}", {"messages": text, "user_id": "team", "infer": False})
+        await me.settle()
+    whose = {"filters": {"user_id": "team"}}
+    for path in ("/search", *(f"/v{number}/memories/search/" for number in (1, 2, 3))):
+        await me.post(f"/mem0{path}", {"query": word, **whose})
+    for path in ("/v2/memories/", "/v3/memories/", "/reset", "/configure"):
+        await me.post(f"/mem0{path}", whose)
+    for path in ("/memories", "/v1/memories/"):
+        await me.get(f"/mem0{path}", user_id="team")
+    for ref in (*refs[:1], NOWHERE):
+        for path in (f"/memories/{ref}", f"/v1/memories/{ref}/"):
+            await me.get(f"/mem0{path}")
+            await me.put(f"/mem0{path}", {"text": f"the {word} by {path}"})
+        for path in (f"/memories/{ref}/history", f"/v1/memories/{ref}/history/"):
+            await me.get(f"/mem0{path}")
     await me.settle()

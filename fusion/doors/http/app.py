@@ -20,7 +20,7 @@ from starlette.types import Scope as Connection
 import fusion as package
 from fusion import problem
 from fusion.doors import schemas, validation
-from fusion.doors.http import openclaw_mem
+from fusion.doors.http import mem0, openclaw_mem
 from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
@@ -68,6 +68,7 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
                 compat_path(backend, drop_in), drop_in_endpoint(gateway, backend, drop_in), methods=[drop_in.method]
             )
     openclaw_mem.add_routes(app)
+    mem0.add_routes(app)
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
     app.router.routes.append(Route("/mcp/cortex", Mcp(app, "cortex"), methods=["POST"]))
     app.router.routes.append(Route("/mcp/openclaw-mem", Mcp(app, "openclaw-mem"), methods=["POST"]))

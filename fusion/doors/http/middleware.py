@@ -30,7 +30,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fusion import problem
 from fusion.contract import Role
-from fusion.doors.compat.openclaw_mem.errors import in_their_words
+from fusion.doors.compat.errors import Words, in_words
+from fusion.doors.compat.mem0.errors import refused as refused_by_mem0
+from fusion.doors.compat.openclaw_mem.errors import refused as refused_by_openclaw_mem
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.journal.state import BY_HAND
 from fusion.settings import LOOPBACK, Settings
@@ -38,10 +40,16 @@ from fusion.trust.token import is_nonce, proof
 
 OPENCLAW_MEM = "/openclaw-mem"
 """the prefix of the routes of openclaw-mem's gateway, whose errors have its shape"""
+MEM0 = "/mem0"
+"""the prefix of mem0's routes"""
+WORDS: Mapping[str, Words] = {OPENCLAW_MEM: refused_by_openclaw_mem, MEM0: refused_by_mem0}
+"""the errors of other systems, by the prefix of their routes"""
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", f"{OPENCLAW_MEM}/health"})
 """routes without a token: they reveal nothing about memories"""
 COMPAT = "/compat/"
-"""the prefix of drop-in routes, whose clients send a key in the way of the other system"""
+"""the prefix of drop-in routes of backends"""
+KEYED_AS_MEM0 = (COMPAT, f"{MEM0}/")
+"""the prefixes of routes whose clients may send a key as mem0's do"""
 WAITING = frozenset({"/v1/settle"})
 """routes that only wait for work in the background: they hold no place, and up to ``max_in_flight`` of them may wait"""
 STREAMED = frozenset({"/v1/import"})
@@ -253,8 +261,9 @@ class Gate:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         head = dict(scope["headers"])
-        if scope["path"].startswith(f"{OPENCLAW_MEM}/"):
-            send = in_their_words(send)
+        for prefix, words in WORDS.items():
+            if scope["path"].startswith(f"{prefix}/"):
+                send = in_words(send, words)
         request_id = head.get(b"x-request-id", b"")
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()
@@ -279,7 +288,7 @@ class Gate:
 
         try:
             self._check_names(scope, head)
-            digest = sha256(_key(head, compat=scope["path"].startswith(COMPAT))).hexdigest()
+            digest = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
             tenant = self._tenant(digest)
             if tenant is None and scope["path"] not in PUBLIC and not self._is_open(scope, head):
                 raise _unauthorized()
@@ -465,16 +474,16 @@ class Gate:
             self._queued_of[tenant] -= 1
 
 
-def _key(head: Mapping[bytes, bytes], *, compat: bool) -> bytes:
+def _key(head: Mapping[bytes, bytes], *, as_mem0: bool) -> bytes:
     """The token or API key of a request, b"" for none.
 
     Every route reads ``Authorization: Bearer``; drop-in routes also read ``Authorization: Token`` and ``X-API-Key``,
     which mem0's clients send.
     """
     scheme, _, key = head.get(b"authorization", b"").partition(b" ")
-    if scheme.lower() == b"bearer" or (compat and scheme.lower() == b"token"):
+    if scheme.lower() == b"bearer" or (as_mem0 and scheme.lower() == b"token"):
         return key.strip()
-    return head.get(b"x-api-key", b"").strip() if compat else b""
+    return head.get(b"x-api-key", b"").strip() if as_mem0 else b""
 
 
 def _unauthorized() -> Refused:

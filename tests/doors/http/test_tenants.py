@@ -548,6 +548,47 @@ async def is_a_client_of_openclaw_mem(me: Tenant, other: Tenant, word: str) -> R
         yield await tool(me, "mem_get", at="/mcp/openclaw-mem", recordRef=f"obs:{ref}")
 
 
+MEM0 = "/mem0"
+OF_MEMORY = ("/memories/{id}", "/v1/memories/{id}/")
+
+
+@case(
+    *((method, f"{MEM0}{path}") for method in ("GET", "PUT", "DELETE") for path in OF_MEMORY),
+    *(("GET", f"{MEM0}{path}") for path in ("/memories/{id}/history", "/v1/memories/{id}/history/")),
+    *((method, f"{MEM0}{path}") for method in ("GET", "DELETE") for path in ("/memories", "/v1/memories/")),
+    *(("POST", f"{MEM0}{path}") for path in ("/memories", "/v1/memories/", "/v3/memories/add/")),
+    *(("POST", f"{MEM0}{path}") for path in ("/search", *(f"/v{number}/memories/search/" for number in (1, 2, 3)))),
+    *(("POST", f"{MEM0}{path}") for path in ("/v2/memories/", "/v3/memories/", "/reset", "/configure")),
+    ("GET", f"{MEM0}/v1/ping/"),
+)
+async def is_a_client_of_mem0(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A memory of the other tenant can neither be read, changed nor deleted by its id."""
+    yield await me.get(f"{MEM0}/v1/ping/")
+    text = f"{me.mark} of {me.example} asks mem0 about {word}"
+    for path in ("/memories", "/v1/memories/", "/v3/memories/add/"):
+        yield await me.post(f"{MEM0}{path}", {"messages": f"{text} by {path}", "user_id": "ana", "infer": False})
+    for path in ("/search", *(f"/v{number}/memories/search/" for number in (1, 2, 3))):
+        yield await me.post(f"{MEM0}{path}", {"query": word, "filters": {"user_id": "ana"}})
+    for path in ("/memories", "/v1/memories/"):
+        yield await me.get(f"{MEM0}{path}", user_id="ana")
+        yield await me.http.delete(f"{MEM0}{path}", params={"user_id": f"nobody of {me.mark}"})
+    for path in ("/v2/memories/", "/v3/memories/", "/reset", "/configure"):
+        yield await me.post(f"{MEM0}{path}", {"filters": {"user_id": "ana"}})
+    for template in OF_MEMORY:
+        for ref in (*other.refs[:1], "m7zzzzzz"):
+            path = f"{MEM0}{template.format(id=ref)}"
+            end = "/" if path.endswith("/") else ""
+            replies = (
+                await me.get(path),
+                await me.get(f"{path.rstrip('/')}/history{end}"),
+                await me.http.put(path, json={"text": text}),
+                await me.http.delete(path),
+            )
+            for reply in replies:
+                assert reply.status_code == 404 or ref in me.refs
+                yield reply
+
+
 LOOKS = ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs")
 
 

@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-from starlette.types import Message, Send
-
-from fusion import problem
-
 MISSING_KEY = "missing_or_invalid_bearer_token"
 NO_CAPABILITY = "insufficient_capability"
 NOT_FOUND = "not_found"
-MEDIA_TYPE = b"application/json; charset=utf-8"
 _CODES: Mapping[int, tuple[int, str]] = {
     401: (401, MISSING_KEY),
     404: (404, NOT_FOUND),
@@ -49,35 +43,3 @@ def refused(said: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
 
 def _body(error: str, hint: str | None = None) -> dict[str, Any]:
     return {"ok": False, "error": error} | ({} if hint is None else {"hint": hint})
-
-
-def in_their_words(send: Send) -> Send:
-    """Send a reply as it is, and problem details as an error of openclaw-mem's gateway."""
-    begun: Message | None = None
-    pieces: list[bytes] = []
-
-    async def translated(message: Message) -> None:
-        nonlocal begun
-        if message["type"] == "http.response.start" and _is_problem(message):
-            begun = message
-            return
-        if begun is None or message["type"] != "http.response.body":
-            await send(message)
-            return
-        pieces.append(message.get("body", b""))
-        if message.get("more_body"):
-            return
-        status, body = refused(orjson.loads(b"".join(pieces)))
-        content = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
-        kept = [pair for pair in begun["headers"] if pair[0].lower() not in (b"content-type", b"content-length")]
-        length = (b"content-length", str(len(content)).encode())
-        headers = [*kept, (b"content-type", MEDIA_TYPE), length]
-        await send({**begun, "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content, "more_body": False})
-
-    return translated
-
-
-def _is_problem(message: Message) -> bool:
-    kinds = [value for name, value in message.get("headers", ()) if name.lower() == b"content-type"]
-    return kinds[:1] == [problem.MEDIA_TYPE.encode()]
