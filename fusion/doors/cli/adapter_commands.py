@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from fusion.client import AsyncClient
 
 PANEL = "Backends"
+PLAIN = re.compile(r"[\w.-]+")
+"""the names of backends that are commands"""
 BATCH_LINES = 500
 
 
@@ -72,8 +74,9 @@ class Commands(OneLine):
         return f"No such command {args[0]!r}."
 
     def _backends(self) -> Mapping[str, BackendCommands]:
-        """Backends with verbs. A name with control characters is left out: Rich writes it to a terminal as it is."""
-        named = {name: adapter for name, adapter in backends().items() if name.isprintable()}
+        """Backends with verbs, by plain names: Rich writes a name to a terminal as it is, and zsh evaluates those that
+        complete a word."""
+        named = {name: adapter for name, adapter in backends().items() if PLAIN.fullmatch(name)}
         return {name: BackendCommands(name, adapter) for name, adapter in named.items() if has_verbs(adapter)}
 
 

@@ -19,13 +19,14 @@ from fusion.doors.cli.backup import backup, restore
 from fusion.doors.cli.connect_host import connect
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
+from fusion.doors.cli.manual import man
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.mem import app as mem
 from fusion.doors.cli.models import app as models
 from fusion.doors.cli.pack import pack
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
 from fusion.doors.cli.review import approve, proposals, propose, reject, triage
-from fusion.doors.cli.serve import hook, mcp, pause, resume, serve, statusline, stop, token
+from fusion.doors.cli.serve import hook, mcp, open_, pause, resume, serve, statusline, stop, token
 from fusion.doors.cli.shepherd import app as shepherd
 from fusion.doors.cli.tend import allow, doctor, init, lifecycle, repair
 from fusion.doors.cli.transfer import export, import_
@@ -35,10 +36,10 @@ GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, pack, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
     "Review": (triage, proposals, propose, approve, reject),
-    "Look": (memories, get, why, status, backends, decisions, forgotten),
+    "Look": (memories, get, why, status, backends, decisions, forgotten, man),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
-    "Serve": (serve, stop, token, connect, pause, resume, mcp, hook, statusline),
+    "Serve": (serve, open_, stop, token, connect, pause, resume, mcp, hook, statusline),
 }
 """the commands as the help groups them, in each group the most used first"""
 
@@ -47,7 +48,7 @@ app = typer.Typer(
     help="Ask all of an agent's memories at once; get one block that fits its prompt.\n\n"
     "New here? `fusion init` finds your notes and sessions and answers a first question.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -53,6 +53,28 @@ def serve(
 
 
 @command(without=["direct"])
+def open_(
+    *,
+    print_: Annotated[bool, typer.Option("--print", help="Print the address, and open nothing.")] = False,
+    target: Target,
+) -> None:
+    """Open the page of the HTTP API in a browser.
+
+    It is the page of the home's server, which is started if necessary. Without a browser the address is printed.
+    """
+    import webbrowser
+
+    from fusion.client import ensure_server
+    from fusion.doors.cli.connect import existing
+    from fusion.doors.http.openapi import DOCS
+
+    record = ensure_server(existing(target.home, target.config), target.config)
+    url = f"{record.url}{DOCS}"
+    opened = not print_ and not target.as_json and webbrowser.open(url)
+    target.show({"url": url, "home": str(target.folder())}, f"Opened {url}" if opened else url)
+
+
+@command(without=["direct"])
 def stop(*, target: Target) -> None:
     """Stop the server of a home.
 
