@@ -29,7 +29,7 @@ help:
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
-	@echo "make lock        rewrite requirements*.txt from pyproject.toml"
+	@echo "make lock        rewrite requirements*.txt and compose/requirements.txt from pyproject.toml"
 	@echo "make wheel       build dist/memory_fusion-*.whl"
 	@echo "make clean       remove what make made, but keep your memories in .fusion"
 
@@ -181,12 +181,14 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Universal: for every platform and for Python 3.11 and later. The dev lock agrees with the run-time one.
+# Universal: for every platform and for Python 3.11 and later. The others agree with the first; that of the container has fewer extras.
 lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
 	    --extra all pyproject.toml --output-file requirements.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
 	    --group dev --constraints requirements.txt --output-file requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
+	    --extra mem0 --extra anthropic --extra neo4j --constraints requirements.txt pyproject.toml --output-file compose/requirements.txt
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(BENCH)

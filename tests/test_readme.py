@@ -28,6 +28,7 @@ PAGES = [
     "config/README.md",
     "docs/adapters.md",
     "docs/concepts.md",
+    "docs/distribution.md",
     "docs/evaluation.md",
     "docs/forgetting.md",
     "docs/getting-started.md",
