@@ -836,12 +836,13 @@ export interface FactItem {
   citations: FactCitation;
 }
 
-/** What is wrong with the facts; ``ok`` is true without errors. */
+/** What is wrong with the facts; ``ok`` is true without errors. ``stale`` has at most 500 facts. */
 export interface FactLint {
   schema: string;
   ok: boolean;
   counts: FactCounts;
   issues: FactIssue[];
+  stale: TemporalFact[];
 }
 
 /** The object of a fact: a text, the ref of an entity, or a JSON value. */
@@ -1505,10 +1506,6 @@ export interface IndexBody {
   /** the home's owner asks for the memories of all users and agents */
   all_users?: boolean;
   query: string;
-  /** hits at most */
-  limit?: number;
-  /** tokens of all lines at most; one is always there */
-  budget_tokens?: number;
   /** what was true then; a date is the end of that day */
   as_of?: string | null;
   /** what had been recorded by then */
@@ -1525,6 +1522,10 @@ export interface IndexBody {
   /** for everything, end to end */
   timeout_ms?: number | null;
   asker?: AskerBody | null;
+  /** hits at most */
+  limit?: number;
+  /** tokens of all lines at most; one is always there */
+  budget_tokens?: number;
 }
 
 /** A hit, best first. */
@@ -1914,6 +1915,22 @@ export interface PackBody {
   all_users?: boolean;
   /** Beyond 4,000 characters it is searched by its first and last 2,000. */
   query: string;
+  /** what was true then; a date is the end of that day */
+  as_of?: string | null;
+  /** what had been recorded by then */
+  known_at?: string | null;
+  /** the asker's, in which yesterday ends: Europe/Berlin; by default the home's */
+  timezone?: string | null;
+  /** when it is asked, if not now: what yesterday counts from */
+  now?: string | null;
+  /** only memories like this, by folder, tag, property, kind, speaker and time */
+  where?: WhereBody | null;
+  /** ask only these */
+  backends?: string[] | null;
+  recipe?: string | null;
+  /** for everything, end to end */
+  timeout_ms?: number | null;
+  asker?: AskerBody | null;
   /** estimated tokens of bundle_text at most, its frame included */
   budget_tokens?: number;
   /** lines at most, the tail's included */
@@ -1943,28 +1960,12 @@ export interface PackBody {
   /** also why each candidate is in the pack or not */
   trace?: boolean;
   /**
-   * lanes to search beside warm: hot adds what the session did lately, cold episodes as evidence; cold is also searched
-   * where no memory answers
+   * lanes to search besides warm: hot adds what the session did lately, cold episodes as evidence; cold is also
+   * searched where no memory answers
    */
   lanes?: ("hot" | "warm" | "cold")[];
   /** also memories that were archived */
   include_archived?: boolean;
-  /** what was true then; a date is the end of that day */
-  as_of?: string | null;
-  /** what had been recorded by then */
-  known_at?: string | null;
-  /** the asker's, in which yesterday ends: Europe/Berlin; by default the home's */
-  timezone?: string | null;
-  /** when it is asked, if not now: what yesterday counts from */
-  now?: string | null;
-  /** only memories like this, by folder, tag, property, kind, speaker and time */
-  where?: WhereBody | null;
-  /** ask only these */
-  backends?: string[] | null;
-  recipe?: string | null;
-  /** for everything, end to end */
-  timeout_ms?: number | null;
-  asker?: AskerBody | null;
 }
 
 /** Where an item comes from; ``url`` is a web address or a note's path without the folders of the machine. */
@@ -2646,6 +2647,8 @@ export interface TenantImport {
   conflict: number;
   refused: number;
   new_refs: number;
+  observations: number;
+  proposals: number;
 }
 
 /** Which memories to show in what stands around them. */
