@@ -163,6 +163,14 @@ def says_more(one: Statement, other: Statement) -> bool:
     return not _unmatched(other, one) and bool(_unmatched(one, other))
 
 
+def differs_in_one_place(one: str, other: str) -> bool:
+    """Whether at most one run of words of a text is another in the other; words that one text lacks do not count.
+
+    "60 euros for one hour" and "35 euros for half an hour" differ in two: they are about two things.
+    """
+    return sum(bool(mine) for mine, _ in _replaced(canonical(one), canonical(other))) <= 1
+
+
 def _unmatched(one: Statement, other: Statement) -> tuple[str, ...]:
     """The content words of ``one`` that are no form of a word of ``other``."""
     return tuple(word for word in one.content if not any(same_word(word, its) for its in other.words))

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from fusion.lib.answer_type import AnswerType
 from fusion.lib.paraphrase import Kind
-from fusion.lib.same_subject import kept_apart_by
+from fusion.lib.restatement import differs_in_one_place
+from fusion.lib.same_subject import MAX_CHARS, kept_apart_by
 from fusion.recall.decision import TOO_WEAK, Decision
 from fusion.recall.dedup import Rival
 from fusion.recall.dispute import outdated
@@ -27,6 +28,7 @@ from fusion.recall.dissent_features import Asked, Features, Stated, best_first, 
 from fusion.recall.filter import Record
 from fusion.recall.pack import Ranking
 from fusion.recall.rerank import Scored
+from fusion.recall.several import asks_for_several
 
 MAX_READ = 12
 """best memories of a ranking among which the answers are looked for"""
@@ -36,6 +38,8 @@ MAX_PAIRS = 2
 """pairs of a pack that dissent; more would be a question that everything answers"""
 _BY_WORDS = frozenset({Kind.WORD, Kind.NAME, Kind.NUMBER, Kind.NEGATION, Kind.ORDER})
 """the kinds of rivals that only their words make"""
+_VALUES = frozenset({Kind.WORD, Kind.NAME})
+"""those of which both may be true where a question asks for several things"""
 WEAK = frozenset({Decision.ADDS_TOO_LITTLE, *TOO_WEAK})
 """the reasons for leaving a memory out that do not hold for a side of a contradiction"""
 
@@ -123,13 +127,17 @@ def readable(ranking: Ranking) -> list[Scored]:
 def without_rivals_apart(ranking: Ranking) -> Ranking:
     """The ranking in which no two memories are rivals that do not answer its question about one thing.
 
-    Memories become rivals by their words, whatever is asked: "an office in Leeds" and "an office in Cardiff as well".
+    Memories become rivals by their words, whatever is asked: "an office in Leeds" and "an office in Cardiff as well",
+    "60 euros for one hour" and "35 euros for half an hour", or two answers to "which browsers …?".
     """
     known = {one.ref: one for one in ranking.order}
+    several = asks_for_several(ranking.question)
 
     def apart(one: Scored, rival: Rival) -> bool:
         other = known.get(rival.ref)
-        return other is not None and rival.kind in _BY_WORDS and _apart(ranking.question, one, other)
+        if other is None or rival.kind not in _BY_WORDS:
+            return False
+        return (several and rival.kind in _VALUES) or _apart(ranking.question, one, other)
 
     order = []
     for one in ranking.order:
@@ -143,8 +151,13 @@ def without_rivals_apart(ranking: Ranking) -> Ranking:
 
 
 def _apart(question: str, one: Scored, other: Scored) -> bool:
-    """Whether a guard keeps two memories apart, in the order of their times, or in either if that is not known."""
+    """Whether two memories that share most words differ in several places, or a guard keeps them apart.
+
+    The guards see them in the order of their times, or in either order if that is not known.
+    """
     hits = one.pooled.candidate.hit, other.pooled.candidate.hit
+    if not differs_in_one_place(hits[0].text[:MAX_CHARS], hits[1].text[:MAX_CHARS]):
+        return True
     times = [hit.at.utc if hit.at else hit.recorded_at for hit in hits]
     orders = [hits, hits[::-1]]
     if times[0] is not None and times[1] is not None and times[0] != times[1]:

@@ -105,6 +105,16 @@ def two() -> list[Scored]:
     return [scored(ref, standalone(ref, text), 0.5) for ref, text in (("r1", SEVEN), ("r2", EIGHT))]
 
 
+def rival_pair(one: str, other: str, kind: Kind) -> list[Scored]:
+    """Two memories that are rivals."""
+    found = []
+    for ref, text, rival in (("r1", one, "r2"), ("r2", other, "r1")):
+        memory = scored(ref, standalone(ref, text), 0.5)
+        candidate = memory.pooled.candidate._replace(rivals=(Rival(rival, kind),))
+        found.append(memory._replace(pooled=memory.pooled._replace(candidate=candidate)))
+    return found
+
+
 def test_dissenting_memories_become_rivals() -> None:
     found = with_dissent(ranking(two()), [Dissent(("r1", "r2"), 0.9)])
     assert [[(rival.ref, rival.kind) for rival in one.pooled.candidate.rivals] for one in found.order] == [
@@ -118,18 +128,21 @@ def test_dissenting_memories_become_rivals() -> None:
     [
         ("The firm has an office in Cardiff as well.", Kind.WORD, 0),
         ("The firm has an office in Cardiff.", Kind.WORD, 1),
+        ("The bank has an office in Cardiff.", Kind.WORD, 0),
         ("The firm has an office in Cardiff as well.", Kind.CONFLICT, 1),
     ],
-    ids=["an addition", "another value", "a conflict of the journal"],
+    ids=["an addition", "another value", "two things", "a conflict of the journal"],
 )
 def test_rivals_that_are_not_about_one_thing_are_none_in_a_pack(later: str, kind: Kind, rivals: int) -> None:
-    texts = {"r1": "The firm has an office in Leeds.", "r2": later}
-    order = []
-    for (ref, text), other_ref in zip(texts.items(), ("r2", "r1"), strict=True):
-        one = scored(ref, standalone(ref, text), 0.5)
-        candidate = one.pooled.candidate._replace(rivals=(Rival(other_ref, kind),))
-        order.append(one._replace(pooled=one.pooled._replace(candidate=candidate)))
+    order = rival_pair("The firm has an office in Leeds.", later, kind)
     found = without_rivals_apart(ranking(order))
+    assert [len(one.pooled.candidate.rivals) for one in found.order] == [rivals, rivals]
+
+
+@pytest.mark.parametrize(("question", "rivals"), [("Which ports are open?", 0), ("Which port is open?", 1)])
+def test_two_answers_to_a_question_for_several_things_are_no_rivals(question: str, rivals: int) -> None:
+    order = rival_pair("Port Leith is open.", "Port Dover is open.", Kind.WORD)
+    found = without_rivals_apart(ranking(order, question=question))
     assert [len(one.pooled.candidate.rivals) for one in found.order] == [rivals, rivals]
 
 
