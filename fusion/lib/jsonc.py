@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 100
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+# What is not closed ends with its line, or with the text: so no character is looked at twice.
+_STRING = re.compile(r'"(?:[^"\\\n]++|\\.)*+"?')
+_TOKEN = re.compile(rf"{_STRING.pattern}|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?")
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _SCALAR = re.compile(r"[^\s,}\]{\[\":]+")
 
@@ -114,7 +116,7 @@ def _without_comments(text: str) -> str:
 def _without_trailing_commas(plain: str) -> str:
     """The text without commas before the end of a list or an object; strings are left alone."""
     parts, at = [], 0
-    for found in re.finditer(r'"(?:[^"\\\n]|\\.)*"', plain):
+    for found in _STRING.finditer(plain):
         parts += [_TRAILING_COMMA.sub(" ", plain[at : found.start()]), found.group()]
         at = found.end()
     return "".join([*parts, _TRAILING_COMMA.sub(" ", plain[at:])])
@@ -141,7 +143,7 @@ def _end_of(plain: str, at: int) -> int:
     depth = 0
     while True:
         if plain[at] == '"':
-            found = _TOKEN.match(plain, at)
+            found = _STRING.match(plain, at)
             at = found.end() if found else at + 1
         elif plain[at] in "{[":
             depth += 1

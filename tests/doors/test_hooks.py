@@ -676,7 +676,7 @@ class TestCapture:
 
     @pytest.mark.row("A123", "hooks keep calls and results of tools, each once, if [episodes] capture_tools says so")
     def test_tools_are_captured_only_if_the_settings_say_so(self, real: Path, talk: Talk) -> None:
-        """By the hook after a tool, and by those that read the transcript; both name the same event."""
+        """By the hooks before and after a tool, and by those that read the transcript; all name the same events."""
         talk.add("user", "where do our chains come from?")
         talk.add("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}])
         talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
@@ -697,6 +697,9 @@ class TestCapture:
         hook("stop", talk.payload(last_assistant_message=""), "--home", real)
         assert episodes(0) == []
         talk.add("assistant", "From Kedjan.")
+        begins = {name: value for name, value in used.items() if name != "tool_response"}
+        assert hook("pre-tool-use", begins, "--home", real, environment=on) == ({}, "")
+        assert episodes(1) == [("tool.call", "command: ls")]
         assert hook("post-tool-use", used, "--home", real, environment=on) == ({}, "")
         assert sorted(episodes(2)) == [("tool.call", "command: ls"), ("tool.result", "chains.md")]
         talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])

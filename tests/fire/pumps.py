@@ -68,7 +68,12 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
         if not any(_imports_patterns(node) for node in ast.walk(tree)):
             continue
         module_name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        module = importlib.import_module(module_name)
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:  # an adapter of a framework that is not installed here
+            if (error.name or "").partition(".")[0] in PACKAGES:
+                raise
+            continue
         inside: set[int] = set()
         used = {**everywhere, **{name: how for name, how in _uses([tree]).items() if name.startswith("_")}}
         for name, value in _globals_of(module):

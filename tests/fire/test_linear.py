@@ -20,6 +20,7 @@ BUILT = {
     "fusion.lib.redact": "each kind is checked in tests/fire/test_secrets.py",
     "fusion.lib.heuristic_v1": "checked as `importance` by the tests of text functions",
     "fusion.lib.same_subject": "checked as `same subject` by the tests of text functions",
+    "fusion.lib.toml_table": "the header of one table in a file of the user's own",
     "fusion.lib.words": "checked as `fusion.lib.words.words` by the tests of text functions",
     "adapters.qdrant.memories": "the name of a collection in the settings, and one class",
     "fusion.lib.lazy_pattern": "compiles the patterns of other modules, which are tried under their names",
