@@ -352,7 +352,7 @@ def _decided(call: HookCall) -> str:
     They are of the project because they were stored with it, however far they are from its name. Preferences and rules
     that belong to no project hold in each.
     """
-    from fusion.recall.fence import cited, fenced
+    from fusion.lib.fence import cited, fenced
 
     limits = call.limits()
     budget = min(PROFILE_CHARS, limits.get("budget_chars", PROFILE_CHARS)) - len(fenced("x"))

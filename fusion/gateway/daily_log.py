@@ -11,8 +11,8 @@ from fusion.gateway.memory_flush import local
 from fusion.gateway.views import file_lines
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
+from fusion.lib.fence import fenced, quoted
 from fusion.recall.block_format import GAP
-from fusion.recall.fence import fenced, quoted
 from fusion.recall.gather import GuardedBackend, unable
 
 

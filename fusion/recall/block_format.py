@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from fusion.contract import BACKEND_PREFIX, FILE_PREFIX, BlockFormat, Hit
 from fusion.lib.budget import clip
 from fusion.lib.escape import escape
+from fusion.lib.fence import cited, closing, opening, quoted
 from fusion.lib.junk import stated
 from fusion.lib.listing import (
     CONFLICTS,
@@ -34,7 +35,6 @@ from fusion.lib.paraphrase import Kind
 from fusion.lib.private_paths import without_private_paths
 from fusion.lib.words import spoken
 from fusion.recall.dispute import Dispute
-from fusion.recall.fence import cited, closing, opening, quoted
 
 GAP = "[…]"
 UNTRUSTED = "(untrusted)"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from fusion.errors import BadInput
 from fusion.lib.budget import clip, estimate_tokens
+from fusion.lib.fence import quoted
 from fusion.lib.listing import one_line, without_annotations, without_frames
 from fusion.lib.private_paths import without_private_paths
 from fusion.lib.redact import redact
-from fusion.recall.fence import quoted
 
 MAX_ITEMS = 4
 BUDGET_TOKENS = 240

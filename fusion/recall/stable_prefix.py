@@ -16,6 +16,7 @@ from hashlib import blake2b
 from struct import Struct
 
 from fusion.lib.budget import EMPTY, Size, clip
+from fusion.lib.fence import quoted
 from fusion.lib.importance import label_of
 from fusion.lib.listing import (
     OBSERVATIONS,
@@ -29,7 +30,6 @@ from fusion.lib.listing import (
 )
 from fusion.lib.private_paths import without_private_paths
 from fusion.lib.redact import redact
-from fusion.recall.fence import quoted
 
 DIGEST_BYTES = 8
 

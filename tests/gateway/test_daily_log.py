@@ -18,9 +18,9 @@ from fusion.gateway.daily_log import _last_lines
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from fusion.lib.envelope import said, without_own_block
+from fusion.lib.fence import fenced, quoted
 from fusion.recall.block_format import GAP
 from fusion.recall.engine import FuseRequest
-from fusion.recall.fence import fenced, quoted
 from tests.patience import load
 
 ADA = Scope(user_id="ada", audience="private")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.lib.envelope import MARKED, UNATTENDED, Said, is_silent, said, without_own_block, without_wrappers
-from fusion.recall.fence import NOTE
+from fusion.lib.fence import NOTE
 
 NONCE = "697388f9d248"
 BLOCK = f'<memories nonce="{NONCE}">\n{NOTE}\n# workshop\n[m1] Chains come from Kedjan.\n</memories nonce="{NONCE}">'

@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 
 from fusion import wire
 from fusion.lib.escape import escape
+from fusion.lib.fence import cited, fenced
 from fusion.recall.context_pack import SCHEMA
-from fusion.recall.fence import cited, fenced
 
 
 class Result(BaseModel):

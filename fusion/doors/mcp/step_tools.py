@@ -11,8 +11,8 @@ from fusion import wire
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.tools import READS, Agent, Arguments, Caller, Ref, Session, User
 from fusion.lib.budget import MAX_BUDGET_TOKENS
+from fusion.lib.fence import cited, fenced
 from fusion.lib.temporal_facts import MAX_NAME_CHARS
-from fusion.recall.fence import cited, fenced
 from fusion.recall.recall_steps import MAX_SPAN, SPAN, TIMELINE_TOKENS
 
 MAX_ANCHORS = 20

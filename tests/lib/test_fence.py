@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fusion.lib.escape import escape
-from fusion.recall.fence import cited, closing, opening
+from fusion.lib.fence import cited, closing, opening
 
 NONCE = "0123456789ab"
 BEGINS_A_TAG = re.compile(r"<\s*(?:[/!?]|m)|<[^\W\d_]", re.IGNORECASE)
