@@ -135,6 +135,8 @@ class AgentMemory:
     recall_s: float = RECALL_S
     capture: bool = True
     """whether turns are kept"""
+    audience: Literal["private", "group"] = "private"
+    """who reads the block and the turns: one person, or a group, which gets no private memories"""
     limits: Mapping[str, Any] = field(default_factory=dict)
     _blocks: _Blocks = field(default_factory=_Blocks, repr=False)
     _writer: _Writer = field(default_factory=_Writer, repr=False)
@@ -179,13 +181,17 @@ class AgentMemory:
         return self.user_id, self.session_id
 
     def _asked(self) -> dict[str, Any]:
-        return {"recipe": RECIPE, "user_id": self.user_id or NO_USER, "project": self.project, **self.limits}
+        return {"recipe": RECIPE, **self._scope()}
+
+    def _scope(self) -> dict[str, Any]:
+        scope: dict[str, Any] = {"user_id": self.user_id or NO_USER, "project": self.project}
+        return scope | {"audience": self.audience, **self.limits}
 
     def search(self, query: str, limit: int) -> list[Found]:
         """The best excerpts for a query, best first; none if nothing came in time. It never raises."""
         if not query.strip():
             return []
-        asked: dict[str, Any] = {"user_id": self.user_id or NO_USER, "project": self.project, **self.limits}
+        asked = self._scope()
         asked |= {"max_results": limit, "timeout_ms": max(1, int(self.recall_s * 1000)), "gate": False}
         future = _in_thread(lambda: self.client.fuse(query, **asked))
         try:
@@ -248,7 +254,7 @@ class AgentMemory:
             "kind": "turn",
             "speaker": turn.role,
             "origin": "owner" if turn.role == "user" else "agent",
-            "audience": "private",
+            "audience": self.audience,
             "source": f"{self.framework}:{self.session_id or ''}"[:256],
             "revision": f"{turn.role}:{key}"[:256],
             "user_id": self.user_id,

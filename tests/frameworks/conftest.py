@@ -47,6 +47,7 @@ FRAMEWORKS = {
     "crewai": "crewai",
     "google_adk": "google.adk",
     "haystack": "haystack",
+    "hermes": "hermes_constants",
     "langchain": "langchain",
     "langgraph": "langgraph",
     "llama_index": "llama_index",
