@@ -105,11 +105,12 @@ def test_one_that_hangs_does_not_hold_up_the_writes_of_others(hanging: Hanging) 
     other = Provider()
     others = started(a=hanging, b=other)
     for number in range(MAX_WAITING + 10):
-        others.write("turn", lambda provider, number=number: provider.do(str(number)))  # type: ignore[misc]
+        others.write("turn", lambda provider, number=number: provider.do(str(number)), ["a"])  # type: ignore[misc]
+    others.write("turn", lambda provider: provider.do("last"))
     last = others.members[1].last_write
     assert last is not None
     last.result(PATIENT_S)
-    assert len(other.told) == MAX_WAITING + 11
+    assert other.told == ["start", "last"]
     assert not others.flush(SHORT_S)
     hanging.go.set()
     assert others.flush(PATIENT_S)
