@@ -36,6 +36,8 @@ PARTS: Mapping[str, tuple[str, Sequence[str]]] = {
         (
             "tests/doors",
             "tests/discover",
+            "tests/frameworks",
+            "tests/integrations",
             "tests/test_client.py",
             "tests/trust/test_token.py",
             "tests/test_documents.py",

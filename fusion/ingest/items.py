@@ -73,7 +73,6 @@ async def _store(intake: Intake, new: NewItem, item: Item, old: StoredItem | Non
     (kept,) = await intake.remember(
         [memory],
         tenant=new.scope.tenant,
-        apart=True,
         updates=old is not None,
         around=_only_if_new(new) if old is None else None,
     )

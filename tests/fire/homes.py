@@ -422,6 +422,7 @@ DOORS: tuple[Door, ...] = (
     Door("undo", ["undo", "--last"]),
     Door("state", ["state", "m1", "--archive"]),
     Door("decisions", ["decisions"]),
+    Door("items", ["items", "list"]),
     Door("mem", ["mem", "status"]),
     Door("pack", ["pack", QUESTION]),
     Door("why", ["why", "m1"]),

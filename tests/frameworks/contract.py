@@ -86,6 +86,7 @@ class AgentContract(ABC):
         yield opened
         assert opened.flush()
 
+    @pytest.mark.feature("in each framework of agents the model sees the recalled block once, and no history has it")
     def test_the_model_sees_the_block_once(self, memory: AgentMemory, say: Say) -> None:
         tell(memory.client, memory.user_id, FACT)
         host = self.host(memory)
@@ -96,6 +97,7 @@ class AgentContract(ABC):
             assert FACT in shown
             assert shown.count(ASKED) == 1
 
+    @pytest.mark.feature("in each framework of agents a turn is kept once")
     def test_a_turn_is_kept_once(self, memory: AgentMemory, say: Say) -> None:
         host = self.host(memory)
         prompts = [ASKED, "and which port has production today?"]
@@ -113,6 +115,7 @@ class AgentContract(ABC):
         assert len(kept) == 4
         assert not any("memories nonce" in text or FACT in text for text in kept)
 
+    @pytest.mark.feature("in each framework of agents the memories of two users are apart")
     def test_two_users_are_apart(self, memory: AgentMemory, say: Say) -> None:
         other = f"{memory.user_id}-other"
         tell(memory.client, other, FACT)
@@ -122,6 +125,7 @@ class AgentContract(ABC):
         assert turns_of(memory) == spoken(ASKED)
         assert turns_of(memory.bound(user_id=other)) == []
 
+    @pytest.mark.feature("in each framework of agents a dead server costs 300 ms at most")
     def test_a_dead_server_costs_little(self, user: str, say: Say) -> None:
         """The fastest of three runs counts: the machine may be busy."""
         memory = AgentMemory(Client(f"http://127.0.0.1:{closed_port()}"), user_id=user, session_id="s1")

@@ -32,6 +32,7 @@ def store(client: Client, user: str) -> BaseStore:
     return FusionStore(client, user_id=user)
 
 
+@pytest.mark.feature("LangGraph has a store: exact get and put by namespace and key, search, batches in order")
 def test_a_put_is_got_exactly_and_at_once(store: BaseStore) -> None:
     value = {"food": "pizza", "nested": {"n": [1, 2.5, None, True]}}
     store.put(ADA, "k/1", value)

@@ -19,6 +19,7 @@ from fusion.ingest.update import Change
 from fusion.journal import items
 from fusion.lib.item_address import Address
 from tests.gateway.helpers import NADIA, OMAR, remember, small
+from tests.gateway.test_transfer import export_of, import_into
 
 USERS = ("users", "nadia")
 THEME = Address(USERS, "theme")
@@ -232,3 +233,17 @@ async def test_an_item_is_changed_by_a_put_alone(home: Path) -> None:
         assert await keys(gateway) == []
         await put(gateway, THEME, colour="pink")
         assert await value_at(gateway, THEME) is None, "a new value does not lift what a person decided"
+
+
+async def test_an_export_takes_items_along(tmp_path: Path) -> None:
+    async with Gateway.open(small(tmp_path / "one")) as gateway:
+        await put(gateway, THEME, colour="light")
+        await put(gateway, THEME, colour="dark")
+        export = await export_of(gateway)
+    async with Gateway.open(small(tmp_path / "two")) as gateway:
+        await put(gateway, THEME, colour="pink")
+        await import_into(gateway, export, moved={})
+        assert await value_at(gateway, THEME) == {"colour": "dark"}
+        assert await keys(gateway) == ["theme"]
+        await gateway.forget_item(THEME, NADIA)
+        assert await value_at(gateway, THEME) is None, "neither of the two is left"

@@ -17,6 +17,7 @@ from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
 from fusion.doors.cli.backup import backup, restore
 from fusion.doors.cli.connect_host import connect
+from fusion.doors.cli.items import app as items
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
 from fusion.doors.cli.manual import man
@@ -78,6 +79,7 @@ for group, commands in GROUPS.items():
     for command in commands:
         options = {"ignore_unknown_options": True, "allow_extra_args": True} if command in (hook, statusline) else None
         app.command(command.__name__.rstrip("_"), rich_help_panel=group, context_settings=options)(command)
+app.add_typer(items, name="items", rich_help_panel="Remember")
 app.add_typer(jobs, name="jobs", rich_help_panel="Tend")
 app.add_typer(mem, name="mem", rich_help_panel="Look")
 app.add_typer(models, name="models", rich_help_panel="Tend")
