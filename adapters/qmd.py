@@ -4,6 +4,7 @@
     adapter = "adapters.qmd:Qmd"
     deadline_ms = 1000                  # its own; with rerank on a CPU QMD takes minutes
     url = "http://localhost:8181"       # QMD refuses requests to any other name
+    api_key_env = "FUSION_API_KEY"      # for a server that wants a key, as QMD's own does not; or api_key_file
     collections = ["workspace"]         # of QMD's; left out, those that it searches by default
     rerank = false                      # its language model orders what was found
     connect_ms = 250                    # milliseconds for a new connection
@@ -36,7 +37,7 @@ from signal import SIGKILL
 from typing import Any, Self
 
 from adapters.hits import admitted, read_each
-from adapters.http import Http, HttpOptions, checked
+from adapters.http import Http, KeyedOptions, checked
 from adapters.options import features_of, number, owner, read, verified
 from fusion.contract import Description, Hit, Opening, Place, Query, Scope
 from fusion.errors import BackendError, BackendTimeout, InvalidAnswer, Unauthorized
@@ -49,7 +50,7 @@ REINDEX_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options(HttpOptions):
+class Options(KeyedOptions):
     """The keys of the backend's table, as the module explains them."""
 
     url: str = "http://localhost:8181"
@@ -59,6 +60,10 @@ class Options(HttpOptions):
     min_score: float = number(0.0, 0, 1)
     private: tuple[str, ...] = ("MEMORY.md", "memory.md")
     bound: Mapping[str, str] = owner()
+
+    def headers(self) -> Mapping[str, str]:
+        """The header with the key, read for each request."""
+        return self.key_header("authorization", "Bearer {key}")
 
 
 class Qmd:
@@ -77,7 +82,7 @@ class Qmd:
     async def open(cls, opening: Opening) -> Self:
         """Does not connect: a daemon that is down now may be up at the first question."""
         options = read(Options, opening)
-        return cls(options.http(), options)
+        return cls(options.http(options.headers), options)
 
     async def search(self, query: Query) -> Sequence[Hit]:
         limit = min(query.limit, self._options.limit)

@@ -323,6 +323,12 @@ class Mem0Settings(_Part):
     port: int = Field(default=0, ge=0, le=65535)
 
 
+class QmdSettings(_Part):
+    """QMD's routes below /qmd, and on a port of their own."""
+
+    port: int = Field(default=0, ge=0, le=65535)
+
+
 class ToolSettings(_Part):
     citations: Literal["auto", "on", "off"] = "auto"
 
@@ -608,6 +614,7 @@ class Settings(BaseSettings):
     memory_cortex: MemoryCortexSettings = MemoryCortexSettings()
     openclaw_mem: OpenclawMemSettings = OpenclawMemSettings()
     mem0: Mem0Settings = Mem0Settings()
+    qmd: QmdSettings = QmdSettings()
     prefix: PrefixSettings = PrefixSettings()
     ingest: IngestSettings = IngestSettings()
     notes: NoteSettings = NoteSettings()

@@ -34,6 +34,7 @@ PAGES = [
     "docs/getting-started.md",
     "docs/glossary.md",
     "docs/integrations/mem0.md",
+    "docs/integrations/qmd.md",
     "docs/integrations/typescript.md",
     "docs/jobs.md",
     "docs/ledger.md",

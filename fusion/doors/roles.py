@@ -72,6 +72,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/mcp"): READER,
     ("POST", "/mcp/cortex"): READER,
     ("POST", "/mcp/openclaw-mem"): READER,
+    ("POST", "/mcp/qmd"): READER,
     ("GET", "/openapi.json"): READER,
     ("GET", "/docs"): READER,
     # propose

@@ -187,7 +187,10 @@ def _kind(key: str, value: object) -> str | None:
         return "says"
     if key in ("server.host", "server.allowed_hosts", "server.allowed_origins") or name == "compat_port":
         return "listens"
-    if key in ("memory_cortex.port", "memory_cortex.open_to_local_users", "openclaw_mem.port", "mem0.port") and value:
+    if (
+        key in ("memory_cortex.port", "memory_cortex.open_to_local_users", "openclaw_mem.port", "mem0.port", "qmd.port")
+        and value
+    ):
         return "listens"
     if key.startswith("server.keys"):
         return "listens" if name in ("name", "tenant") else None
@@ -228,7 +231,7 @@ def _safe(name: str, value: Any, folder: Path, around: Path) -> bool:
         return not value.get("adapter") and value.get("provider", "") in ("", "local") and not value.get("file")
     if name == "model":
         return not value.get("adapter")
-    if name in ("memory_cortex", "openclaw_mem", "mem0"):
+    if name in ("memory_cortex", "openclaw_mem", "mem0", "qmd"):
         return all(_is_safe_number(key, one) for key, one in value.items())
     if name in ("notes", "sessions"):
         return "adapter" not in value and _safe_backend(value, folder, around)

@@ -111,6 +111,12 @@ for name, arguments in (
     ("graph_neighbors", {"node": "harbour"}),
 ):
     case("POST", "/mcp/openclaw-mem", tool(name, **arguments))
+for one in ("/mcp/qmd", "/qmd/mcp"):
+    case("POST", one, tool("query", query="harbour"), tool("get", file="log.md"), tool("get", file="memory/{ref}"))
+    case("POST", one, tool("multi_get", pattern="*.md,memory/{ref}"), tool("multi_get", pattern="*"), tool("status"))
+for one in ("/query", "/search"):
+    case("POST", f"/qmd{one}", {"searches": [{"type": "lex", "query": "harbour"}], "limit": 50})
+case("GET", "/qmd/health")
 case("GET", "/openclaw-mem/health")
 case("GET", "/openclaw-mem/v1/status")
 case("POST", "/openclaw-mem/v1/search", QUERY)
@@ -258,7 +264,7 @@ async def quarantined(owner: Key) -> list[dict[str, str]]:
     return found
 
 
-FACADES = ("/openclaw-mem/", "/mem0/")
+FACADES = ("/openclaw-mem/", "/mem0/", "/qmd/")
 """the prefixes of other systems' routes, which call ours"""
 
 

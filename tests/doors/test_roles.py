@@ -79,7 +79,7 @@ def filled(path: str) -> str:
 
 def test_every_route_has_a_role() -> None:
     """A route that nobody thought of needs the last role; the table names all that there are, and no others."""
-    mcp = {("POST", path) for path in ("/mcp", "/mcp/cortex", "/mcp/openclaw-mem")}
+    mcp = {("POST", path) for path in ("/mcp", "/mcp/cortex", "/mcp/openclaw-mem", "/mcp/qmd")}
     named = set(NEEDS) - mcp - {("GET", "/openapi.json"), ("GET", "/docs")}
     assert named == set(ROUTES)
     assert role_of("POST", "/v1/tomorrow") == "operator"

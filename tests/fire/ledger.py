@@ -1,6 +1,6 @@
 """What a tenant asks of the ledger: recall in steps, packs, observations, facts, graph, proposals and triage.
 
-It also asks as the clients of openclaw-mem and mem0 do.
+It also asks as the clients of openclaw-mem, mem0 and QMD do.
 
 Each function asks routes in a fixed order, and waits for the background where a later reply shows its work.
 """
@@ -26,6 +26,7 @@ async def ask_ledger(me: Noted, word: str, refs: Sequence[str]) -> None:
     await propose(me, word, refs)
     await use_openclaw_mem(me, word, refs)
     await use_mem0(me, word, refs)
+    await use_qmd(me, word, refs)
 
 
 async def recall(me: Noted, word: str, refs: Sequence[str]) -> None:
@@ -183,3 +184,16 @@ async def use_mem0(me: Noted, word: str, refs: Sequence[str]) -> None:
         for path in (f"/memories/{ref}/history", f"/v1/memories/{ref}/history/"):
             await me.get(f"/mem0{path}")
     await me.settle()
+
+
+async def use_qmd(me: Noted, word: str, refs: Sequence[str]) -> None:
+    """The HTTP routes and the MCP tools of QMD."""
+    await me.get("/qmd/health")
+    for path in ("/query", "/search"):
+        await me.post(f"/qmd{path}", {"searches": [{"type": "lex", "query": word}, {"type": "vec", "query": word}]})
+    for at in ("/mcp/qmd", "/qmd/mcp"):
+        await me.tool(at, "query", query=word)
+        for ref in (*refs[:2], NOWHERE):
+            await me.tool(at, "get", file=f"memory/{ref}")
+        await me.tool(at, "multi_get", pattern="*.md")
+        await me.tool(at, "status")

@@ -211,7 +211,7 @@ class Tenant:
 
 # What is left out of the comparison, and nothing else: durations, the clock, random ids, sizes of files.
 CLOCKED = frozenset(
-    "took_ms waited_ms uptime_s wait_s bytes coverage/vectors_pending statements/waiting timing/durationMs "
+    "took_ms waited_ms uptime uptime_s wait_s bytes coverage/vectors_pending statements/waiting timing/durationMs "
     "timing/stages receipt/latencyMs event/ts_ms items/ts_ms surface_identity/db_fingerprint".split()
 )
 """durations; the clock as a number; how many statements the background has not compared yet; bytes on the disk, which

@@ -116,6 +116,7 @@ def mcp(
     openclaw_mem: Annotated[
         bool, typer.Option("--openclaw-mem", help="openclaw-mem's tools: mem_search, mem_pack, mem_store and others.")
     ] = False,
+    qmd: Annotated[bool, typer.Option("--qmd", help="QMD's tools: query, get, multi_get, status.")] = False,
     all_users: AllUsers = False,
     target: Target,
 ) -> None:
@@ -131,9 +132,9 @@ def mcp(
     in_query(Scoped, list(fixed.items()))
     home = located_home(target.home, target.config)
     create = not is_named(target.home)
-    if cortex and openclaw_mem:
-        raise BadInput("--cortex and --openclaw-mem: give one of the two")
-    tools: ToolSet = "cortex" if cortex else "openclaw-mem" if openclaw_mem else "fusion"
+    if cortex + openclaw_mem + qmd > 1:
+        raise BadInput("--cortex, --openclaw-mem and --qmd: give one of them")
+    tools: ToolSet = "cortex" if cortex else "openclaw-mem" if openclaw_mem else "qmd" if qmd else "fusion"
     everybody = {"all_users": "true"} if all_users else {}
     serve(home, target.config, {**fixed, **everybody}, create=create, tools=tools)
 

@@ -20,8 +20,8 @@ from starlette.types import Scope as Connection
 import fusion as package
 from fusion import problem
 from fusion.doors import schemas, validation
-from fusion.doors.http import mem0, openclaw_mem
-from fusion.doors.http.middleware import PUBLIC, Gate, ProblemResponse, Rules
+from fusion.doors.http import mem0, openclaw_mem, qmd
+from fusion.doors.http.middleware import PUBLIC, QMD, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, context_of, reply, while_connected
@@ -69,9 +69,12 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
             )
     openclaw_mem.add_routes(app)
     mem0.add_routes(app)
+    qmd.add_routes(app)
     app.router.routes.append(Route("/mcp", Mcp(app), methods=["POST"]))
     app.router.routes.append(Route("/mcp/cortex", Mcp(app, "cortex"), methods=["POST"]))
     app.router.routes.append(Route("/mcp/openclaw-mem", Mcp(app, "openclaw-mem"), methods=["POST"]))
+    for path in ("/mcp/qmd", f"{QMD}/mcp"):
+        app.router.routes.append(Route(path, Mcp(app, "qmd"), methods=["POST"]))
     app.add_route(OPENAPI, document_route(needs_key=bool(rules.keys)), include_in_schema=False)
     app.add_route(DOCS, docs_page, include_in_schema=False)
     return gate

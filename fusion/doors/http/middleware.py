@@ -33,6 +33,7 @@ from fusion.contract import Role
 from fusion.doors.compat.errors import Words, in_words
 from fusion.doors.compat.mem0.errors import refused as refused_by_mem0
 from fusion.doors.compat.openclaw_mem.errors import refused as refused_by_openclaw_mem
+from fusion.doors.compat.qmd.errors import refused as refused_by_qmd
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.journal.state import BY_HAND
 from fusion.settings import LOOPBACK, Settings
@@ -42,9 +43,11 @@ OPENCLAW_MEM = "/openclaw-mem"
 """the prefix of the routes of openclaw-mem's gateway, whose errors have its shape"""
 MEM0 = "/mem0"
 """the prefix of mem0's routes"""
-WORDS: Mapping[str, Words] = {OPENCLAW_MEM: refused_by_openclaw_mem, MEM0: refused_by_mem0}
+QMD = "/qmd"
+"""the prefix of QMD's routes"""
+WORDS: Mapping[str, Words] = {OPENCLAW_MEM: refused_by_openclaw_mem, MEM0: refused_by_mem0, QMD: refused_by_qmd}
 """the errors of other systems, by the prefix of their routes"""
-PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", f"{OPENCLAW_MEM}/health"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", f"{OPENCLAW_MEM}/health", f"{QMD}/health"})
 """routes without a token: they reveal nothing about memories"""
 COMPAT = "/compat/"
 """the prefix of drop-in routes of backends"""

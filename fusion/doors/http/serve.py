@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fusion.client import LOG
 from fusion.doors.http.app import create_app
-from fusion.doors.http.middleware import MEM0, OPENCLAW_MEM, Gate
+from fusion.doors.http.middleware import MEM0, OPENCLAW_MEM, QMD, Gate
 from fusion.doors.http.protocol import LimitedProtocol
 from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
 from fusion.gateway.gc_tuning import settled_heap
@@ -167,6 +167,8 @@ def own_ports(settings: Settings) -> Iterator[tuple[str, int, str]]:
         yield "openclaw_mem.port", settings.openclaw_mem.port, OPENCLAW_MEM
     if settings.mem0.port:
         yield "mem0.port", settings.mem0.port, MEM0
+    if settings.qmd.port:
+        yield "qmd.port", settings.qmd.port, QMD
 
 
 def abandon(error: HomeGone) -> NoReturn:

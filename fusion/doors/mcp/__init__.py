@@ -5,5 +5,5 @@ Importing `tools` or a module that uses it takes half a second of CPU, nearly al
 
 from typing import Literal
 
-ToolSet = Literal["fusion", "cortex", "openclaw-mem"]
-"""whose tools a server has: ours, openclaw-cortex's or openclaw-mem's"""
+ToolSet = Literal["fusion", "cortex", "openclaw-mem", "qmd"]
+"""whose tools a server has: ours, openclaw-cortex's, openclaw-mem's or QMD's"""

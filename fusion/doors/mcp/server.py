@@ -28,6 +28,7 @@ from fusion.doors.in_process import client_for
 from fusion.doors.mcp import ToolSet
 from fusion.doors.mcp.cortex_tools import CORTEX_INSTRUCTIONS, CORTEX_TOOLS
 from fusion.doors.mcp.openclaw_mem_tools import ledger_server
+from fusion.doors.mcp.qmd_tools import qmd_server
 from fusion.doors.mcp.results import Result
 from fusion.doors.mcp.step_tools import STEP_TOOLS
 from fusion.doors.mcp.tools import TOOLS, Arguments, Caller, ToolResult
@@ -160,6 +161,8 @@ def server_of(tools: ToolSet, caller_of: Callable[[Any], Coroutine[Any, Any, Cal
     """The MCP server of one set of tools."""
     if tools == "openclaw-mem":
         return ledger_server(caller_of)
+    if tools == "qmd":
+        return qmd_server(caller_of)
     return tools_server(caller_of, cortex=tools == "cortex")
 
 

@@ -19,7 +19,7 @@ from fusion.trust import require
 
 SCOPE = {"--user": "user_id", "--agent": "agent_id", "--session": "session_id", "--project": "project"}
 """the options of a scope with the fields that they fix"""
-FLAGS: Mapping[str, ToolSet] = {"--cortex": "cortex", "--openclaw-mem": "openclaw-mem"}
+FLAGS: Mapping[str, ToolSet] = {"--cortex": "cortex", "--openclaw-mem": "openclaw-mem", "--qmd": "qmd"}
 MAX_ID_CHARS = 256
 
 

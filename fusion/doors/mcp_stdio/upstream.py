@@ -27,7 +27,12 @@ PROBE_S = 10.0
 """seconds for a server to prove that it runs"""
 ANSWER_S = 30.0
 """seconds to wait for the result of a tool"""
-PATHS: Mapping[ToolSet, str] = {"fusion": "/mcp", "cortex": "/mcp/cortex", "openclaw-mem": "/mcp/openclaw-mem"}
+PATHS: Mapping[ToolSet, str] = {
+    "fusion": "/mcp",
+    "cortex": "/mcp/cortex",
+    "openclaw-mem": "/mcp/openclaw-mem",
+    "qmd": "/mcp/qmd",
+}
 
 
 class HomeServer:

@@ -589,6 +589,27 @@ async def is_a_client_of_mem0(me: Tenant, other: Tenant, word: str) -> Replies:
                 yield reply
 
 
+QMD = "/qmd"
+
+
+@case(
+    ("GET", f"{QMD}/health"),
+    *(("POST", f"{QMD}{path}") for path in ("/query", "/search", "/mcp")),
+    ("POST", "/mcp/qmd"),
+)
+async def is_a_client_of_qmd(me: Tenant, other: Tenant, word: str) -> Replies:
+    yield await me.get(f"{QMD}/health")
+    searches = [{"type": "lex", "query": word}]
+    for path in ("/query", "/search"):
+        yield await me.post(f"{QMD}{path}?user_id=ana", {"searches": searches})
+    for at in ("/mcp/qmd", f"{QMD}/mcp"):
+        yield await tool(me, "query", at=f"{at}?user_id=ana", query=word)
+        for ref in (*other.refs[:2], "m7zzzzzz"):
+            yield await tool(me, "get", at=at, file=f"memory/{ref}")
+        yield await tool(me, "multi_get", at=at, pattern="talk*")
+        yield await tool(me, "status", at=at)
+
+
 LOOKS = ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs")
 
 
