@@ -28,9 +28,9 @@ FOLDER = ROOT / "integrations" / "typescript"
 FILE = FOLDER / "api.d.ts"
 BY_HAND = ("api.d.ts", "types.d.ts")
 """the declarations that tsc reads; it writes the others from the comments of the modules"""
+LOCK = ROOT / "tests" / "hosts" / "typescript"
+"""the compiler and the runtimes, by version and hash"""
 TOOLS = ROOT / ".cache" / "typescript"
-PACKAGES = ("typescript@7.0.2", "@types/node@22.20.5", "deno@2.9.6", "bun@1.4.5")
-"""what checks the client and runs it, from npm"""
 HEAD = "// The types of memory-fusion's HTTP API. Written by `python -m tests.typescript`: do not edit.\n"
 WIDTH = 120
 INDENT = "  "
@@ -162,18 +162,16 @@ def _comment(text: str, indent: str) -> str:
 
 
 def tools() -> Path:
-    """The folder with the commands of `PACKAGES`; it is installed once for each choice of them."""
-    wanted = json.dumps({"private": True, "packages": PACKAGES})
-    described = TOOLS / "installed.json"
-    if not described.is_file() or described.read_text() != wanted:
-        shutil.rmtree(TOOLS, ignore_errors=True)
-        TOOLS.mkdir(parents=True)
+    """The folder with the commands of `LOCK`: tsc, deno and bun. They are installed once for each version of it."""
+    lock, installed = (LOCK / "package-lock.json").read_text(encoding="utf-8"), TOOLS / "installed.json"
+    if not installed.is_file() or installed.read_text(encoding="utf-8") != lock:
         npm = shutil.which("npm")
         if npm is None:
             raise FileNotFoundError("npm is not installed")
-        quiet = ("--no-audit", "--no-fund", "--prefix", str(TOOLS))
-        subprocess.run([npm, "install", *quiet, *PACKAGES], check=True, capture_output=True)
-        described.write_text(wanted)
+        shutil.rmtree(TOOLS, ignore_errors=True)
+        shutil.copytree(LOCK, TOOLS)
+        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=TOOLS, check=True, capture_output=True)
+        installed.write_text(lock, encoding="utf-8")
     return TOOLS / "node_modules" / ".bin"
 
 
