@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from fusion import local_server
 from fusion.doors.mcp import ToolSet
 from fusion.doors.mcp_stdio.protocol import HANDSHAKES, INTERNAL_ERROR, RpcError, ToolCall
-from fusion.errors import FusionError, HomeGone, ServerUnreachable
+from fusion.errors import FusionError, ServerUnreachable
 from fusion.home import Located, missing_home
 from fusion.local_server import Proven
 from fusion.trust import require
@@ -89,9 +89,8 @@ class HomeServer:
         if not self._create and not self._home.path.is_dir():
             raise missing_home(self._home.path)
         folder = require(self._home.path, named=self._home.named, config=self._config)
-        with suppress(HomeGone):
-            if (running := local_server.connect(folder, PROBE_S)) is not None:
-                return running
+        if (running := local_server.connect(folder, PROBE_S)) is not None:
+            return running
         from fusion.client import ensure_connection  # slow to import, and only needed where a server has to start
 
         return ensure_connection(folder, self._config, timeout_s=start_s)
