@@ -5,7 +5,6 @@ agent = Agent(role=…, goal=…, backstory=…, llm=…, memory=FusionMemory.of
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any, Self
 
@@ -17,9 +16,9 @@ from fusion.errors import NotFound
 from fusion.integrations.agent_memory import AgentMemory, Found, Turn
 
 REASON = "memory-fusion"
-_TASK = re.compile(r"Task: (.*)\nAgent: [^\n]*\nExpected result: .*?\nResult: (.*)", re.DOTALL)
-_KICKOFF = re.compile(r"Input: (.*)\nAgent: [^\n]*\nResult: (.*)", re.DOTALL)
-"""what CrewAI hands over after a task, and after a kickoff of an agent: the prompt, and the answer"""
+_BEGINNINGS = ("Task: ", "Input: ")
+_AGENT, _RESULT = "\nAgent: ", "\nResult: "
+"""how CrewAI writes what it hands over after a task, or after a kickoff of an agent"""
 
 
 class FusionMemory(Memory):
@@ -63,11 +62,11 @@ class FusionMemory(Memory):
     def remember_many(self, contents: list[str], *args: Any, **options: Any) -> list[MemoryRecord]:
         """Keep the turn that CrewAI hands over after a task, once and without waiting; remember any other text."""
         for content in () if self.read_only else contents:
-            turn = _TASK.fullmatch(content) or _KICKOFF.fullmatch(content)
-            if turn is None:
-                self.remember(content)
+            turns = _turns(content)
+            if turns:
+                self.fusion.keep_later(turns)
             else:
-                self.fusion.keep_later([Turn("user", turn[1]), Turn("assistant", turn[2])])
+                self.remember(content)
         return []
 
     def update(self, record_id: str, content: str | None = None, *args: Any, **options: Any) -> MemoryRecord:
@@ -131,6 +130,16 @@ class _Records:
 
     def reset(self, scope_prefix: str | None = None) -> None:
         raise NotImplementedError("a crew does not reset all memories of a user: `fusion forget` does")
+
+
+def _turns(content: str) -> list[Turn]:
+    """The prompt and the answer that CrewAI hands over; [] for another text."""
+    prompt, agent, rest = content.partition(_AGENT)
+    _, result, answer = rest.partition(_RESULT)
+    beginning = next((one for one in _BEGINNINGS if prompt.startswith(one)), None)
+    if beginning is None or not (agent and result):
+        return []
+    return [Turn("user", prompt.removeprefix(beginning)), Turn("assistant", answer)]
 
 
 def _match(found: Found) -> MemoryMatch:
