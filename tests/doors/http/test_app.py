@@ -756,6 +756,7 @@ class TestForgetting:
                     "at": None,
                     "source": None,
                     "same_as": None,
+                    "quarantined": False,
                 }
             ],
             "receipts": [],
