@@ -17,8 +17,9 @@
     [backends.markdown]
     fallback_for = "qmd"                # our own index of the same folders answers when QMD does not
 
-QMD gives at most one snippet of a document, with its lines. A question is sent twice: its words to the full-text search
-(which wants every word, so stop words are left out), and the whole of it to the vector search.
+QMD gives at most one snippet of a document, with its lines. A question's words go to the full-text search, which wants
+every word of a search: so stop words are left out, and each of up to eight words is also a search of its own. The whole
+question goes to the vector search.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from fusion.lib.moment import day_of
 from fusion.lib.words import STOP_WORDS, word_list
 
 START = "Fix: qmd mcp --http --daemon"
+MAX_WORDS = 8
+"""words of a question that are searched one by one; QMD's MCP server takes ten searches in all"""
 REINDEX_S = 300.0
 """seconds for each of QMD's commands; on a CPU its vectors take minutes"""
 
@@ -158,7 +161,8 @@ def request_of(text: str, limit: int, options: Options) -> dict[str, Any]:
     """The body of a question. QMD has a language of its own (quotes, ``-word``); a query is sent as plain words."""
     words = [word for word in dict.fromkeys(word_list(text)) if word not in STOP_WORDS]
     whole = " ".join(_NEGATION.sub(" ", text.replace("\0", " ")).split())
-    searches = [{"type": kind, "query": said} for kind, said in (("lex", " ".join(words)), ("vec", whole)) if said]
+    asked = [("lex", " ".join(words)), *(("lex", word) for word in telling(words)), ("vec", whole)]
+    searches = [{"type": kind, "query": said} for kind, said in asked if said]
     return {
         "searches": searches,
         "limit": limit,
@@ -166,6 +170,17 @@ def request_of(text: str, limit: int, options: Options) -> dict[str, Any]:
         "rerank": options.rerank,
         **({"collections": list(options.collections)} if options.collections else {}),
     }
+
+
+def telling(words: Sequence[str]) -> list[str]:
+    """The words of a question that are searched one by one: the longest `MAX_WORDS`, in their order.
+
+    There are none where the question has one word, which is searched already.
+    """
+    if len(words) < 2:
+        return []
+    longest = sorted(words, key=len, reverse=True)[:MAX_WORDS]
+    return [word for word in words if word in longest]
 
 
 def hit_of(item: Any, whose: Scope, options: Options) -> Hit:

@@ -168,6 +168,8 @@ async def test_a_question_is_sent_as_words_and_as_a_whole() -> None:
     assert first == {
         "searches": [
             {"type": "lex", "query": "move postgres"},
+            {"type": "lex", "query": "move"},
+            {"type": "lex", "query": "postgres"},
             {"type": "vec", "query": "When do we move to Postgres?"},
         ],
         "limit": 30,
@@ -192,8 +194,17 @@ async def test_a_question_is_sent_as_words_and_as_a_whole() -> None:
 )
 def test_its_own_query_language_is_just_text(asked: str, lex: str | None, vec: str) -> None:
     """Quotes, negations and line ends: nothing of a question excludes anything, or is an error of QMD's."""
-    searches = {search["type"]: search["query"] for search in request_of(asked, 10, Options())["searches"]}
-    assert (searches.get("lex"), searches["vec"]) == (lex, vec)
+    searches = request_of(asked, 10, Options())["searches"]
+    by_type = {search["type"]: search["query"] for search in reversed(searches)}
+    assert (by_type.get("lex"), by_type["vec"]) == (lex, vec)
+
+
+def test_each_of_eight_words_is_a_search_of_its_own() -> None:
+    """QMD's full-text search wants every word of one, so a question in words of everyday finds nothing as a whole."""
+    asked = "alpha bravo charlie delta echo foxtrot golf hotel india juliett"
+    words = [search["query"] for search in request_of(asked, 10, Options())["searches"] if search["type"] == "lex"]
+    assert words == [asked, *"alpha bravo charlie delta foxtrot hotel india juliett".split()]
+    assert len(request_of("harbour", 10, Options())["searches"]) == 2
 
 
 # What its replies mean
