@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
+from uuid import UUID
 
 from adapters.hits import deeper
 from adapters.http import Http, checked, with_fix
@@ -194,19 +195,29 @@ class Mem0Server:
     async def _got(self, native_id: str) -> Any:
         """The memory on the server; None if it does not exist.
 
-        A server of 1.x answers 500 for a missing memory, which counts only while it answers other requests.
+        A server of 1.x answers 500 for a missing memory, and one over PostgreSQL 502 for an id that is no UUID. Both
+        count only while it answers other requests.
         """
         try:
             return await self._http.get(f"/memories/{quote(native_id, safe='')}", self._timeout_s)
         except HttpStatus as error:
             if error.status == 404:
                 return None
-            if error.status not in _REFUSED:
+            no_id = error.status == 502 and not _is_uuid(native_id)
+            if error.status not in _REFUSED and not no_id:
                 raise
             await self._asked("memory", {"user_id": NOBODY}, 1, self._timeout_s)  # which finds out the version, too
-            if self._version != "1":
+            if self._version != "1" and not no_id:
                 raise
             return None
+
+
+def _is_uuid(native_id: str) -> bool:
+    try:
+        UUID(native_id)
+    except ValueError:
+        return False
+    return True
 
 
 def question(version: str, text: str, where: Mapping[str, str], limit: int, threshold: float) -> dict[str, Any]:

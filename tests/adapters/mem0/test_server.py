@@ -40,7 +40,7 @@ from fusion.contract import (
     Remembers,
     Scope,
 )
-from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, SettingsError, Unauthorized
+from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, NotFound, SettingsError, Unauthorized
 from tests import chaos
 from tests.backend_contract import (
     NOW,
@@ -601,6 +601,27 @@ async def test_a_server_on_a_bad_day() -> None:
         server.behaviour = chaos.body(b'{"answer": []}')
         with pytest.raises(InvalidAnswer, match="no results"):
             await backend.search(make_query("tea"))
+        await backend.close()
+
+
+async def test_an_id_that_is_no_uuid_is_absent_where_the_server_answers_502(tmp_path: Path) -> None:
+    """So does mem0's server over PostgreSQL. A server that answers 502 to everything says nothing about an id."""
+    async with Mem0Behind(tmp_path / "library", "2") as server:
+        backend = await Mem0Server.open(opening_at(server.url, "mem0", tmp_path, timeout_ms=60_000))
+        well = server.behaviour
+
+        async def over_postgres(call: Call) -> None:
+            await (chaos.status(502)(call) if call.method == "GET" else well(call))
+
+        server.behaviour = over_postgres
+        assert await backend.forget(event_id(1), ["m1z"]) == "absent"
+        with pytest.raises(NotFound):
+            await backend.history("m1z", Scope())
+        with pytest.raises(HttpStatus, match="502"):
+            await backend.forget(event_id(1), ["0b5f3c0e-6a43-4d0a-9a53-8f1d3f0a7f11"])
+        server.behaviour = chaos.status(502)
+        with pytest.raises(HttpStatus, match="502"):
+            await backend.forget(event_id(1), ["m1z"])
         await backend.close()
 
 
