@@ -244,7 +244,7 @@ def _is_cut(line: str) -> bool:
 
 # Text that a harness adds ---------------------------------------------------------------------------------------------
 
-_CUT_OFF_TOO = ("relevant-memories", "active_memory_plugin")
+_CUT_OFF_TOO = ("relevant-memories", "active_memory_plugin", "memory-context")
 _WRAPPERS = (
     *_CUT_OFF_TOO,
     *("system-reminder", "command-name", "command-message", "command-args", "command-contents"),

@@ -46,6 +46,7 @@ def test_our_own_block_is_taken_out_wherever_it_was_cut_off(text: str, left: str
         ("<command-message>x</command-message> <command-args>y</command-args>", ""),
         ("<local-command-stdout>total 0", ""),
         ("<relevant-memories>\nHe likes tea.\n</relevant-memories>\nHello", "\nHello"),
+        ("Hello\n\n<memory-context>\n[System note: recalled]\n\nHe likes tea.\n</memory-context>", "Hello\n\n"),
         ("Hello\n<relevant-memories>\nHe likes tea.", "Hello\n"),
         ("What does <system-reminder> mean?", "What does <system-reminder> mean?"),
         ("Look:\n<system-reminder>\nis a tag without an end", "Look:\n<system-reminder>\nis a tag without an end"),
