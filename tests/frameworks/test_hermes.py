@@ -65,7 +65,7 @@ class Noting(MemoryProvider):
         return "keep what {name} knows"
 
     def on_session_end(self, messages):
-        self.note("end", [one["content"] for one in messages])
+        self.note("end", [one["content"] for one in messages], ["api_content" in one for one in messages])
 
     def shutdown(self):
         self.note("shutdown")
@@ -199,7 +199,7 @@ class TestHermes(AgentContract):
         host.say(ASKED)
         host.agent.shutdown_memory_provider(host.history)
         turn = ["turn", ASKED, REPLY]
-        assert noted(self.folder, "one")[1:] == [turn, ["end", [ASKED, REPLY]], ["shutdown"]]
+        assert noted(self.folder, "one")[1:] == [turn, ["end", [ASKED, REPLY], [False, False]], ["shutdown"]]
         assert noted(self.folder, "two")[1:] == [["shutdown"]]
         assert noted(self.folder, "three")[1:] == [turn, ["shutdown"]]
         assert turns_of(memory) == spoken(ASKED)
@@ -211,7 +211,7 @@ class TestHermes(AgentContract):
         host.say(f"{ASKED} <private>it is 4410</private>")
         host.manager.on_session_end(host.history)
         assert host.provider._others.flush()
-        assert noted(self.folder, "one")[1:] == [["turn", ASKED, REPLY], ["end", [REPLY, REPLY]]]
+        assert noted(self.folder, "one")[1:] == [["turn", ASKED, REPLY], ["end", [REPLY, REPLY], [False, False]]]
         assert turns_of(memory) == spoken(ASKED)
 
     def test_tools_of_all_providers_work(self, memory: AgentMemory) -> None:
@@ -272,6 +272,13 @@ class TestHermes(AgentContract):
         assert host.manager.on_pre_compress(host.history) == "keep what one knows"
         host.manager.on_session_switch("s1", parent_session_id="s1", reason="compression")
         assert FACT in host.provider.prefetch(f"{again} again")
+
+    def test_the_others_work_without_memory_fusion(self, memory: AgentMemory) -> None:
+        noting(self.folder, "one", "one knows")
+        host = HermesHost(memory, self.folder, self.model, providers=["one"], home="\0")
+        assert host.say(ASKED) == REPLY
+        assert "\n# one\none knows\n</memories" in host.shown[-1]
+        assert noted(self.folder, "one")[1:] == [["turn", ASKED, REPLY]]
 
     def test_settings_with_a_mistake_switch_it_off(self, memory: AgentMemory, caplog: pytest.LogCaptureFixture) -> None:
         (self.folder / "memory-fusion.json").write_text('{"provider": ["honcho"]}')

@@ -33,6 +33,8 @@ from fusion.lib.envelope import is_private, said, without_own_block
 
 NAME = "memory-fusion"
 API_KEY = "FUSION_API_KEY"
+SHUTDOWN_S = 20.0
+"""seconds that the end of a session waits until all turns are kept: the server of a home may still be starting"""
 FLUSH_S = 0.5
 """seconds that a compression waits until all turns are kept"""
 SIDECAR = "api_content"
@@ -86,11 +88,20 @@ class FusionProvider(MemoryProvider):
     # A session
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:
-        read, owner = self._settings, owner_of(self._settings, kwargs)
-        profile = str(kwargs.get("agent_identity") or "default")
+        try:
+            self._begin(session_id, kwargs)
+        except (FusionError, OSError, ValueError) as error:
+            log.error("the session goes on without memory-fusion: %s", error)
+        self._others.start(lambda provider: provider.initialize(session_id, **kwargs))
+
+    def _begin(self, session_id: str, session: Mapping[str, Any]) -> None:
+        read, owner = self._settings, owner_of(self._settings, session)
+        profile = str(session.get("agent_identity") or "default")
         self._attended = owner.attended
+        client = _client(read)
+        CallQueue("memory-fusion-start").run(client.ready)  # a home's server takes seconds to start, so begin now
         self._memory = AgentMemory(
-            _client(read),
+            client,
             user_id=owner.user_id,
             session_id=session_id or None,
             agent_id="hermes",
@@ -101,8 +112,7 @@ class FusionProvider(MemoryProvider):
             audience=owner.audience,
         )
         scope = {"user_id": owner.user_id} if owner.user_id else {}
-        self._files = MemoryFiles(self._memory.client, profile, scope, owner.audience)
-        self._others.start(lambda provider: provider.initialize(session_id, **kwargs))
+        self._files = MemoryFiles(client, profile, scope, owner.audience)
 
     def on_session_switch(
         self,
@@ -131,8 +141,9 @@ class FusionProvider(MemoryProvider):
 
     def shutdown(self) -> None:
         """Wait a bounded time for what is still written."""
-        self.flush()
         self._others.write("shutdown", lambda provider: provider.shutdown())
+        if not self.flush(SHUTDOWN_S):
+            log.warning("memory-fusion did not get all that was said: its server is down, or still starting")
         if not self._others.flush():
             log.warning("a memory provider was still writing at the end of the session")
 
