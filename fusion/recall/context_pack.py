@@ -30,7 +30,7 @@ from fusion.recall.pack import Block, ExcerptLine, Ranking
 from fusion.recall.pack_evidence import Evidence
 from fusion.recall.pack_layers import Layer, Layered
 from fusion.recall.pack_order import TRUST_ORDER, Merit, in_pack_order
-from fusion.recall.rerank import Scored
+from fusion.recall.rerank import Scored, nothing_fits
 
 SCHEMA = "openclaw-mem.context-pack.v1"
 BUDGET_TOKENS = 1200
@@ -265,11 +265,12 @@ def with_both_sides(ranking: Ranking) -> Block:
 
 def _with_rivals_admitted(ranking: Ranking, rivals: Mapping[str, Mapping[str, Kind]]) -> Ranking:
     """The ranking in which a memory is not too weak if one that it contradicts is admitted, or if both answer the
-    question differently."""
+    question differently. Where nothing fits the question, a contradiction about something else is no answer either."""
+    fits = not nothing_fits(ranking.order, ranking.floors)
     admitted = {
         one.ref
         for one in ranking.order
-        if one.ref in rivals and not one.is_below(ranking.floors) and one.pooled.key not in ranking.left_out
+        if fits and one.ref in rivals and not one.is_below(ranking.floors) and one.pooled.key not in ranking.left_out
     } | {ref for ref, others in rivals.items() if Kind.DISSENT in others.values()}
     wanted = {other for ref in admitted for other in rivals[ref]} | admitted
     order = [one._replace(asked_for=True) if one.ref in wanted else one for one in ranking.order]

@@ -156,8 +156,11 @@ def test_a_resolved_conflict_is_no_dissent(status: str, settled: bool) -> None:
     assert any(one.pooled.candidate.rivals for one in found.order) is not settled
 
 
+@pytest.mark.feature("a contradiction about something else is no reason for a pack: where nothing fits, it stays empty")
+@pytest.mark.parametrize("floor", [0.5, 0.0])
 @pytest.mark.parametrize(("kind", "shown"), [(Kind.DISSENT, 2), (Kind.WORD, 0)])
-def test_two_answers_that_dissent_are_never_too_weak(kind: Kind, shown: int) -> None:
+def test_two_answers_that_dissent_are_never_too_weak(kind: Kind, shown: int, floor: float) -> None:
+    """Neither if each is too weak, nor if the best is; two that only contradict each other are."""
     found = with_dissent(ranking(two()), [Dissent(("r1", "r2"), 0.9)])
     order = [
         one._replace(
@@ -170,7 +173,7 @@ def test_two_answers_that_dissent_are_never_too_weak(kind: Kind, shown: int) -> 
         )
         for one in found.order
     ]
-    weak = replace(found, order=order, floors=RerankSettings(floor=0.5, abstain=0.5))
+    weak = replace(found, order=order, floors=RerankSettings(floor=floor, abstain=0.5))
     assert len(with_both_sides(weak).packed) == shown
 
 
