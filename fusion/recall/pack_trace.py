@@ -63,6 +63,8 @@ class PackNote:
     """what the graph's gates decided, and the refs that it added"""
     methods: Mapping[str, str] = field(default_factory=dict)
     """what made the abstract or overview by which a memory is shown, by ref: a version of the rules, or a model"""
+    evidence: tuple[tuple[str, str, str], ...] = ()
+    """the ref, the lane and the trust of each observation in the pack"""
 
 
 def noted(
@@ -85,13 +87,15 @@ def noted(
         left,
         stages,
         methods=dict(bundle.methods),
+        evidence=tuple((one.ref, one.lane, one.trust) for one in bundle.evidence),
     )
 
 
 def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
     """The trace of a pack from its receipt, which has neither the question nor any text."""
     note = receipt["pack"]
-    rows = [_candidate(row, note) for row in receipt["candidates"]]
+    memories = [_candidate(row, note) for row in receipt["candidates"]]
+    rows = [*memories, *(_observation(*one) for one in note.get("evidence", ()))]
     included = [row for row in rows if row["decision"]["included"]]
     tail = [ref for ref in note["items"] if ref.startswith("tail:")]
     return {
@@ -107,7 +111,7 @@ def trace_of(receipt: Mapping[str, Any], query: str = "") -> dict[str, Any]:
             "excludedCount": len(rows) - len(included),
             "l2IncludedCount": sum(row["layer"] == "L2" for row in included),
             "citationsCount": len(note["items"]),
-            "refreshedRecordRefs": [row["id"] for row in included],
+            "refreshedRecordRefs": [row["id"] for row in memories if row["decision"]["included"]],
             "coverage": {
                 "rationaleMissingCount": sum(not row["decision"]["rationale"] for row in included),
                 "citationMissingCount": sum(not row["citations"]["recordRef"] for row in included),
@@ -155,6 +159,25 @@ def _candidate(row: Mapping[str, Any], note: Mapping[str, Any]) -> dict[str, Any
             },
         },
         "citations": {"url": note["citations"].get(cited), "recordRef": cited},
+    }
+
+
+def _observation(ref: str, lane: str, trust: str) -> dict[str, Any]:
+    """The candidate of an observation in the pack. It has no rank among the memories, and the pack is no use of it."""
+    found = "what the session did lately" if lane == "hot" else "an episode with the question's words"
+    return {
+        "id": ref,
+        "layer": "L0",
+        "importance": "unknown",
+        "trust": trust,
+        "scores": {"rrf": 0.0, "fts": 0.0, "semantic": 0.0},
+        "decision": {
+            "included": True,
+            "reason": [Decision.PACKED, f"trust_{trust}", "importance_unknown", f"lane_{lane}"],
+            "rationale": [sentence(Decision.PACKED), f"lane {lane}", found],
+            "caps": {"niceCapHit": False, "l2CapHit": False},
+        },
+        "citations": {"url": None, "recordRef": ref},
     }
 
 

@@ -224,6 +224,9 @@ async def test_cold_lanes_are_searched_when_asked_for_or_where_no_memory_answers
     assert of_omar.items == ()
     assert answered.trace is not None
     assert with_cold.trace is not None
+    (row,) = [row for row in with_cold.trace["candidates"] if row["id"] == ref]
+    assert row["decision"]["reason"] == ["packed", "trust_untrusted", "importance_unknown", "lane_cold"]
+    assert with_cold.trace["output"]["includedCount"] == len(with_cold.items)
     lanes = {lane["source"]: lane["searched"] for lane in with_cold.trace["lanes"]}
     assert (lanes["episodes"], lanes["archived memories"], lanes["working set"]) == (True, False, False)
     whys = {lane["source"]: lane["why"] for lane in answered.trace["extensions"]["lanes"]}

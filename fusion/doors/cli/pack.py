@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from io import SEEK_END
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -112,13 +113,20 @@ async def pack(
             say_if_expanded(question or ())
 
 
+def nothing_recalled(made: Mapping[str, Any]) -> str:
+    """Why no memory is in a pack, which may have episodes or facts instead."""
+    others = any(not item["recordRef"].startswith("tail:") for item in made["items"])
+    said = "no memory was recalled" if others else "nothing was recalled"
+    return f"{said}: {made['receipt']['abstained']}"
+
+
 def _print(made: wire.PackReply, *, trace: bool) -> None:
     """Print the bundle alone; why it is empty and the trace go to stderr."""
     receipt = made["receipt"]
     if made["bundle_text"]:
         print(made["bundle_text"])
     if receipt["abstained"]:
-        print(f"fusion: nothing was recalled: {receipt['abstained']}", file=sys.stderr)
+        print(f"fusion: {nothing_recalled(made)}", file=sys.stderr)
     if trace:
         sys.stderr.write(json_line(made["trace"] or {}))
 

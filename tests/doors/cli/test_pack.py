@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from fusion.doors.cli import app
+from fusion.doors.cli.pack import nothing_recalled
 
 NOTES = """
 backends_only = true
@@ -65,6 +67,13 @@ def test_pack_takes_a_tail_as_text_as_file_and_on_stdin(home: Path, tmp_path: Pa
     for shown in (by_text, by_file, by_stdin):
         assert shown.stdout.splitlines()[1] == "- [tail:1] user: The last turn", shown.stderr
         assert "nothing was recalled: no memory is here yet" in shown.stderr
+
+
+def test_a_pack_of_episodes_alone_does_not_say_that_nothing_was_recalled() -> None:
+    made: dict[str, Any] = {"receipt": {"abstained": "nothing cleared the floor"}, "items": [{"recordRef": "tail:1"}]}
+    assert nothing_recalled(made) == "nothing was recalled: nothing cleared the floor"
+    made["items"] = [{"recordRef": "ep:1"}]
+    assert nothing_recalled(made) == "no memory was recalled: nothing cleared the floor"
 
 
 @pytest.mark.row("A136", "`fusion pack --trace` prints the trace on stderr, and with --json in the pack")

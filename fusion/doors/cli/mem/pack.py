@@ -12,7 +12,7 @@ from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import require_words, say
 from fusion.doors.cli.mem.rows import ledger_of
 from fusion.doors.cli.options import AllUsers, Project, TimeoutMs
-from fusion.doors.cli.pack import tail_of
+from fusion.doors.cli.pack import nothing_recalled, tail_of
 from fusion.doors.terminal import json_line
 from fusion.lib.moment import local_zone
 
@@ -86,6 +86,6 @@ async def pack(
     if made["bundle_text"]:
         print(made["bundle_text"])
     if made["receipt"]["abstained"]:
-        say(f"nothing was recalled: {made['receipt']['abstained']}")
+        say(nothing_recalled(made))
     if trace:
         sys.stderr.write(json_line(made["trace"]))
