@@ -31,7 +31,7 @@ class Promote:
     """Append the durable facts that were remembered to MEMORY.md of your workspace, once each.
 
     These are rules, procedures, facts, preferences and decisions of yours that somebody remembered explicitly and that
-    hold without an end. Only with [workspace] write = true. `fusion markdown promote-undo` takes a run back.
+    hold without an end. Only with \\[workspace] write = true. `fusion markdown promote-undo` takes a run back.
     """
 
     dry_run: Annotated[bool, "Only show the lines that would be added."] = False

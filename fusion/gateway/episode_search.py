@@ -74,7 +74,8 @@ async def _by_vector(
         return [], OFF
     stored = await journal.read(observation_vectors.of, wanted, embedder.identity)
     missing = await journal.read(observation_vectors.count_without, wanted, embedder.identity)
-    lacks = f"{missing:,} episodes have no vectors of {embedder.identity}: POST /v1/episodes/embed makes them"
+    makes = "`fusion mem episodes embed`, POST /v1/episodes/embed, makes them"
+    lacks = f"{missing:,} episodes have no vectors of {embedder.identity}: {makes}"
     if not stored:
         return [], lacks if missing else "ok"
     try:

@@ -205,7 +205,7 @@ class EpisodeCalls(TenantParts):
 def require_scope(scope: Scope, all_users: bool) -> None:
     """Raise BadInput for a request that says nothing of whose observations it asks for."""
     if not all_users and not is_scoped(scope):
-        raise BadInput(f"{SCOPE_REQUIRED}; or all_users, as the home's owner")
+        raise BadInput(f"{SCOPE_REQUIRED}; or all_users (--all-users), as the home's owner")
 
 
 def wanted(request: EpisodeQuery | EpisodeSearch) -> Wanted:

@@ -191,7 +191,7 @@ async def test_episodes_are_searched_by_words_vectors_or_both(home: Path) -> Non
         await gateway.append_episodes([result(text) for text in BOATS])
         before = await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="hybrid"))
         assert before["episodes"] == []
-        assert "POST /v1/episodes/embed makes them" in before["vector_status"]
+        assert "`fusion mem episodes embed`, POST /v1/episodes/embed, makes them" in before["vector_status"]
         with pytest.raises(BadInput, match="3 episodes have no vectors of one@1"):
             await gateway.search_episodes(EpisodeSearch("vessel", NADIA, mode="vector"))
         done = await gateway.embed_episodes(NADIA)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from rich.text import Text
 from typer.testing import CliRunner, Result
 
 from fusion import __version__
@@ -58,6 +62,23 @@ def test_help_groups_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
         for command in commands:
             line = (command.__doc__ or "").strip().splitlines()[0]
             assert f"│ {command.__name__.rstrip('_'):<10}  {line}" in shown
+
+
+def test_help_shows_the_tables_of_settings_that_it_names() -> None:
+    """Rich reads ``[model]`` as markup and prints nothing for it, unless it is escaped."""
+    root: Any = typer.main.get_command(app)
+    with root.make_context("fusion", ["help"], resilient_parsing=True) as context:
+        for name, text in help_texts(context, root):
+            shown = Text.from_markup(text).plain
+            assert [table for table in re.findall(r"\[[a-z_.]+\]", text) if table not in shown] == [], name
+
+
+def help_texts(context: Any, command: Any) -> Iterator[tuple[str, str]]:
+    """What the help of a command and of those below it says: its own text, and that of its options."""
+    for text in (command.help, *(getattr(one, "help", None) for one in command.params)):
+        yield command.name, text or ""
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from help_texts(context, command.get_command(context, name))
 
 
 def test_the_package_imports_nothing_heavy() -> None:

@@ -23,7 +23,7 @@ async def extract(
     before: Annotated[str | None, typer.Option(help="Read memories before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Memories that are read at most.")] = 50,
     speaker: Annotated[str | None, typer.Option(help="Who says the text.")] = None,
-    by: Annotated[str, typer.Option(help="rules, or model: the language model of [model].")] = "rules",
+    by: Annotated[str, typer.Option(help="rules, or model: the language model of \\[model].")] = "rules",
     propose: Annotated[bool, typer.Option("--propose", help="Queue the candidates as proposals.")] = False,
     owner: Owner,
     target: Target,

@@ -139,6 +139,8 @@ def _json_first(options: list[str]) -> list[str]:
     plain = [word for word in options if word not in (JSON, NO_JSON)]
     if not f"{' '.join(plain[:2])} ".startswith(tuple(f"{words} " for words in JSON_FIRST)):
         return options
+    if plain[:2] == ["graph", "fact"] and (len(plain) == 2 or plain[2].startswith("-")):
+        return plain  # the group itself, which prints its help
     return plain if NO_JSON in options else [*plain, JSON]
 
 

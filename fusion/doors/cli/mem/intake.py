@@ -47,7 +47,7 @@ async def harvest(
 ) -> None:
     """Take in a file of observations, and then move it to a folder or delete it.
 
-    `fusion mem ingest --file` leaves the file alone, and `[episodes] paths` follows files by itself.
+    `fusion mem ingest --file` leaves the file alone, and `\\[episodes] paths` follows files by itself.
     """
     from fusion.contract import Scope
     from fusion.doors.compat.openclaw_mem.ingest import SOURCE, harvested

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from fusion.doors.cli import app
@@ -22,6 +23,13 @@ def graph(home: Path, *arguments: str) -> str:
     done = run(home, "mem", "graph", *arguments, *(["--no-json"] if arguments[0] == "fact" else []))
     assert done.exit_code == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--json", "--help"], []])
+def test_the_group_of_facts_has_a_help(words: list[str]) -> None:
+    done = CliRunner().invoke(app, ["mem", "graph", "fact", *words])
+    assert "timeline" in done.output
+    assert "no such option" not in done.output
 
 
 def test_a_day_with_facts(tmp_path: Path) -> None:
