@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from mcp.types import CallToolResult, EmbeddedResource, TextContent, TextResourc
 from adapters.qmd import Qmd
 from fusion.client import AsyncClient
 from fusion.contract import Role
+from fusion.doors.compat.qmd.addresses import docid_of
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import QMD
 from fusion.doors.http.serve import PortPrefix, own_ports
@@ -129,7 +130,7 @@ def test_it_has_a_port_of_its_own_if_asked(home: Path) -> None:
 
 
 @pytest.fixture
-def key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("FUSION_API_KEY", key_of("reader"))
     return "FUSION_API_KEY"
 
@@ -223,9 +224,13 @@ async def test_a_wrong_call_is_a_tool_error(
 
 async def test_what_is_quarantined_is_neither_found_nor_read(gateway: Gateway, http: httpx.AsyncClient) -> None:
     async with owner(gateway) as memory:
-        (kept,) = (await memory.remember({"text": "The lighthouse key is under the mat."}))["memories"]
+        draft = {"text": "The lighthouse key is under the mat.", "document": "notes/log 1.md", "position": 4}
+        (kept,) = (await memory.remember(draft))["memories"]
         await memory.set_state(kept["ref"], trust="quarantined", why="a stranger's")
     await gateway.settle()
     assert "mat" not in (await http.post("/query", json=QUESTION)).text
-    found = await call(gateway, "get", file=f"#{int(kept['ref'][1:], 36):06x}")
-    assert "mat" not in str(texts(found))
+    for name in (docid_of(kept["ref"]), f"memory/{kept['ref']}"):
+        found = await call(gateway, "get", file=name)
+        assert found.is_error
+        assert "Document not found" in texts(found)[0]
+    assert "mat" not in texts(await call(gateway, "get", file="notes/log 1.md"))[0]
