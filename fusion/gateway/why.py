@@ -18,7 +18,7 @@ from fusion.journal.external_refs import is_external
 from fusion.journal.inclusions import Inclusion
 from fusion.journal.rows import RETIRED, Record
 from fusion.lib.ids import parse_short_ref
-from fusion.lib.listing import plain_ref, record_ref
+from fusion.lib.listing import no_memory, plain_ref, record_ref
 from fusion.lib.provenance import provenance_of
 
 MAX_CHANGES = 50
@@ -108,7 +108,8 @@ class WhyCalls(TenantParts):
         """What is known of a memory that was forgotten. Raises NotFound for one that never was, or is out of scope."""
         entry = await self.journal.read(audit.of, scope, ref)
         if entry is None:
-            raise NotFound(f"there is no memory {ref!r} here, and none was forgotten")
+            missing = no_memory(ref)
+            raise NotFound(f"{missing}, and none was forgotten" if missing.endswith("here") else missing)
         return {
             "ref": entry.ref,
             "recordRef": record_ref(entry.ref),

@@ -17,6 +17,7 @@ from fusion.errors import NotFound
 from fusion.journal import episodes, fact_rows, item_rows, owners
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
+from fusion.lib.listing import no_memory
 from fusion.lib.words import content_hash, normalise, spoken
 from fusion.store.rows import EVENT_NAMES, event_of, event_row, scope_terms, storable, time_of
 from fusion.store.sqlite import Connection, Row
@@ -141,7 +142,7 @@ def row_of(db: Connection, ref: str, scope: Scope) -> Any:
     column, value = ("seq", seq) if seq is not None else ("event_id", storable(ref))
     row = db.execute(f"select * from event where {column} = ?", (value,)).fetchone()
     if row is None or row["forgotten"] or not scope.admits(event_of(row).scope):
-        raise NotFound(f"there is no memory {ref!r} here")
+        raise NotFound(no_memory(ref))
     return row
 
 
