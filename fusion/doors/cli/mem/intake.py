@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,7 +33,9 @@ async def ingest(
         else:
             with file.open("rb") as lines:
                 done = await ingested(client, scope, lines, file.name)
-    target.show(done, f"{done['inserted']:,} stored, {done['duplicates']:,} known, {done['rejected']:,} rejected")
+    target.show(
+        done, f"{done['inserted']:,} stored, {done['duplicates']:,} known, {done['rejected']:,} rejected{_first(done)}"
+    )
 
 
 @command()
@@ -55,7 +58,14 @@ async def harvest(
     scope = Scope(user_id=owner.user, agent_id=owner.agent, session_id=owner.session)
     async with target.client() as client:
         done = await harvested(client, scope, (source or SOURCE).expanduser(), archive_dir)
-    kept = f"; kept, with lines that are no observations: {', '.join(done['kept'])}" if done["kept"] else ""
+    kept = (
+        f"; kept, with lines that are no observations: {', '.join(done['kept'])}{_first(done)}" if done["kept"] else ""
+    )
     target.show(done, f"{done['ingested']:,} stored of {done['total_seen']:,}{kept}")
     if done["kept"]:
         raise typer.Exit(1)
+
+
+def _first(done: Mapping[str, Any]) -> str:
+    """Where the first line is that was rejected, and why; --json lists more."""
+    return "".join(f"; line {one['line']}: {one['reason']}" for one in done["rejections"][:1])

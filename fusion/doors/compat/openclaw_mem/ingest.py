@@ -37,6 +37,14 @@ class Ingested:
     duplicates: int = 0
     ids: list[int | None] = field(default_factory=list)
     labels: Counter[str] = field(default_factory=Counter)
+    rejections: list[dict[str, Any]] = field(default_factory=list)
+    """the line and the reason of the first that were rejected"""
+
+    def reject(self, line: int, reason: str) -> None:
+        """Count a line that is no observation, or that was not stored."""
+        self.rejected += 1
+        if len(self.rejections) < SHOWN_IDS:
+            self.rejections.append({"line": line, "reason": reason})
 
     def counts(self) -> dict[str, Any]:
         """The counts that both commands print; the rules grade every observation."""
@@ -49,6 +57,7 @@ class Ingested:
             "label_counts": {label: self.labels[label] for label in LABELS},
             "rejected": self.rejected,
             "duplicates": self.duplicates,
+            "rejections": self.rejections,
         }
 
 
@@ -103,40 +112,39 @@ def _rotated(source: Path) -> Path:
 
 
 async def _take(client: AsyncClient, owner: Scope, lines: Iterable[bytes], name: str, done: Ingested) -> None:
-    rest = (line.strip() for line in lines)
-    full = (line for line in rest if line)
+    full = ((number, line) for number, text in enumerate(lines, start=1) if (line := text.strip()))
     while batch := list(islice(full, BATCH)):
         done.seen += len(batch)
         found = []
-        for line in batch:
+        for number, line in batch:
             try:
-                found.append(foreign_observation(line, owner, name))
-            except BadRecord:
-                done.rejected += 1
+                found.append((number, foreign_observation(line, owner, name)))
+            except BadRecord as reason:
+                done.reject(number, str(reason))
         await _send(client, found, done)
 
 
-async def _send(client: AsyncClient, found: Sequence[NewObservation], done: Ingested) -> None:
+async def _send(client: AsyncClient, found: Sequence[tuple[int, NewObservation]], done: Ingested) -> None:
     """Append observations. Of a batch that is refused, each is sent alone."""
     if not found:
         return
     try:
-        kept = (await client.append_episodes([_draft(one) for one in found]))["episodes"]
-    except BadInput:
+        kept = (await client.append_episodes([_draft(one) for _, one in found]))["episodes"]
+    except BadInput as reason:
         if len(found) == 1:
-            done.rejected += 1
+            done.reject(found[0][0], str(reason))
             return
-        for one in found:
-            await _send(client, [one], done)
+        for alone in found:
+            await _send(client, [alone], done)
         return
-    for one, entry in zip(found, kept, strict=True):
+    for (number, one), entry in zip(found, kept, strict=True):
         if entry["status"] == "stored":
             done.ids.append(number_of(entry["ref"]))
             done.labels[label_of(heuristic_score(one.summary).score)] += 1
         elif entry["status"] == "duplicate":
             done.duplicates += 1
         else:
-            done.rejected += 1
+            done.reject(number, entry["reason"])
 
 
 def _draft(one: NewObservation) -> Mapping[str, Any]:
