@@ -94,12 +94,22 @@ class ObservationIntake:
         self._next: Place | None = None
         self._appending = asyncio.Lock()
         self._harvesting = asyncio.Lock()
+        self._opening = asyncio.Lock()
 
     async def log(self) -> SegmentLog:
-        """The log of the observations, opened with its first use."""
-        if self._opened is None:
-            self._opened = await asyncio.to_thread(SegmentLog.open, self.folder)
-        return self._opened
+        """The log of the observations, opened with its first use.
+
+        If it was cut behind what is in the ledger already, the places of these lines are held: the next observation
+        would get one of their pointers, and would not be harvested.
+        """
+        async with self._opening:
+            if self._opened is None:
+                opened = await asyncio.to_thread(SegmentLog.open, self.folder)
+                stored = None if self._refusal else await self._journal.read(observations.bookmark_of, OWN)
+                if stored is not None and (lost := await asyncio.to_thread(opened.fill, Place.of(stored))):
+                    log.warning("%d lines are missing at the end of the log in %s", lost, self.folder)
+                self._opened = opened
+            return self._opened
 
     async def append(
         self, items: Sequence[NewObservation], *, idempotency_key: str | None = None

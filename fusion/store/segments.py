@@ -127,6 +127,13 @@ class SegmentLog:
                 self._cut_back()
                 raise StoreFull(f"observations cannot be written to {self.folder}: {error.strerror}") from error
 
+    def fill(self, end: Place) -> int:
+        """Hold the places of lines that the open segment had before ``end`` and has no more, so that no other line gets
+        their pointers; returns their number. Raises StoreFull."""
+        with self._lock:
+            missing = end.line - self.end.line if end.segment == self.end.segment else 0
+            return len(self.append([LOST] * max(0, missing)))
+
     def _append(self, lines: Sequence[bytes]) -> list[Place]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._open_number and self._size >= self._segment_bytes:

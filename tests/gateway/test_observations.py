@@ -480,3 +480,16 @@ async def test_no_harvest_changes_an_importance_by_hand(home: Path, importance: 
         await gateway.redact_episodes(NADIA, ["ep:1"])
         row = await gateway.journal.read(observations.find, "ep:1", NADIA)
         assert observations.by_hand_of(row).keys() == {"importance", "summary", "payload", "refs"}
+
+
+@pytest.mark.feature("a log of observations that was cut loses no later observation, and gives no pointer twice")
+async def test_after_a_cut_log_the_next_observation_is_kept(home: Path) -> None:
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result("the first"), result("the second")])
+    file = home / "observations" / "segment-000001.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+    async with Gateway.open(small(home)) as gateway:
+        (kept,) = await gateway.append_episodes([result("after the cut")])
+        assert (kept.ref, kept.status, kept.pointer) == ("ep:3", "stored", "000001#3")
+        listed = (await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]
+    assert [one["pointer"] for one in listed] == ["000001#1", "000001#2", "000001#3"]
