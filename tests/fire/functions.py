@@ -30,6 +30,7 @@ from fusion.lib import (
     dated_notes,
     envelope,
     escape,
+    fence,
     front_matter,
     listing,
     moment,
@@ -49,7 +50,6 @@ from fusion.lib.same_subject import kept_apart_by
 from fusion.recall import (
     candidate_pairs,
     course_of_talks,
-    fence,
     query_dates,
     query_structure,
     several,

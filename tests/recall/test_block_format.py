@@ -22,8 +22,8 @@ from fusion.recall.dedup import Rival
 from fusion.recall.pack import Block, pack
 from fusion.recall.rerank import Scored
 from fusion.recipe import PackSettings, RerankSettings
+from tests.lib.test_fence import INVISIBLE, WORDS, hostile
 from tests.recall.helpers import at, scored, standalone, turn
-from tests.recall.test_fence import INVISIBLE, WORDS, hostile
 
 NONCE = "0123456789ab"
 LINE_FORMATS: tuple[BlockFormat, ...] = ("long-term", "context-pack", "cortex")
