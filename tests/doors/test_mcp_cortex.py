@@ -31,9 +31,9 @@ class Stating(FakeFusion):
         super().__init__()
         self.states: list[StateRequest] = []
 
-    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True) -> dict[str, Any]:
+    async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True, who: str = "") -> dict[str, Any]:
         self.states.append(request)
-        return await super().set_state(replace(request, ref="m1z"))
+        return await super().set_state(replace(request, ref="m1z"), who=who)
 
 
 class Tools:

@@ -105,16 +105,20 @@ async def test_like_question_gets_the_prepared_answer(home: Path) -> None:
 
 
 async def test_prepared_answer_counts_as_a_turn(home: Path) -> None:
-    """With the recipe of the hooks it has what the session was not shown yet, and that is not shown again."""
+    """With the recipe of the hooks it has what the session was not shown yet, and that is not shown again.
+
+    What another session says is new to it; its own turns stand in its prompt already.
+    """
     async with Gateway.open(embedded(home)) as gateway:
         await remember(gateway, DECIDED)
         assert DECIDED in (await ask(gateway, ASKED, recipe="hook")).block
-        await capture(gateway, MORE)
+        await capture(gateway, MORE, replace(NADIA, session_id="s2"))
+        await capture(gateway)
         got = await ask(gateway, recipe="hook")
         assert got.prepared
         assert MORE in got.block
         assert DECIDED not in got.block
-        await capture(gateway)
+        await capture(gateway, "Ada: and what about the archive?")
         again = await ask(gateway, recipe="hook")
         assert (again.prepared, MORE in again.block) == (True, False)
 

@@ -79,8 +79,8 @@ class EagerJournal:
     def __getattr__(self, name):
         return getattr(self._journal, name)
 
-    async def forget(self, *asked):
-        forgotten = await self._journal.forget(*asked)
+    async def forget(self, *asked, **how):
+        forgotten = await self._journal.forget(*asked, **how)
         for one in await self._journal.outbox.due_deletions("store", START + timedelta(hours=1), 10):
             await self._deliverer.delete("store", [one])
         return forgotten

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fusion.doors.cli.command import Owner, Target, command
+from fusion.doors.cli.plural import counted
 from fusion.doors.terminal import plain
 from fusion.errors import BadInput
 from fusion.lib.item_address import Address, split, unescaped
@@ -35,7 +36,7 @@ async def put(place: Place, value: Value, *, owner: Owner, target: Target) -> No
     address = _address(place)
     async with target.client() as client:
         kept = await client.put_item(address.namespace, address.key, _object(value), origin="owner", **owner.ids())
-    masked = f", {kept['redacted']} secrets masked" if kept["redacted"] else ""
+    masked = f", {counted(kept['redacted'], 'secret')} masked" if kept["redacted"] else ""
     target.show(kept, f"{kept['ref']}  {kept['status']}{masked}")
 
 
