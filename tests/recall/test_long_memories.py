@@ -25,6 +25,7 @@ from fusion.recall.long_memories import MAX_COMPARED, best_of_each_first, best_p
 from fusion.recall.pack import pack
 from fusion.recall.recording import Recorder, Replay
 from fusion.recall.rerank import Scored
+from fusion.recall.shown_before import InContext
 from fusion.recall.signals import SignalTable, adjacent_positions
 from fusion.recall.wants_memory import is_private
 from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
@@ -215,9 +216,10 @@ async def test_fuse_shows_the_passage_that_answers(live: Live) -> None:
 
 async def test_a_passage_is_shown_once_and_another_one_of_its_memory_later(live: Live) -> None:
     first = await fuse(ASKED, RECIPE, live)
-    again = await fuse(ASKED, RECIPE, live, frozenset(first.shown))
+    in_context = InContext(frozenset(first.shown))
+    again = await fuse(ASKED, RECIPE, live, in_context)
     assert ANSWER not in again.fused.block
-    other = await fuse(FuseRequest("Who spoke of boats in the harbour?"), RECIPE, live, frozenset(first.shown))
+    other = await fuse(FuseRequest("Who spoke of boats in the harbour?"), RECIPE, live, in_context)
     assert "harbour" in other.fused.block
     assert ANSWER not in other.fused.block
 
