@@ -6,7 +6,7 @@
 class MemoryFusion < Formula
   desc "Ask all your memory systems at once"
   homepage "https://pypi.org/project/memory-fusion/"
-  url "https://files.pythonhosted.org/packages/source/m/memory-fusion/memory_fusion-0.1.0.tar.gz"
+  url "https://example.org/memory_fusion-0.1.0.tar.gz"
   sha256 "0000000000000000000000000000000000000000000000000000000000000000"
   license "Apache-2.0"
 
