@@ -25,7 +25,7 @@ help:
 	@echo "make test-neo4j  tests with a real Neo4j, which Maven downloads"
 	@echo "make test-cognee tests with a real Cognee, in its own environment"
 	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
-	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI and MCP Inspector, which npm downloads"
+	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode and MCP Inspector, which npm downloads"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
@@ -151,7 +151,8 @@ test-frameworks: $(STAMP) $(FRAMEWORK_STAMP)
 	        $(or $(ARGS),tests/frameworks) || exit 1; \
 	done
 
-# Agents' hosts from npm: 1.1 GB, installed once for each version of the lock. Only Claude Code's own script runs.
+# Agents' hosts from npm: 1.2 GB, installed once for each version of the lock. Only Claude Code's own script runs. opencode
+# is its program for Linux alone, which needs no script.
 HOSTS := .cache/hosts/$(firstword $(shell cksum < tests/hosts/package-lock.json))
 
 $(HOSTS)/installed: | $(STAMP)
@@ -161,6 +162,8 @@ $(HOSTS)/installed: | $(STAMP)
 	@cp tests/hosts/package.json tests/hosts/package-lock.json $(HOSTS)
 	@npm ci --prefix $(HOSTS) --ignore-scripts --no-audit --no-fund --loglevel error
 	@node $(HOSTS)/node_modules/@anthropic-ai/claude-code/install.cjs
+	@for built in $(HOSTS)/node_modules/opencode-linux-*/bin/opencode; do \
+	    [ ! -x "$$built" ] || ln -sf "$(CURDIR)/$$built" $(HOSTS)/node_modules/.bin/opencode; done
 	@touch $@
 
 hosts: $(HOSTS)/installed

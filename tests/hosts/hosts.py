@@ -114,6 +114,29 @@ def gemini_cli(
     return _run(world, words, world.environment(GEMINI_API_KEY="any", GOOGLE_GEMINI_BASE_URL=model.url))
 
 
+def opencode(
+    world: World, model: ScriptedModel, prompt: str, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """opencode after `fusion connect opencode`."""
+    folder = world.user / ".config" / "opencode"
+    folder.mkdir(parents=True, exist_ok=True)
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{model.url}/v1", "apiKey": "any"},
+        "models": {"scripted": {}},
+    }
+    settings = {"model": "scripted/scripted", "share": "disabled", "provider": {"scripted": provider}}
+    (folder / "opencode.json").write_text(json.dumps(settings))
+    _connect(world, "opencode", options)
+    environment = world.environment(
+        PWD=str(world.project),  # which it takes for the project
+        OPENCODE_DISABLE_AUTOUPDATE="1",
+        OPENCODE_DISABLE_MODELS_FETCH="1",
+        OPENCODE_DISABLE_DEFAULT_PLUGINS="1",
+    )
+    return _run(world, ["opencode", "run", prompt], environment)
+
+
 def _connect(world: World, host: str, options: Sequence[str]) -> None:
     """Add the server to a host's file; its check fails where the server cannot start."""
     words = [str(world.command), "connect", host, "--home", str(world.home), *options]
@@ -126,7 +149,23 @@ def inspector(world: World, *words: str) -> subprocess.CompletedProcess[str]:
     return _run(world, command, world.environment())
 
 
-HOSTS: Mapping[str, Runner] = {"Claude Code": claude_code, "Codex": codex, "Gemini CLI": gemini_cli}
+HOSTS: Mapping[str, Runner] = {
+    "Claude Code": claude_code,
+    "Codex": codex,
+    "Gemini CLI": gemini_cli,
+    "opencode": opencode,
+}
+PROGRAMS: Mapping[str, str] = {
+    "Claude Code": "claude",
+    "Codex": "codex",
+    "Gemini CLI": "gemini",
+    "opencode": "opencode",
+}
+
+
+def is_installed(name: str) -> bool:
+    """Whether `make test-hosts` has installed a host; opencode is there for Linux only."""
+    return TOOLS is not None and (TOOLS / PROGRAMS[name]).exists()
 
 
 def fusion_command(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Claude Code, Codex, Gemini CLI and MCP Inspector themselves, with `fusion mcp` and our plugin: `make test-hosts`."""
+"""Claude Code, Codex, Gemini CLI, opencode and MCP Inspector themselves, with `fusion mcp` and our plugin: `make test-hosts`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusion.home import config_root
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
 from tests.hosts import hosts
-from tests.hosts.hosts import HOSTS, World, claude_code, inspector
+from tests.hosts.hosts import HOSTS, World, claude_code, inspector, is_installed
 from tests.hosts.scripted_model import Reply, ScriptedModel, Shown, ToolCall, in_order
 from tests.patience import PATIENT_MS
 
@@ -28,6 +28,10 @@ pytestmark = [
     pytest.mark.skipif(hosts.TOOLS is None, reason="run by `make test-hosts`"),
 ]
 
+INSTALLED = [
+    pytest.param(name, marks=pytest.mark.skipif(not is_installed(name), reason=f"{name} is not installed"))
+    for name in HOSTS
+]
 ASKED = "why did we leave SQLite?"
 LEFT = "We left SQLite because the database was locked whenever Hjulhuset opened its workshop."
 MORE = [
@@ -87,8 +91,10 @@ def asks_memory(shown: Shown) -> Reply:
     return ToolCall("memory_fuse", {"query": ASKED}) if shown.tools else "ok"
 
 
-@pytest.mark.feature("Claude Code, Codex and Gemini CLI show their model the block of `memory_fuse` once, as it is")
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.feature(
+    "Claude Code, Codex, Gemini CLI and opencode show their model the block of `memory_fuse` once, as it is"
+)
+@pytest.mark.parametrize("name", INSTALLED)
 def test_host_shows_the_block_once(world: World, name: str) -> None:
     """In its first turn, byte for byte, with at most what the host writes around every result."""
     remember(world, *MORE)
@@ -104,7 +110,7 @@ def test_host_shows_the_block_once(world: World, name: str) -> None:
     assert len(part.text) <= len(block) + WRAPPED_CHARS
 
 
-@pytest.mark.parametrize("name", ["Codex", "Gemini CLI"])
+@pytest.mark.parametrize("name", INSTALLED[1:])
 def test_host_shows_nothing_of_another_user(world: World, name: str) -> None:
     remember(world, LEFT, user_id="ada")
     remember(world, "Berit left SQLite because of her sister.", user_id="berit")
@@ -115,7 +121,7 @@ def test_host_shows_nothing_of_another_user(world: World, name: str) -> None:
     assert not any("sister" in shown.text for shown in model.shown)
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", INSTALLED)
 def test_host_goes_on_without_a_server(world: World, name: str) -> None:
     """A home whose server cannot start: the model is told so, and answers."""
     (world.home / "fusion.toml").write_text("nonsense = true\n")
