@@ -1,4 +1,4 @@
-"""Claude Code, Codex, Gemini CLI, opencode and MCP Inspector themselves, with `fusion mcp` and our plugin: `make test-hosts`."""
+"""Claude Code, Codex, Gemini CLI, opencode and MCP Inspector, with `fusion mcp` and our plugin: `make test-hosts`."""
 
 from __future__ import annotations
 
