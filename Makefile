@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts features lint format lock bench wheel clean
+.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -26,6 +26,7 @@ help:
 	@echo "make test-cognee tests with a real Cognee, in its own environment"
 	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
 	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode and MCP Inspector, which npm downloads"
+	@echo "make browser     install Debian's Chromium for the tests in a browser, if you are root and have apt-get"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
@@ -170,6 +171,12 @@ hosts: $(HOSTS)/installed
 
 test-hosts: $(STAMP) $(HOSTS)/installed
 	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
+
+browser:
+	@if command -v chromium >/dev/null; then exit 0; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; \
+	else echo "No Chromium: install it, or run this as root where apt-get is." >&2; exit 1; fi
 
 features: $(STAMP)
 	$(BIN)/python -m tests.features

@@ -41,6 +41,7 @@ from fusion.settings_errors import explain
 from fusion.upkeep.schedule import parse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?/?")
 
 
 class _Part(BaseModel):
@@ -70,6 +71,17 @@ ScheduleText = Annotated[str, AfterValidator(_schedule)]
 """a schedule as `fusion.upkeep.schedule.parse` reads it"""
 
 
+def _exact_origin(text: str) -> str:
+    """An origin as browsers send it. Raises ValueError for a pattern, a path, or `null`: any sandboxed page has it."""
+    if not _ORIGIN.fullmatch(text):
+        raise ValueError('write an exact origin, such as "https://notes.example" or "http://localhost:3000"')
+    return text.lower().rstrip("/")
+
+
+Origin = Annotated[str, AfterValidator(_exact_origin)]
+"""scheme, host and port of a web page's server"""
+
+
 class KeySettings(_Part):
     name: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -82,7 +94,7 @@ class ServerSettings(_Part):
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
     allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
+    allowed_origins: tuple[Origin, ...] = ()
     max_body_bytes: int = Field(default=262_144, gt=0)
     max_import_mb: float = Field(default=4096.0, gt=0)
     max_in_flight: int = Field(default=64, gt=0)

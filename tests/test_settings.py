@@ -320,6 +320,19 @@ class TestMistakes:
         assert "sk-ant-secret" not in str(caught.value)
 
 
+class TestOrigins:
+    @pytest.mark.parametrize("origin", ["*", "null", "https://*.notes.example", "notes.example", "https://a.example/x"])
+    def test_an_origin_is_exact(self, home: Path, origin: str) -> None:
+        """A pattern would let in pages that nobody meant; every sandboxed page has the origin `null`."""
+        with pytest.raises(SettingsError, match="write an exact origin"):
+            load(written(home, f'[server]\nallowed_origins = ["{origin}"]\n'), home=home)
+
+    @pytest.mark.parametrize("origin", ["HTTPS://Notes.Example/", "http://[::1]:3000", "chrome-extension://abcdef"])
+    def test_an_origin_is_read_as_browsers_send_it(self, home: Path, origin: str) -> None:
+        settings = load(written(home, f'[server]\nallowed_origins = ["{origin}"]\n'), home=home)
+        assert settings.server.allowed_origins == (origin.lower().rstrip("/"),)
+
+
 class TestKeys:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "memory.lan"])
     def test_another_address_needs_a_key(self, home: Path, host: str) -> None:

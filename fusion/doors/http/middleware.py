@@ -1,11 +1,12 @@
 """The ASGI middleware that checks and limits every request before a route.
 
 The order puts the cheapest refusal first, and no byte of a refused body is parsed:
-Host (421) and Origin (403) against DNS rebinding and cross-site posts → token or API key (401), which names the tenant
-→ media type (415) → announced size (413) → the body, limited in bytes (413) and time (408) → a place among the requests
-in flight (503; `fusion.gateway.admission` then gives each question a slot). Every reply has a request id, its timing
-and the security headers; while the server drains also ``Connection: close``, so that no client sends its next request
-on a connection that is about to close.
+Host (421) and Origin (403) against DNS rebinding and cross-site posts → CORS for pages of an allowed origin: their
+preflight is answered here, and they may read every later reply, also a refusal → token or API key (401), which names
+the tenant → media type (415) → announced size (413) → the body, limited in bytes (413) and time (408) → a place among
+the requests in flight (503; `fusion.gateway.admission` then gives each question a slot). Every reply has a request id,
+its timing and the security headers; while the server drains also ``Connection: close``, so that no client sends its
+next request on a connection that is about to close.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from uuid import uuid4
 
 import orjson
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -81,6 +83,11 @@ _SECURITY = (
     (b"cache-control", b"no-store"),
 )
 _CLOSE = ((b"connection", b"close"),)
+_CORS_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_CORS_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id")
+"""what a page of an allowed origin may send. Cookies are not among it: no key of ours is one"""
+_CORS_EXPOSED = ("Retry-After", "Server-Timing", "X-Request-Id")
+"""what it may read of a reply, besides the body"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ class Rules:
         bound = f"[{server.host}]" if ":" in server.host else server.host
         return cls(
             hosts=LOOPBACK_NAMES | {bound.lower()} | {name.lower() for name in server.allowed_hosts},
-            origins=frozenset(origin.lower().rstrip("/") for origin in server.allowed_origins),
+            origins=frozenset(server.allowed_origins),
             keys=tuple(keys),
             asks_all=frozenset(asks_all),
             roles={key.sha256: key.role for key in settings.keys},
@@ -200,6 +207,8 @@ class Gate:
         ``require`` raises a FusionError when the home is gone; then only probes are answered.
         """
         self._app = app
+        self._named: ASGIApp = with_cors(self._admit, rules.origins) if rules.origins else self._admit
+        """what a request comes to whose Host and Origin are allowed"""
         self._require = require
         self.rules = rules
         self._probes = probes
@@ -291,26 +300,7 @@ class Gate:
 
         try:
             self._check_names(scope, head)
-            digest = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
-            tenant = self._tenant(digest)
-            if tenant is None and scope["path"] not in PUBLIC and not self._is_open(scope, head):
-                raise _unauthorized()
-            scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
-            scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
-            scope["role"] = self._role(digest, admitted=scope["admitted"])
-            scope["key_name"] = self._key_name(digest, admitted=scope["admitted"])
-            if scope["path"] not in self._probes:
-                self._require_home()
-            streamed = scope["path"] in STREAMED
-            most = self.rules.most_bytes(scope["path"])
-            self._check_body(scope["method"], head, most, streamed=streamed)
-            if streamed:
-                scope[STREAMS_BODY] = True
-                receive = self._limited(receive)
-            elif scope["method"] in ("POST", "PUT", "PATCH"):
-                receive = await self._read(receive, most)
-            async with self._place_for(scope):
-                await self._app(scope, receive, send_with_headers)
+            await self._named(scope, receive, send_with_headers)
         except Refused as refused:
             await refused.reply(scope, receive, send_with_headers)
         except asyncio.CancelledError:
@@ -319,6 +309,36 @@ class Gate:
             # The drain time is over. A reset would give no reason; this reply says to ask the next server.
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
             await ProblemResponse.of(late)(scope, receive, send_with_headers)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the key and the body, and pass the request on when it has a place."""
+        try:
+            receive = await self._checked(scope, receive)
+            async with self._place_for(scope):
+                await self._app(scope, receive, send)
+        except Refused as refused:
+            await refused.reply(scope, receive, send)
+
+    async def _checked(self, scope: Scope, receive: Receive) -> Receive:
+        """What gives the body of a request whose key is known. Raises Refused."""
+        head = dict(scope["headers"])
+        digest = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
+        tenant = self._tenant(digest)
+        if tenant is None and scope["path"] not in PUBLIC and not self._is_open(scope, head):
+            raise _unauthorized()
+        scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
+        scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
+        scope["role"] = self._role(digest, admitted=scope["admitted"])
+        scope["key_name"] = self._key_name(digest, admitted=scope["admitted"])
+        if scope["path"] not in self._probes:
+            self._require_home()
+        streamed = scope["path"] in STREAMED
+        most = self.rules.most_bytes(scope["path"])
+        self._check_body(scope["method"], head, most, streamed=streamed)
+        if streamed:
+            scope[STREAMS_BODY] = True
+            return self._limited(receive)
+        return await self._read(receive, most) if scope["method"] in ("POST", "PUT", "PATCH") else receive
 
     def _require_home(self) -> None:
         try:
@@ -475,6 +495,18 @@ class Gate:
             raise Refused(Overloaded(late)) from None
         finally:
             self._queued_of[tenant] -= 1
+
+
+def with_cors(app: ASGIApp, origins: Collection[str]) -> ASGIApp:
+    """The application, with preflights answered, and replies that may be read, for pages of these origins."""
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=_CORS_METHODS,
+        allow_headers=_CORS_HEADERS,
+        expose_headers=_CORS_EXPOSED,
+        allow_credentials=False,
+    )
 
 
 def _key(head: Mapping[bytes, bytes], *, as_mem0: bool) -> bytes:

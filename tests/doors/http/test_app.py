@@ -639,6 +639,52 @@ class TestGate:
             for origin in ("http://localhost", "https://notes.example"):
                 assert (await client.get("/v1/backends", headers={"Origin": origin})).status_code == 200
 
+    @pytest.mark.feature("CORS: a page of an allowed origin asks with its key; its preflight needs none")
+    async def test_page_of_an_allowed_origin_may_ask_and_read(self, fusion: FakeFusion) -> None:
+        """A browser asks first whether it may send the key; a refusal is readable as well."""
+        settings = server(
+            allowed_origins=("https://notes.example/",),
+            keys=(KeySettings(name="notes", sha256=sha256(b"k-notes").hexdigest()),),
+        )
+        page = {"Origin": "https://notes.example"}
+        wanted = {
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "authorization,content-type",
+        }
+        async with http(fusion, settings) as client:
+            before = await client.options("/v1/fuse", headers={**page, **wanted})
+            answered = await client.post(
+                "/fuse", json={"query": "q"}, headers={**page, "Authorization": "Bearer k-notes"}
+            )
+            refused = await client.post("/fuse", json={"query": "q"}, headers=page)
+        assert [before.status_code, answered.status_code, refused.status_code] == [200, 200, 401]
+        for reply in (before, answered, refused):
+            assert reply.headers["access-control-allow-origin"] == "https://notes.example"
+            assert "origin" in reply.headers["vary"].lower()
+            assert "access-control-allow-credentials" not in reply.headers
+        assert "Authorization" in before.headers["access-control-allow-headers"]
+        assert "Retry-After" in answered.headers["access-control-expose-headers"]
+        assert len(fusion.requests) == 1
+
+    @pytest.mark.feature("CORS: preflights from other origins, rebound names and pages without an origin are refused")
+    async def test_preflight_of_another_origin_or_host_is_refused(self, fusion: FakeFusion) -> None:
+        wanted = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        async with http(fusion, server(allowed_origins=("https://notes.example",))) as client:
+            for origin in ("https://evil.example", "null", "http://notes.example", "https://notes.example:8443", "*"):
+                reply = await client.options("/v1/fuse", headers={"Origin": origin, **wanted})
+                assert_problem(reply, 403)
+                assert "access-control-allow-origin" not in reply.headers
+            rebound = {"Origin": "https://notes.example", "Host": "evil.example"}
+            assert_problem(await client.options("/v1/fuse", headers={**rebound, **wanted}), 421)
+            odd = {**wanted, "Origin": "https://notes.example", "access-control-request-headers": "x-fusion-reader"}
+            assert (await client.options("/v1/fuse", headers=odd)).status_code == 400
+
+    async def test_page_of_the_servers_own_origin_gets_no_cors(self, fusion: FakeFusion) -> None:
+        async with http(fusion, server(allowed_origins=("https://notes.example",))) as client:
+            reply = await client.get("/healthz", headers={"Origin": "http://localhost"})
+        assert reply.status_code == 200
+        assert "access-control-allow-origin" not in reply.headers
+
     async def test_replies_have_no_cors_headers(self, client: httpx.AsyncClient) -> None:
         """No reply invites another origin."""
         response = await client.get("/healthz", headers={"Origin": "http://localhost"})
