@@ -92,7 +92,7 @@ class Http:
     async def exchange(self, request: Request, deadline_s: float) -> tuple[int, Any]:
         """The status of a reply and its parsed JSON. Raises the `BackendError` that fits."""
         status, body = await self.fetch(request, deadline_s)
-        return status, self._parsed(body)
+        return status, self.parsed(body)
 
     async def fetch(self, request: Request, deadline_s: float) -> tuple[int, bytes]:
         """Like ``exchange``, but returns the reply's bytes."""
@@ -128,6 +128,19 @@ class Http:
             raise InvalidAnswer(f"{self.server}: the reply is not HTTP") from None
         except (aiohttp.ClientConnectionError, OSError) as error:
             raise BackendUnreachable(f"{self.server}: {_reason(error)}") from None
+
+    def parsed(self, body: bytes) -> Any:
+        """The JSON of a reply's bytes. Raises InvalidAnswer."""
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass  # second chance below
+        try:
+            # Input that orjson rejects is still read item by item: bytes that are not UTF-8 become U+FFFD,
+            # lone surrogates and NaN get through to the gather, which fixes and counts them.
+            return json.loads(body.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            raise InvalidAnswer(f"{self.server}: the reply is not JSON") from None
 
     async def close(self) -> None:
         self._closed = True
@@ -196,18 +209,6 @@ class Http:
 
     def _too_long(self) -> InvalidAnswer:
         return InvalidAnswer(f"{self.server}: the reply is longer than {self._reply_bytes:,} bytes")
-
-    def _parsed(self, body: bytes) -> Any:
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
-            pass  # second chance below
-        try:
-            # Input that orjson rejects is still read item by item: bytes that are not UTF-8 become U+FFFD,
-            # lone surrogates and NaN get through to the gather, which fixes and counts them.
-            return json.loads(body.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            raise InvalidAnswer(f"{self.server}: the reply is not JSON") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@
     values = { bank = "ada" }           # further placeholders, for `path` and `body`
     limit = 100                         # hits at most, where the server allows fewer than are asked for
     health = "/health"                  # a route that answers 2xx while all is well
+    absent = "no bank {bank}"           # a 404 whose JSON has this text: the server has no such memory yet, so no hits
 
 ``preset`` takes the options that a known system needs (`presets.toml` in this folder); the table's other options win.
 A placeholder ({query}, {limit}, {user_id} and the other dimensions, {project}, {audience}, those of ``values``)
 that has no value takes its key of the body with it. In ``fields``, left is a field of `Hit` or of its
 `Scope`, ``document``, ``start`` or ``end``; right is the path to it in an item, with dots, numbers counting in lists.
+Several paths with `` | `` between them are alternatives: the first that is there and not null has the value.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+import orjson
+
 from adapters.hits import hit_of, hits_of, time_or_none
-from adapters.http.exchange import Http, checked, with_fix
+from adapters.http.exchange import Http, Request, checked, with_fix
 from adapters.http.options import KeyedOptions
 from adapters.options import choice, features_of, number, owner, read, table, verified
 from fusion.contract import DIMENSIONS, NAME_PLACEHOLDER, Description, Hit, Opening, Query, Scope
@@ -47,6 +51,9 @@ FRESH_S = 10.0
 """seconds for which an answered query counts as a health check: some servers charge for each search"""
 NOBODY = "_nobody"
 """the user that a health check asks for, if the server requires one"""
+NOT_FOUND = 404
+"""the status that `Options.absent` may explain"""
+ABSENT = "It is empty until something is stored there. Fix: if that should be so already, correct values"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 """the name of a header (RFC 9110, 5.6.2)"""
@@ -75,6 +82,7 @@ class Options(KeyedOptions):
     values: Mapping[str, str] = table(())
     limit: int = number(100, 1)
     health: str = ""
+    absent: str = ""
 
     def __post_init__(self) -> None:
         KeyedOptions.__post_init__(self)
@@ -90,12 +98,19 @@ class Options(KeyedOptions):
             raise SettingsError(f"values cannot say what {ours[0]} is: that comes with each question")
         if not {"native_id", "text"} <= set(self.fields):
             raise SettingsError("fields must say where native_id and text are")
+        if unclear := sorted(name for name, path in self.fields.items() if not all(alternatives(path))):
+            raise SettingsError(
+                f"fields.{unclear[0]} = {self.fields[unclear[0]]!r} has no path, or an empty one; "
+                "write alternatives as 'one.path | another.path'"
+            )
         known = OURS | set(self.values)
         asked = _placeholders(self.path) | _placeholders(self.body)
-        if unknown := asked - known:
+        if unknown := (asked | _placeholders(self.absent)) - known:
             raise SettingsError(f"{{{min(unknown)}}} has no value; give it one in values")
-        if unfixed := _placeholders(self.path) - set(self.values) - set(self.bound) - {"query", "limit"}:
-            raise SettingsError(f"{{{min(unfixed)}}} is used in path; fix it in bound or values")
+        fixed = set(self.values) | set(self.bound)
+        for option, text, also in (("path", self.path, {"query", "limit"}), ("absent", self.absent, set())):
+            if unfixed := _placeholders(text) - fixed - also:
+                raise SettingsError(f"{{{min(unfixed)}}} is used in {option}; fix it in bound or values")
         if unsent := [d for d in self.filters if d not in asked]:
             raise SettingsError(f"filters names {unsent[0]}, which neither path nor body passes on")
 
@@ -107,6 +122,8 @@ class HttpMemory:
         """``clock`` counts seconds; the running loop's where none is given."""
         self.features = features_of(options.filters, options.bound, options.tenant)
         self._http, self._options = http, options
+        self._absent = _filled(options.absent, {**options.values, **options.bound})
+        self._fields = {name: alternatives(path) for name, path in options.fields.items()}
         self._clock = clock or asyncio.get_running_loop().time
         self._answered_at = -math.inf
 
@@ -124,6 +141,8 @@ class HttpMemory:
     async def search(self, query: Query) -> Sequence[Hit]:
         self._answered_at = -math.inf  # until it does
         hits = await self._ask(query)
+        if hits is None:
+            return []
         self._answered_at = self._clock()
         return hits
 
@@ -144,7 +163,8 @@ class HttpMemory:
                 await self._http.get(options.health, options.describe_s)
             if self._clock() - self._answered_at > FRESH_S:
                 whom = NOBODY if NOBODY in nobody.values() else ""
-                await self._ask(probe)
+                if await self._ask(probe) is None:
+                    return Description(notes=(f"{self._http.server}: {self._absent}. {ABSENT}",))
         except BackendError as error:
             # Some servers answer 404 for an unknown user, as this one is: the server may be healthy.
             unsure = bool(whom) and isinstance(error, HttpStatus) and error.status == 404
@@ -153,7 +173,8 @@ class HttpMemory:
             return Description(notes=(with_fix(error),), degraded=not unsure)
         return Description()
 
-    async def _ask(self, query: Query) -> Sequence[Hit]:
+    async def _ask(self, query: Query) -> Sequence[Hit] | None:
+        """The hits of a query, or None if the server has no such memory yet (``absent``)."""
         options = self._options
         limit = min(query.limit, options.limit)
         if limit < 1:
@@ -164,15 +185,28 @@ class HttpMemory:
             values["project"] = query.scope.project
         path = PLACEHOLDER.sub(lambda found: quote(str(values[found[1]]), safe=""), options.path)
         body = _filled(options.body, values)
-        if options.method == "GET":
-            reply = await self._http.get(f"{path}?{urlencode(body)}" if body else path, query.deadline_s)
-        else:
-            reply = await self._http.post(path, body, query.deadline_s)
+        reply = await self._reply(path, body, query.deadline_s)
+        if reply is None:
+            return None
         found = (_at(reply, where) for where in options.items)
         items = next((items for items in found if isinstance(items, list)), None)
         # It was asked for this scope only; what an item says of itself wins, and is filtered by the gateway again.
         assumed = Scope(self.features.tenant, **query.scope.named(), audience=query.scope.audience)
-        return hits_of(items, limit, lambda item: hit_of(_ours(item, options.fields), assumed), self._http.server)
+        return hits_of(items, limit, lambda item: hit_of(_ours(item, self._fields), assumed), self._http.server)
+
+    async def _reply(self, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
+        """The JSON of the reply, or None for a 404 that says that there is no such memory. Raises BackendError."""
+        if self._options.method == "GET":
+            request = Request("GET", f"{path}?{urlencode(body)}" if body else path)
+        else:
+            request = Request("POST", path, orjson.dumps(body))
+        accept = (NOT_FOUND,) if self._absent else ()
+        status, said = await self._http.fetch(replace(request, accept=accept), deadline_s)
+        if status != NOT_FOUND:
+            return self._http.parsed(said)
+        if orjson.dumps(self._absent)[1:-1] in said:
+            return None
+        raise HttpStatus(f"{self._http.server} answered {NOT_FOUND}", NOT_FOUND)
 
     async def close(self) -> None:
         await self._http.close()
@@ -226,10 +260,20 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _ours(item: Any, fields: Mapping[str, str]) -> dict[str, Any]:
+def alternatives(path: str) -> tuple[str, ...]:
+    """The paths of a field: one, or several with a bar between them. One of them is empty where a path is missing."""
+    return tuple(one.strip() for one in path.split("|"))
+
+
+def _first(item: Any, paths: Sequence[str]) -> Any:
+    """The first value at one of these paths that is not None."""
+    return next((value for path in paths if (value := _at(item, path)) is not None), None)
+
+
+def _ours(item: Any, fields: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """An item in the fields of `hit_of`. An invalid time is left out: the memory itself is still valid."""
     if not isinstance(item, Mapping):
         raise TypeError("an item is an object")
-    ours = {name: value for name, path in fields.items() if (value := _at(item, path)) is not None}
+    ours = {name: value for name, paths in fields.items() if (value := _first(item, paths)) is not None}
     times = {name: time for name in TIMES if name in ours and (time := time_or_none(ours[name])) is not None}
     return {name: value for name, value in ours.items() if name not in TIMES} | times

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import orjson
 import pytest
@@ -15,10 +17,11 @@ from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
 from fusion.contract import Backend, Describes, Extracted, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
+from fusion.gateway.gateway import Gateway
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
 from tests.chaos import Call, Chaos
-from tests.patience import PATIENT_MS, opening_at
+from tests.patience import PATIENT_MS, load, opening_at
 
 WHOSE = ("user_id", "agent_id", "run_id", "session_id", "audience")
 KNOWN = (
@@ -112,21 +115,36 @@ RECORDED: dict[str, tuple[object, dict[str, object]]] = {
         {
             "results": [
                 {
-                    "id": "f-1", "text": "Ada keeps bees.", "type": "world", "context": None, "entities": ["Ada"],
-                    "occurred_start": "2026-02-03T09:00:00Z", "mentioned_at": "2026-02-04T00:00:00Z", "metadata": {},
+                    "id": "0daa649c-68d9-46c4-ac4c-0d15c6ee3acd", "text": "Ada keeps bees.", "type": "world",
+                    "entities": None, "context": "", "occurred_start": None, "occurred_end": None,
+                    "mentioned_at": "2026-02-03T09:00:00+00:00", "document_id": "d1", "metadata": {},
+                    "chunk_id": "ada_d1_0", "tags": [], "source_fact_ids": None, "attachments": None,
+                    "scores": {"final": 0.936, "reranker": None, "semantic": 0.335, "keyword": 0.2},
                 }
-            ]
+            ],
+            "trace": None, "entities": None, "chunks": None, "source_facts": None, "source_facts_truncated": None,
         },
         {"query": "bees?"},
     ),
+    "graphiti": (
+        {
+            "facts": [
+                {
+                    "uuid": "e-1", "name": "KEEPS", "fact": "Ada keeps bees.", "valid_at": "2026-02-03T09:00:00+00:00",
+                    "invalid_at": None, "created_at": "2026-02-04T00:00:00+00:00", "expired_at": None,
+                }
+            ]
+        },
+        {"query": "bees?", "group_ids": ["ada"], "max_facts": 5},
+    ),
 }  # fmt: skip
-"""by preset: a reply in the form that the system documents, and the body that it is to be asked with"""
+"""by preset: a reply of the system (Hindsight 1.1.0) or in the form that it documents, and the body of the request"""
 
 NEEDS: dict[str, dict[str, object]] = {"hindsight": {"values": {"bank": "ada/1"}, "bound": {"user_id": "ada"}}}
 
 
 @pytest.mark.feature(
-    "… Memory Cortex, openclaw-mem, Zep and Hindsight have presets with their own requests",
+    "… Memory Cortex, openclaw-mem, Zep, Hindsight and graphiti have presets with their own requests",
     of="Any HTTP memory with a search route",
 )
 @pytest.mark.parametrize("preset", sorted(RECORDED))
@@ -149,6 +167,125 @@ async def test_known_systems_are_a_preset(preset: str) -> None:
 def test_every_preset_is_shown_at_work() -> None:
     """None is shipped that no test asks."""
     assert set(presets()) == set(RECORDED)
+
+
+class Hindsight:
+    """Behaves as Hindsight 1.1.0 does without a model, as 0.9.2 if ``old``; both were run to record their replies."""
+
+    def __init__(self, *, old: bool = False) -> None:
+        self.old = old
+        self.banks: dict[str, list[str]] = {}
+
+    async def __call__(self, call: Call) -> None:
+        if call.path == "/health":
+            return await call.reply(b'{"status":"healthy","database":"connected"}')
+        bank = unquote(call.path.removeprefix("/v1/default/banks/").removesuffix("/memories/recall"))
+        if "/" in bank:
+            return await call.reply(b'{"detail":"Not Found"}', 404)
+        if bank not in self.banks and not self.old:
+            return await call.reply(orjson.dumps({"detail": f"Bank '{bank}' not found"}), 404)
+        results = [self.result(number, text) for number, text in enumerate(self.banks.get(bank, []))]
+        return await call.reply(orjson.dumps({"results": results, "trace": None}))
+
+    def result(self, number: int, text: str) -> dict[str, Any]:
+        dated = {"occurred_start": None, "occurred_end": None, "mentioned_at": "2026-02-03T09:00:00+00:00"}
+        scores = {"final": 0.9 - number / 10, "semantic": 0.3, "keyword": 0.2}
+        found = {"id": f"f-{number}", "text": text, "type": "world", "entities": None, **dated, "metadata": {}}
+        if self.old:
+            return {name: value for name, value in found.items() if value is not None} | {"scores": scores}
+        return {**found, "scores": {**scores, "reranker": None}, "attachments": None}
+
+
+async def hindsight(url: str, bank: str = "ada") -> HttpMemory:
+    return await notes(url, preset="hindsight", values={"bank": bank}, bound={"user_id": "ada"})
+
+
+@pytest.mark.feature("… Hindsight 1.1 and 0.9 have one preset", of="Any HTTP memory with a search route")
+@pytest.mark.parametrize("old", [False, True])
+async def test_hindsight_is_read_in_both_versions(old: bool) -> None:
+    """A fact is dated by its event, else by the time that its caller gave; 0.9 leaves out what 1.1 says is null."""
+    server_of_both = Hindsight(old=old)
+    server_of_both.banks["ada"] = ["Ada keeps bees.", "The harbour opens at six."]
+    async with Chaos(behaviour=server_of_both) as server:
+        backend = await hindsight(server.url)
+        hits = await backend.search(make_query("bees?", Scope(user_id="ada")))
+        told = await backend.describe()
+        await backend.close()
+    assert [hit.text for hit in hits] == server_of_both.banks["ada"]
+    assert [hit.at and f"{hit.at.utc:%Y-%m-%d}" for hit in hits] == ["2026-02-03"] * 2
+    assert [hit.score for hit in hits] == [0.9, 0.8]
+    assert (told.degraded, told.notes) == (False, ())
+
+
+@pytest.mark.feature("… a bank that Hindsight does not know is empty", of="Any HTTP memory with a search route")
+async def test_a_bank_that_hindsight_does_not_know_is_empty() -> None:
+    """Noted until it has a fact, and no fault; a 404 of any other kind still is one."""
+    theirs = Hindsight()
+    async with Chaos(behaviour=theirs) as server:
+        backend = await hindsight(server.url, 'ada "å"')
+        assert await backend.search(make_query("bees?", Scope(user_id="ada"))) == []
+        empty = await backend.describe()
+        theirs.banks['ada "å"'] = ["Ada keeps bees."]
+        full = await backend.describe()
+        await backend.close()
+        elsewhere = await notes(f"{server.url}/api", preset="hindsight", **NEEDS["hindsight"])
+        wrong = await elsewhere.describe()
+        await elsewhere.close()
+        server.behaviour = chaos.status(404)
+        no_json = await hindsight(server.url)
+        with pytest.raises(HttpStatus, match="answered 404"):
+            await no_json.search(make_query("bees?", Scope(user_id="ada")))
+        await no_json.close()
+    assert (empty.degraded, full.notes) == (False, ())
+    assert "Bank 'ada \"å\"' not found. It is empty until something is stored there. Fix: if" in empty.notes[0]
+    assert wrong.degraded
+    assert "correct url" in wrong.notes[0]
+
+
+class Graphiti:
+    """Behaves as graphiti's own server (`server/graph_service`, core 0.31) over some facts, each of a group."""
+
+    def __init__(self, *facts: tuple[str, str, str | None, str | None]) -> None:
+        self.facts = facts
+
+    async def __call__(self, call: Call) -> None:
+        if call.path == "/healthcheck":
+            return await call.reply(b'{"status":"healthy"}')
+        asked = call.json
+        found = [fact for fact in self.facts if asked["group_ids"] is None or fact[0] in asked["group_ids"]]
+        facts = [
+            {
+                "uuid": f"e-{number}", "name": "STATED", "fact": fact, "valid_at": "2025-02-03T09:00:00+00:00",
+                "invalid_at": invalid_at, "created_at": "2025-02-04T00:00:00+00:00", "expired_at": expired_at,
+            }
+            for number, (_, fact, invalid_at, expired_at) in enumerate(found[: asked["max_facts"]])
+        ]  # fmt: skip
+        return await call.reply(orjson.dumps({"facts": facts}))
+
+
+@pytest.mark.feature(
+    "… graphiti's facts that hold no more are not shown as current, and those of another user not at all",
+    of="Any HTTP memory with a search route",
+)
+async def test_a_fact_of_graphiti_is_shown_while_it_holds(tmp_path: Path) -> None:
+    """One that has ended by now, or was replaced, is left out, and one that ends later is shown."""
+    theirs = Graphiti(
+        ("ada", "Ada keeps bees in Lund.", "2025-06-01T00:00:00+00:00", "2025-06-02T00:00:00+00:00"),
+        ("ada", "Ada also keeps bees in Ystad.", None, "2025-06-02T00:00:00+00:00"),
+        ("ada", "Ada keeps bees in Malmö.", None, None),
+        ("ada", "Ada rents the bees' roof.", "2999-01-01T00:00:00+00:00", None),
+        ("berit", "Berit keeps bees in Oslo.", None, None),
+    )
+    async with Chaos(behaviour=theirs) as server:
+        one = {"adapter": "adapters.http:HttpMemory", "preset": "graphiti", "url": server.url, "connect_ms": PATIENT_MS}
+        settings = load(home=tmp_path, backends_only=True, embedder={"adapter": ""}, backends={"graphiti": one})
+        async with Gateway.open(settings) as gateway:
+            now = await gateway.fuse("Where are Ada's bees?", scope=Scope(user_id="ada"))
+            [state] = await gateway.backends()
+    assert "Malmö" in now.block
+    assert "roof" in now.block
+    assert not {"Lund", "Ystad", "Oslo"} & set(re.findall(r"\w+", now.block))
+    assert (state["status"], state["notes"]) == ("ready", [])
 
 
 async def notes(url: str, **options: object) -> HttpMemory:
@@ -179,6 +316,24 @@ async def test_a_time_that_is_none_costs_only_itself() -> None:
         hits = await backend.search(make_query("tea"))
         await backend.close()
     assert [hit.at and hit.at.utc.isoformat() for hit in hits] == ["2026-01-01T00:00:00+00:00"] * 3 + [None] * 2
+
+
+@pytest.mark.feature("… a field may name alternatives", of="Any HTTP memory with a search route")
+async def test_first_alternative_that_is_not_null_has_the_value() -> None:
+    """One that is missing or null is passed over; 0 and "" are values."""
+    found: list[object] = [
+        {"id": 1, "text": "tea", "start": None, "seen": "2026-01-02", "scores": {"final": 0}, "score": 3},
+        {"id": 2, "body": {"text": "tea"}, "start": "2026-01-01", "seen": "2026-01-02", "score": 3},
+        {"id": 3, "text": "", "body": {"text": "tea"}, "start": "", "seen": "2026-01-02"},
+    ]
+    fields = {"native_id": "id", "text": "text|body.text", "score": "scores.final | score", "at": "start | seen"}
+    async with Chaos(behaviour=chaos.body(json.dumps({"results": found}).encode())) as server:
+        backend = await notes(server.url, fields=fields)
+        hits = await backend.search(make_query("tea"))
+        await backend.close()
+    days = [hit.at and hit.at.utc.day for hit in hits]
+    assert ([hit.text for hit in hits], days) == (["tea", "tea", ""], [2, 1, None])
+    assert [hit.score for hit in hits] == [0, 3, None]
 
 
 async def test_items_that_are_none_are_counted() -> None:
@@ -219,6 +374,10 @@ async def test_items_that_are_none_are_counted() -> None:
         ({"values": {"bank": 3}}, "values = {'bank': 3} must be a table of texts"),
         ({"values": {"query": "tea"}}, "values cannot say what query is"),
         ({"items": []}, "items names at least one path"),
+        ({"fields": {"native_id": "id", "text": "a |"}}, "fields.text = 'a |' has no path, or an empty one; write"),
+        ({"fields": {"native_id": "", "text": "a"}}, "fields.native_id = '' has no path, or an empty one; write"),
+        ({"absent": "no {bank}"}, "{bank} has no value"),
+        ({"absent": "no {user_id}"}, "{user_id} is used in absent; fix it in bound or values"),
         ({"header": "X\nY"}, "header is the name of an HTTP header"),
         ({"header": ""}, "header is the name of an HTTP header"),
         ({"authorization": "Bearer {key}\r\nX: 1"}, "in one line"),
@@ -278,7 +437,7 @@ async def test_a_look_asks_for_one_hit_of_nobody(preset: str) -> None:
         told = await backend.describe()
         await backend.close()
     assert not told.degraded
-    asked = {"query": "memory", "limit": 1, "user_id": "_nobody"}
+    asked = {"query": "memory", "limit": 1, "user_id": "_nobody", "group_ids": ["_nobody"], "max_facts": 1}
     assert server.calls[-1].json == {**body, **{key: asked[key] for key in asked.keys() & body.keys()}}
 
 
