@@ -206,6 +206,7 @@ class JournalSettings(_Part):
 class ReceiptSettings(_Part):
     keep_days: float = Field(default=7.0, ge=0)
     max_mb: float = Field(default=64.0, gt=0)
+    remember_questions: bool = True
 
 
 class FlushSettings(_Part):

@@ -57,6 +57,7 @@ class TestBothClients:
             assert (await client.forget("m1z"))["ref"] == "m1z"
             assert (await client.backends())["backends"][0]["name"] == "markdown"
             assert (await client.receipt("r1"))["receipt_id"] == "r1"
+            assert (await client.receipts(user_id="u", limit=1))["receipts"][0]["refs"] == ["m1z"]
             assert (await client.settle(60))["settled"] is True
             assert (await client.ready())["ready"] is True
             assert (await client.health())["pid"] == os.getpid()

@@ -76,6 +76,7 @@ class Methods:
     backends = Method(calls.backends)
     status = Method(calls.status)
     receipt = Method(calls.receipt)
+    receipts = Method(calls.receipts)
     ready = Method(calls.ready)
     health = Method(calls.health)
     settle = Method(calls.settle)

@@ -27,6 +27,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/prefix"): READER,
     ("GET", "/v1/documents"): READER,
     ("GET", "/v1/feedback"): READER,
+    ("GET", "/v1/receipts"): READER,
     ("GET", "/v1/receipts/{receipt_id}"): READER,
     ("GET", "/v1/jobs"): READER,
     ("GET", "/v1/jobs/log"): READER,

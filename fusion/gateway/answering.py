@@ -42,6 +42,7 @@ from fusion.recall.io import Live
 from fusion.recall.mask import shown
 from fusion.recall.query_dates import dates
 from fusion.recall.query_structure import Structure, fits_all, read
+from fusion.recall.receipt_row import row_of
 from fusion.recall.recording import Recorder, Recording
 from fusion.recall.shown_before import NOTHING, InContext
 from fusion.recall.wants_memory import SILENT
@@ -119,7 +120,7 @@ class Answering(TenantParts):
                 self.syntheses.start(session[0], asked.query, lambda: self._next_summary(asked, fused))
         if packing is not None:
             outcome = packing.noted(outcome)
-        self._keep_receipt(outcome, asked.scope, asked.asker)
+        self._keep_receipt(outcome, asked.query, asked.scope, asked.asker)
         await self._refresh_health()
         for row in outcome.fused.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
@@ -267,11 +268,21 @@ class Answering(TenantParts):
             return fused.abstained
         return fused.abstained if (await self.journal.counts(tenant))["current"] else NO_MEMORIES
 
-    def _keep_receipt(self, outcome: Outcome, scope: Scope, asker: Asker | None = None) -> None:
-        """Keep the receipt of an answer, and the external memories that the answer cites by ref."""
+    def _keep_receipt(self, outcome: Outcome, query: str, scope: Scope, asker: Asker | None = None) -> None:
+        """Keep the receipt of an answer, its question in memory, and the external memories that it cites by ref."""
         asks = {} if asker is None else {"asker": {k: value for k, value in asdict(asker).items() if value}}
         summary = {**outcome.receipt.summary, "user_id": scope.user_id, **asks}
-        self.receipts.keep(replace(outcome.receipt, summary=summary))
+        fused = outcome.fused
+        row = row_of(
+            summary,
+            [(member.ref, member.backends) for excerpt in fused.memories for member in excerpt.members],
+            scope,
+            asker,
+            degraded=fused.degraded or self.health.degraded,
+            abstained=fused.abstained,
+        )
+        self.receipts.keep(replace(outcome.receipt, summary=summary, row=row))
+        self.questions.note(outcome.receipt.receipt_id, query)
         cited = self.external_refs.unknown((m.ref for x in outcome.fused.memories for m in x.members), scope)
         if cited:
             self.external_refs.note(external_items(outcome, scope, cited))
@@ -323,7 +334,7 @@ class Answering(TenantParts):
             error.retry_after_s = self.retry_after_s([name for arm in arms for name in arm.backends])
             raise
         for outcome in compared.outcomes:
-            self._keep_receipt(outcome, request.scope)
+            self._keep_receipt(outcome, request.query, request.scope)
         for row in compared.backends:
             self.health.count_leaks(row["name"], row.get("refused", {}))
         await self._refresh_health()
@@ -365,7 +376,7 @@ class Answering(TenantParts):
         recipe = memory_cortex.recipe_for(self.recipes["seed002"], self._recipe(asked), limit)
         async with self.admission.slot(_max_wait_s(asked, recipe)):
             outcome = await fuse(asked, recipe, self.live)
-        self._keep_receipt(outcome, scope)
+        self._keep_receipt(outcome, query, scope)
         records = await self.journal.records(memory_cortex.found_ids(outcome))
         found = memory_cortex.results(outcome, records, limit)
         return {"results": found, "count": len(found)}

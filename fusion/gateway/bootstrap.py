@@ -21,6 +21,7 @@ from fusion.gateway.open_journal import events_lost, open_journal, refill, write
 from fusion.gateway.open_models import local_model, open_embedders, open_judge, open_language_model
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prefix_windows import Marks, PrefixWindows
+from fusion.gateway.recent_questions import RecentQuestions
 from fusion.gateway.tenants import changed_backends, move_tenants, write_opened
 from fusion.gateway.transfer import remove_dry_runs
 from fusion.home import HomeLock, tenant_folder
@@ -252,6 +253,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 journal, deliverer.wake, GradeRules(settings.jobs.grade.scorer, settings.jobs.grade.skip_kinds)
             ),
             receipts=receipts,
+            questions=RecentQuestions(remembers=settings.receipts.remember_questions),
             live=live,
             use_trackers={n: b for n, b in stores.items() if isinstance(b, TracksUse)},
             embedders=embedders,

@@ -39,6 +39,7 @@ from fusion.gateway.plans import PlanCalls
 from fusion.gateway.prefix import PrefixCalls
 from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records, record_of_episode
 from fusion.gateway.read_only import writable_home
+from fusion.gateway.receipts import ReceiptCalls
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
 from fusion.gateway.summaries import By, with_sections
@@ -79,7 +80,7 @@ from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
-from fusion.recall.engine import FuseRequest, explain
+from fusion.recall.engine import FuseRequest
 from fusion.settings import Settings, load
 from fusion.sources.histories import of_program
 from fusion.trust import require
@@ -101,7 +102,16 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gateway(
-    EpisodeCalls, GradeCalls, ItemCalls, PlanCalls, PrefixCalls, ProgressiveRecall, TriageCalls, TrustCalls, WhyCalls
+    EpisodeCalls,
+    GradeCalls,
+    ItemCalls,
+    PlanCalls,
+    PrefixCalls,
+    ProgressiveRecall,
+    ReceiptCalls,
+    TriageCalls,
+    TrustCalls,
+    WhyCalls,
 ):
     """An open home, for one tenant; `Gateway.open` builds it.
 
@@ -604,26 +614,6 @@ class Gateway(
             "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
             "proposals": await self.journal.read(proposals.counts, scope or Scope(self.tenant, audience="private")),
         }
-
-    @in_tenant
-    async def receipt(
-        self, receipt_id: str, tenant: str = "default", *, user_id: str | None = None
-    ) -> Mapping[str, Any]:
-        """The explanation of an earlier answer: why each candidate is in the block or not.
-
-        Raises NotFound, also if ``user_id`` is given and the question was not asked for that user.
-        """
-        return explain(await self._receipt(receipt_id, tenant, user_id))
-
-    async def _receipt(self, receipt_id: str, tenant: str, user_id: str | None) -> Mapping[str, Any]:
-        body = await self.receipts.read(receipt_id, tenant)
-        # As with memories: naming a user excludes receipts that belong to no particular user.
-        if user_id is not None and body.get("user_id") != user_id:
-            # The same error as for an unknown receipt, so that it does not reveal that the receipt exists.
-            raise NotFound(
-                f"there is no receipt {receipt_id}; receipts are kept for {self.settings.receipts.keep_days:g} days"
-            )
-        return body
 
     @in_tenant
     async def feedback(

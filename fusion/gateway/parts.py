@@ -10,6 +10,7 @@ from fusion.gateway.admission import Admission
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.health import Health
 from fusion.gateway.prefix_windows import PrefixWindows
+from fusion.gateway.recent_questions import RecentQuestions
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
@@ -78,6 +79,7 @@ class TenantParts:
     external_refs: ExternalRefs
     asking_sessions: AskingSessions
     receipts: ReceiptStore
+    questions: RecentQuestions
     live: Live
     health: Health
     use: UseLog

@@ -16,11 +16,11 @@ def shown(hit: Hit) -> Hit:
     """
     if hit.event_id is not None and not hit.external:
         return hit
-    text = _masked(hit.text)
+    text = masked(hit.text)
     return hit if text is hit.text or text == hit.text else replace(hit, text=text)
 
 
 @lru_cache(maxsize=4096)
-def _masked(text: str) -> str:
+def masked(text: str) -> str:
     """The redacted text; cached, since the same memories are shown again and again."""
     return redact(text)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
@@ -15,7 +15,7 @@ class Receipt:
     """The receipt of one request, without the query and without any memory's text. ``summary`` is JSON-ready.
 
     ``reasons`` has the candidates by column, as they are stored: rows with names would take three times as long to
-    write and twice the space.
+    write and twice the space. ``row`` is what a list of receipts shows of it (`fusion.recall.receipt_row`).
     """
 
     receipt_id: str
@@ -24,6 +24,7 @@ class Receipt:
     """seconds since the epoch"""
     summary: Mapping[str, Any]
     reasons: Mapping[str, Any]
+    row: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def body(self) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import zstandard
@@ -18,11 +19,16 @@ import zstandard
 from fusion.errors import NotFound
 from fusion.lib.background_writer import BackgroundWriter
 from fusion.recall.receipt import Receipt, rows_of, with_current_keys
+from fusion.recall.receipt_row import row_of_earlier
 
 log = logging.getLogger(__name__)
 
-SCHEMA = 3
-"""version of the file; receipts of another version are dropped, since they explain old answers"""
+SCHEMA = 4
+"""version of the file; receipts of other versions than this and the one before are dropped: they explain old answers"""
+_WITHOUT_ROWS = 3
+"""the version before, whose receipts had no row for lists"""
+MAX_ROWS_MADE = 1000
+"""the latest receipts of a file of that version that get a row; older ones are read by id only"""
 MAX_BYTES = 64_000_000
 KEPT_SHARE = 0.8
 """share of the allowed bytes that is left when the oldest receipts are dropped, so that not every write drops some"""
@@ -32,8 +38,65 @@ MAX_WAITING_RECEIPTS = 1000
 _INCREMENTAL = 2
 """SQLite's auto_vacuum mode in which single pages can be freed"""
 
-_Row = tuple[str, str, float, bytes]
-"""a receipt as it is stored: id, tenant, time, body"""
+
+class Stored(NamedTuple):
+    """A receipt as it is stored, with its columns in their order: what a list reads comes before the large body."""
+
+    seq: int
+    """in the order of the answers; never used again, since it begins at the time in milliseconds"""
+    receipt_id: str
+    tenant: str
+    at: float
+    user_id: str | None
+    agent_id: str | None
+    session_id: str | None
+    row: bytes | None
+    """what a list shows, as JSON"""
+    body: bytes
+
+
+class Listed(NamedTuple):
+    """One row of a list of receipts, and its place in the order of the answers."""
+
+    seq: int
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptFilter:
+    """Which receipts a list has: those with these values, between two places in the order of the answers."""
+
+    tenant: str
+    user_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    before: int | None = None
+    after: int | None = None
+
+    @property
+    def equal(self) -> dict[str, str]:
+        """The columns that must have a value."""
+        names = ("user_id", "agent_id", "session_id")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def admits(self, one: Stored) -> bool:
+        """Whether a list has this receipt."""
+        return (
+            one.tenant == self.tenant
+            and one.row is not None
+            and all(getattr(one, name) == value for name, value in self.equal.items())
+            and (self.before is None or one.seq < self.before)
+            and (self.after is None or one.seq > self.after)
+        )
+
+
+MAX_SEQ = (1 << 63) - 1
+_TABLE = (
+    "create table if not exists receipt"
+    "(seq integer primary key, receipt_id text not null unique, tenant text not null, at real not null, "
+    "user_id text, agent_id text, session_id text, row blob, body blob not null)"
+)
+_INSERT = f"insert or replace into receipt values({', '.join('?' for _ in Stored._fields)})"
 
 
 class ReceiptStore(BackgroundWriter):
@@ -51,7 +114,7 @@ class ReceiptStore(BackgroundWriter):
         self._file = file
         self._max_bytes = max_bytes
         self._keep_s = keep_days * 86_400
-        self._waiting: dict[str, _Row] = {}
+        self._waiting: dict[str, Stored] = {}
         self._swept = 0.0
         self._failing = False
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -64,6 +127,8 @@ class ReceiptStore(BackgroundWriter):
             file.replace(file.with_suffix(".damaged"))
             log.error("%s was damaged; it is set aside as %s", file, file.with_suffix(".damaged").name)
             self._database = _opened(file)
+        self.last = int((self._first("select max(seq) from receipt", ()) or (0,))[0] or 0)
+        """the place of the latest receipt in the order of the answers; 0 before the first"""
 
     def keep(self, receipt: Receipt) -> None:
         """Queues a receipt for writing; returns at once."""
@@ -71,7 +136,19 @@ class ReceiptStore(BackgroundWriter):
             self._waiting.pop(next(iter(self._waiting)))
         # Serialised at once, while its thousands of small values are still in the processor's cache.
         body = orjson.dumps({**receipt.summary, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
-        self._waiting[receipt.receipt_id] = (receipt.receipt_id, receipt.tenant, receipt.at, body)
+        self.last = max(self.last + 1, time.time_ns() // 1_000_000)
+        row = receipt.row
+        self._waiting[receipt.receipt_id] = Stored(
+            self.last,
+            receipt.receipt_id,
+            receipt.tenant,
+            receipt.at,
+            row.get("user_id"),
+            row.get("agent_id"),
+            row.get("session_id"),
+            orjson.dumps(row) if row else None,
+            body,
+        )
         self._write_soon()
 
     async def _write_waiting(self) -> None:
@@ -87,17 +164,19 @@ class ReceiptStore(BackgroundWriter):
             self._failing = True
             return
         self._failing = False
-        for receipt_id, *_ in batch:
-            self._waiting.pop(receipt_id, None)
+        for one in batch:
+            self._waiting.pop(one.receipt_id, None)
 
-    def _write(self, batch: Sequence[_Row]) -> None:
+    def _write(self, batch: Sequence[Stored]) -> None:
         compress = zstandard.ZstdCompressor(level=1).compress
-        rows = [(*row[:3], compress(row[3])) for row in batch]  # to a sixth, in less time than it saves in writing
+        rows = [
+            one._replace(body=compress(one.body)) for one in batch
+        ]  # to a sixth, in less time than it saves in writing
         now = time.time()
         with self._lock:
             self._database.execute("begin immediate")
             try:
-                self._database.executemany("insert or replace into receipt values(?, ?, ?, ?)", rows)
+                self._database.executemany(_INSERT, rows)
                 if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
                     self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
                     self._swept = now
@@ -117,7 +196,7 @@ class ReceiptStore(BackgroundWriter):
         share = max(0.0, 1 - KEPT_SHARE * self._max_bytes / used)
         (rows,) = self._database.execute("select count(*) from receipt").fetchone()
         self._database.execute(
-            "delete from receipt where rowid in (select rowid from receipt order by at limit ?)",
+            "delete from receipt where seq in (select seq from receipt order by at limit ?)",
             (int(rows * share) + 1,),
         )
         if self._number("auto_vacuum") == _INCREMENTAL:
@@ -133,16 +212,53 @@ class ReceiptStore(BackgroundWriter):
     async def read(self, receipt_id: str, tenant: str) -> Mapping[str, Any]:
         """One receipt. Raises NotFound, also for another tenant's and for an expired one."""
         waiting = self._waiting.get(receipt_id)
-        if waiting is not None and waiting[1] == tenant:
-            row: bytes | None = waiting[3]
+        if waiting is not None and waiting.tenant == tenant:
+            stored: bytes | None = waiting.body
         else:
-            row = await asyncio.to_thread(self._row, receipt_id, tenant)
-        if row is None:
-            raise NotFound(f"there is no receipt {receipt_id}; receipts are kept for {self._keep_s / 86_400:g} days")
-        body: dict[str, Any] = orjson.loads(row)
+            stored = await asyncio.to_thread(self._body, receipt_id, tenant)
+        if stored is None:
+            raise self._not_found(receipt_id)
+        body: dict[str, Any] = orjson.loads(stored)
         return with_current_keys({**body, "candidates": rows_of(body["candidates"])})
 
-    def _row(self, receipt_id: str, tenant: str) -> bytes | None:
+    def _not_found(self, receipt_id: str) -> NotFound:
+        return NotFound(f"there is no receipt {receipt_id}; receipts are kept for {self._keep_s / 86_400:g} days")
+
+    async def seq_of(self, receipt_id: str, tenant: str) -> int:
+        """The place of a receipt in the order of the answers. Raises NotFound as `read`."""
+        waiting = self._waiting.get(receipt_id)
+        if waiting is not None and waiting.tenant == tenant:
+            return waiting.seq
+        query = "select seq from receipt where receipt_id = ? and tenant = ? and at >= ?"
+        values = (receipt_id, tenant, time.time() - self._keep_s)
+        if (found := await asyncio.to_thread(self._first, query, values)) is None:
+            raise self._not_found(receipt_id)
+        return int(found[0])
+
+    async def listed(self, chosen: ReceiptFilter, limit: int) -> list[Listed]:
+        """The latest ``limit`` receipts that a list has, the newest first, also those that wait to be written."""
+        waiting = [
+            Listed(one.seq, orjson.loads(one.row or b"{}")) for one in self._waiting.values() if chosen.admits(one)
+        ]
+        written = await asyncio.to_thread(self._listed, chosen, limit)
+        # One that was written meanwhile is in both.
+        found = {one.seq: one for one in (*written, *waiting)}
+        return sorted(found.values(), key=lambda one: one.seq, reverse=True)[:limit]
+
+    def _listed(self, chosen: ReceiptFilter, limit: int) -> list[Listed]:
+        equal = "".join(f" and {name} = ?" for name in chosen.equal)
+        # The sign keeps SQLite from the index on the time, by which it would have to sort.
+        query = (
+            "select seq, row from receipt where tenant = ? and +at >= ? and row is not null and seq < ? and seq > ?"
+            f"{equal} order by seq desc limit ?"
+        )
+        since = time.time() - self._keep_s
+        before = MAX_SEQ if chosen.before is None else chosen.before
+        values = (chosen.tenant, since, before, chosen.after or 0, *chosen.equal.values(), limit)
+        with self._lock:
+            return [Listed(seq, orjson.loads(row)) for seq, row in self._database.execute(query, values)]
+
+    def _body(self, receipt_id: str, tenant: str) -> bytes | None:
         query = "select body from receipt where receipt_id = ? and tenant = ? and at >= ?"
         found = self._first(query, (receipt_id, tenant, time.time() - self._keep_s))
         return zstandard.ZstdDecompressor().decompress(found[0]) if found else None
@@ -150,7 +266,7 @@ class ReceiptStore(BackgroundWriter):
     async def kept(self, tenant: str) -> int:
         """The number of a tenant's receipts that can be read."""
         async with self._writing:  # a write moves receipts from one number to the other
-            waiting = sum(row[1] == tenant for row in self._waiting.values())
+            waiting = sum(one.tenant == tenant for one in self._waiting.values())
             return waiting + await asyncio.to_thread(self._count, tenant)
 
     def _count(self, tenant: str) -> int:
@@ -193,19 +309,59 @@ def _opened(file: Path) -> sqlite3.Connection:
         database.execute("pragma journal_mode=wal")
         database.execute(f"pragma journal_size_limit = {WAL_BYTES}")
         database.execute("pragma synchronous=normal")
-        if database.execute("pragma user_version").fetchone()[0] != SCHEMA:
+        version = database.execute("pragma user_version").fetchone()[0]
+        if version not in (SCHEMA, _WITHOUT_ROWS):
             database.execute("drop table if exists receipt")
-            database.execute(f"pragma user_version = {SCHEMA}")
-        # With row ids, so that large rows are appended and not spread over the tree.
-        database.execute(
-            "create table if not exists receipt"
-            "(receipt_id text not null unique, tenant text not null, at real not null, body blob not null)"
-        )
+        if version == _WITHOUT_ROWS:
+            _add_rows(database)
+        # With numbers as keys, so that large rows are appended and not spread over the tree.
+        database.execute(_TABLE)
         database.execute("create index if not exists receipt_at on receipt(at)")
+        for name in ("user_id", "agent_id", "session_id"):
+            database.execute(f"create index if not exists receipt_{name} on receipt({name})")
+        if version != SCHEMA:
+            database.execute(f"pragma user_version = {SCHEMA}")
     except sqlite3.DatabaseError:
         database.close()
         raise
     return database
+
+
+def _add_rows(database: sqlite3.Connection) -> None:
+    """Moves the receipts of the version before into a table with rows for lists."""
+    database.execute("begin immediate")
+    try:
+        database.execute("alter table receipt rename to earlier")
+        database.execute("drop index if exists receipt_at")
+        database.execute(_TABLE)
+        database.execute(
+            "insert into receipt(seq, receipt_id, tenant, at, body) select rowid, receipt_id, tenant, at, body "
+            "from earlier order by rowid"
+        )
+        database.execute("drop table earlier")
+        latest = database.execute(
+            "select seq, body from receipt order by seq desc limit ?", (MAX_ROWS_MADE,)
+        ).fetchall()
+        for seq, body in latest:
+            if (row := _row_of_earlier(body)) is not None:
+                owner = (row["user_id"], row["agent_id"], row["session_id"])
+                database.execute(
+                    "update receipt set user_id = ?, agent_id = ?, session_id = ?, row = ? where seq = ?",
+                    (*owner, orjson.dumps(row), seq),
+                )
+        database.execute("commit")
+    except sqlite3.DatabaseError:
+        if database.in_transaction:
+            database.execute("rollback")
+        raise
+
+
+def _row_of_earlier(body: bytes) -> dict[str, Any] | None:
+    """The row of a stored receipt; None where an early version stored other fields."""
+    try:
+        return row_of_earlier(orjson.loads(zstandard.ZstdDecompressor().decompress(body)))
+    except (KeyError, ValueError, TypeError, zstandard.ZstdError):
+        return None
 
 
 def move_receipts(file: Path, tenant: str, target: Path) -> None:
@@ -216,7 +372,12 @@ def move_receipts(file: Path, tenant: str, target: Path) -> None:
         _opened(target).close()
         with closing(_opened(file)) as db:
             db.execute("attach ? as own", (str(target),))
-            db.execute("insert or ignore into own.receipt select * from main.receipt where tenant = ?", (tenant,))
+            moved = ", ".join(Stored._fields[1:])  # in the order of the answers, under numbers of the own file
+            db.execute(
+                f"insert or ignore into own.receipt({moved}) select {moved} from main.receipt where tenant = ? "
+                "order by seq",
+                (tenant,),
+            )
             db.execute("delete from main.receipt where tenant = ?", (tenant,))
     except sqlite3.DatabaseError as error:
         log.warning("receipts of a tenant were not moved: %s", error)

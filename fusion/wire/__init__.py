@@ -16,5 +16,6 @@ from fusion.wire.packs import *  # noqa: F403
 from fusion.wire.prefix import *  # noqa: F403
 from fusion.wire.proposals import *  # noqa: F403
 from fusion.wire.recall_steps import *  # noqa: F403
+from fusion.wire.receipts import *  # noqa: F403
 from fusion.wire.triage import *  # noqa: F403
 from fusion.wire.why import *  # noqa: F403

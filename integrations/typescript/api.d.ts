@@ -74,6 +74,19 @@ export interface BackendAnswer {
   refused?: Record<string, number>;
 }
 
+/**
+ * What one backend did for an answer. ``in_block`` counts the memories of the block that it found, ``alone`` those that
+ * no other backend found.
+ */
+export interface BackendOfReceipt {
+  name: string;
+  status: string;
+  took_ms: number;
+  count: number;
+  in_block: number;
+  alone: number;
+}
+
 /** The state of one backend: its health, what it holds, and its backlog. */
 export interface BackendState {
   name: string;
@@ -2277,6 +2290,37 @@ export interface ReceiptEntry {
   found_by: Record<string, number>;
 }
 
+/**
+ * One answer in a list: its sizes and times, the refs in its block, and who asked. ``query`` is null unless the
+ * question is one of the latest, which are in memory alone. ``memories`` counts those of the block, of which ``refs``
+ * has the first hundred.
+ */
+export interface ReceiptRow {
+  receipt_id: string;
+  at: string;
+  query: string | null;
+  took_ms: number;
+  characters: number;
+  tokens: number;
+  memories: number;
+  refs: string[];
+  recipe: RecipeName;
+  degraded: boolean;
+  abstained: string | null;
+  prepared: boolean;
+  backends: BackendOfReceipt[];
+  user_id: string | null;
+  agent_id: string | null;
+  session_id: string | null;
+}
+
+/** A page of what was answered, newest first; ``latest`` asks for what comes later, as ``after``. */
+export interface Receipts {
+  receipts: ReceiptRow[];
+  next_cursor: string | null;
+  latest: string;
+}
+
 export interface ReceiptsKept {
   kept: number;
   keep_days: number;
@@ -3390,6 +3434,29 @@ export interface Routes {
     query: {};
     body: FeedbackBody;
     reply: Feedback;
+  };
+  /** List what was answered, newest first, page by page, or what was answered since */
+  "GET /v1/receipts": {
+    path: {};
+    query: {
+      user_id?: string | null;
+      agent_id?: string | null;
+      run_id?: string | null;
+      session_id?: string | null;
+      /** boosts; never filters */
+      project?: string | null;
+      /** where the answer will be read */
+      audience?: "private" | "group";
+      /** the home's owner asks for the memories of all users and agents */
+      all_users?: boolean;
+      limit?: number;
+      /** next_cursor of the page before; none for the first page */
+      cursor?: string | null;
+      /** only what was answered after this receipt, or since an earlier reply's latest */
+      after?: string | null;
+    };
+    body: undefined;
+    reply: Receipts;
   };
   /** Show why each candidate of an answer is in the block or not */
   "GET /v1/receipts/{receipt_id}": {

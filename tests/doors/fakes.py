@@ -31,6 +31,7 @@ from fusion.gateway.graph import GraphRequest, MatchRequest, PathRequest
 from fusion.gateway.items import ItemSearch, NamespaceSearch
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
+from fusion.gateway.receipts import ReceiptsRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
@@ -542,6 +543,11 @@ class FakeFusion:
         if receipt_id != "r1":
             raise NotFound("There is no such receipt here.")
         return {"receipt_id": receipt_id, "tenant": tenant}
+
+    async def receipts_page(self, request: ReceiptsRequest) -> object:
+        if request.after == "r2":
+            raise NotFound("There is no such receipt here.")
+        return examples()["receipts"]["reply"]
 
     async def run_lifecycle(self, request: LifecycleRequest, progress: Any) -> object:
         progress(1, 1)

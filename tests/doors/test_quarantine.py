@@ -63,6 +63,7 @@ for one in ("why", "trust", "memories"):
     case("GET", f"/v1/{one}/{{ref:path}}", at=f"/v1/{one}/{{ref}}")
     case("GET", f"/v1/{one}/{{ref:path}}", at=f"/v1/{one}/{{event_id}}")
 case("GET", "/v1/memories", NOTHING, {"document": "log.md"})
+case("GET", "/v1/receipts", NOTHING, SESSION)
 case("GET", "/v1/receipts/{receipt_id}", at="/v1/receipts/{receipt}")
 case("GET", "/v1/documents", {"path": "log.md"}, {"path": "log.md", "summaries": "rules"})
 case("GET", "/v1/session", SESSION)

@@ -149,6 +149,7 @@ class Tenant:
         await self.settle()
         for number, receipt in enumerate(receipts[:4]):
             me.note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
+        await me.get("/v1/receipts", limit="100")
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
         me.note("POST /v1/feedback", await self.post("/v1/feedback", votes))
         await me.get("/v1/feedback")

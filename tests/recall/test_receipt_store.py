@@ -7,15 +7,18 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
+import zstandard
 
 from fusion.errors import NotFound
 from fusion.recall.receipt import Receipt
-from fusion.recall.receipt_store import MAX_WAITING_RECEIPTS, ReceiptStore
+from fusion.recall.receipt_store import MAX_WAITING_RECEIPTS, ReceiptFilter, ReceiptStore, Stored
 
 
 def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
@@ -39,7 +42,7 @@ class WrittenWhileCounted(ReceiptStore):
         super().__init__(file, keep_days=7)
         self.begin, self.written = threading.Event(), threading.Event()
 
-    def _write(self, batch: Sequence[tuple[str, str, float, bytes]]) -> None:
+    def _write(self, batch: Sequence[Stored]) -> None:
         assert self.begin.wait(60)
         super()._write(batch)
         self.written.set()
@@ -182,4 +185,115 @@ async def test_what_cannot_be_written_waits_and_is_bounded(tmp_path: Path) -> No
     other.close()
     with pytest.raises(NotFound):
         await receipts.read("r0", "default")
+    await receipts.close()
+
+
+# Lists -----------------------------------------------------------------------------------------------------------
+
+
+def listed_receipt(name: str, tenant: str = "default", at: float | None = None, **owner: str) -> Receipt:
+    return replace(receipt(name, tenant, at), row={"receipt_id": name, **owner})
+
+
+async def names(receipts: ReceiptStore, chosen: ReceiptFilter | None = None, limit: int = 10) -> list[str]:
+    found = await receipts.listed(chosen or ReceiptFilter("default"), limit)
+    return [one.row["receipt_id"] for one in found]
+
+
+@pytest.mark.feature("receipts are listed newest first, before and after they are written")
+async def test_list_of_receipts_has_the_written_and_the_waiting_in_their_order(tmp_path: Path) -> None:
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    for name in ("r1", "r2"):
+        receipts.keep(listed_receipt(name))
+    await receipts.flush()
+    for name in ("r3", "r4"):
+        receipts.keep(listed_receipt(name))
+    assert await names(receipts) == ["r4", "r3", "r2", "r1"]
+    assert await names(receipts, limit=3) == ["r4", "r3", "r2"]
+    place = await receipts.seq_of("r3", "default")
+    assert await names(receipts, ReceiptFilter("default", before=place)) == ["r2", "r1"]
+    assert await names(receipts, ReceiptFilter("default", after=place)) == ["r4"]
+    await receipts.flush()
+    assert await names(receipts) == ["r4", "r3", "r2", "r1"]
+    assert await receipts.seq_of("r3", "default") == place
+    await receipts.close()
+
+
+async def test_list_of_receipts_has_only_those_of_its_filter(tmp_path: Path) -> None:
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(listed_receipt("r0", at=time.time() - 8 * 86_400))  # too old, once it is written
+    await receipts.flush()
+    receipts.keep(listed_receipt("r1", user_id="ada", session_id="s1", agent_id="claude"))
+    receipts.keep(listed_receipt("r2", user_id="bob", session_id="s1"))
+    receipts.keep(listed_receipt("r3", user_id="ada", session_id="s2"))
+    receipts.keep(listed_receipt("r4", tenant="acme", user_id="ada"))
+    for _ in range(2):  # first those that wait, then those in the file
+        assert await names(receipts, ReceiptFilter("default", user_id="ada")) == ["r3", "r1"]
+        assert await names(receipts, ReceiptFilter("default", session_id="s1")) == ["r2", "r1"]
+        assert await names(receipts, ReceiptFilter("default", "ada", "claude", "s1")) == ["r1"]
+        assert await names(receipts, ReceiptFilter("acme")) == ["r4"]
+        assert await names(receipts) == ["r3", "r2", "r1"]
+        with pytest.raises(NotFound):
+            await receipts.seq_of("r4", "default")
+        await receipts.flush()
+    await receipts.close()
+
+
+async def test_list_of_receipts_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """A client that follows the list misses nothing: later receipts have later places, also where all were deleted."""
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(listed_receipt("r1"))
+    place = receipts.last
+    await receipts.close()
+    with closing(sqlite3.connect(tmp_path / "receipts.sqlite")) as db, db:
+        db.execute("delete from receipt")
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts.keep(listed_receipt("r2"))
+    assert await names(receipts, ReceiptFilter("default", after=place)) == ["r2"]
+    await receipts.close()
+
+
+def earlier_file(file: Path, bodies: Mapping[str, object]) -> None:
+    """A file of version 3, whose receipts have no row."""
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(
+            "create table receipt"
+            "(receipt_id text not null unique, tenant text not null, at real not null, body blob not null)"
+        )
+        db.execute("create index receipt_at on receipt(at)")
+        db.execute("pragma user_version = 3")
+        for name, body in bodies.items():
+            packed = zstandard.compress(orjson.dumps(body))
+            db.execute("insert into receipt values(?, 'default', ?, ?)", (name, time.time(), packed))
+
+
+@pytest.mark.feature("receipts of the version before are listed, too")
+async def test_receipts_of_the_version_before_are_listed(tmp_path: Path) -> None:
+    """What their rows need is in their bodies; one that is too early for that is still read by its id."""
+    hits = [["markdown", "m1", "n1", 1, "first"], ["mem0", "m1", "n2", 3, "same"]]
+    body = {
+        "receipt_id": "r1",
+        "at": "2026-03-14T09:30:00+00:00",
+        "took_ms": 12.5,
+        "characters": 300,
+        "budget": {"used_tokens": 70},
+        "recipe": {"name": "default", "hash": "5b1f"},
+        "backends": [{"name": name, "status": "ok", "took_ms": 1.0, "count": 2} for name in ("markdown", "mem0")],
+        "user_id": "ada",
+        "asker": {"session_id": "s1"},
+        "candidates": {
+            "ref": ["m1", "m2", "m3"],
+            "decision": ["packed", "below_floor", "packed"],
+            "source_hits": [hits, hits, hits[:1]],
+        },
+    }
+    earlier_file(tmp_path / "receipts.sqlite", {"r0": {"receipt_id": "r0", "candidates": {}}, "r1": body})
+    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    (found,) = await receipts.listed(ReceiptFilter("default", user_id="ada", session_id="s1"), 10)
+    assert found.row["refs"] == ["m1", "m3"]
+    assert [(row["in_block"], row["alone"]) for row in found.row["backends"]] == [(2, 1), (1, 0)]
+    assert (await receipts.read("r0", "default"))["receipt_id"] == "r0"
+    receipts.keep(listed_receipt("r2"))
+    await receipts.flush()
+    assert await names(receipts) == ["r2", "r1"]
     await receipts.close()

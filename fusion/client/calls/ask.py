@@ -181,6 +181,18 @@ def receipt(receipt_id: str, *, user_id: str | None = None) -> Call[dict[str, An
     return Call.get(f"/v1/receipts/{quote(receipt_id, safe='')}", {"user_id": user_id})
 
 
+def receipts(
+    *,
+    after: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+    all_users: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.Receipts]:
+    """A page of what was answered, newest first; ``after`` is a receipt, or `latest` of an earlier reply."""
+    return Call.get("/v1/receipts", locals())
+
+
 def feedback(
     receipt_id: str, *, useful: Sequence[str] = (), useless: Sequence[str] = (), **scope: str | None
 ) -> Call[wire.Feedback]:

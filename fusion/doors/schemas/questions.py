@@ -10,6 +10,7 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 from fusion.compare.arms import ALL_BACKENDS
 from fusion.contract import BlockFormat
 from fusion.doors.schemas.base import (
+    MAX_REF_CHARS,
     AskerBody,
     AskerZone,
     Asking,
@@ -18,6 +19,7 @@ from fusion.doors.schemas.base import (
     Names,
     Now,
     PageCursor,
+    PageSize,
     QueryText,
     Reference,
     Refs,
@@ -26,9 +28,11 @@ from fusion.doors.schemas.base import (
     UserId,
     WhereField,
     integer,
+    one_line,
     printable,
     where_of,
 )
+from fusion.gateway.receipts import ReceiptsRequest
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.recall.engine import FuseRequest
 
@@ -118,6 +122,19 @@ class ReceiptQuery(Body):
     """The user that the receipt's question was asked for."""
 
     user_id: UserId | None = Field(default=None, description="who asked; the receipt of another question is not found")
+
+
+class ReceiptsQuery(Asking):
+    """Which receipts to list, newest first: of all, or of one user, agent or session, as they asked."""
+
+    limit: PageSize = 50
+    cursor: PageCursor = None
+    after: Annotated[str, Field(min_length=1, max_length=MAX_REF_CHARS), AfterValidator(one_line)] | None = Field(
+        default=None, description="only what was answered after this receipt, or since an earlier reply's latest"
+    )
+
+    def request(self, tenant: str) -> ReceiptsRequest:
+        return self._as(ReceiptsRequest, scope=self.scope(tenant))
 
 
 class LabelsQuery(Body):

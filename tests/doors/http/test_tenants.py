@@ -327,6 +327,21 @@ async def tells_backends(me: Tenant, other: Tenant, word: str) -> Replies:
         yield not_found(await me.post("/v1/backends/verbed/drop", {"ref": ref}), ref)
 
 
+@case(("GET", "/v1/receipts"))
+async def lists_receipts(me: Tenant, other: Tenant, word: str) -> Replies:
+    """One's own questions name the other, and are left out of what is compared; the other's receipts are not there."""
+    for more in ({}, {"user_id": "ana"}, {"session_id": "s1"}, {"all_users": "true"}, {"limit": "3"}):
+        reply = await me.get("/v1/receipts", **more)
+        if reply.status_code == 200:
+            rows = reply.json()["receipts"]
+            assert not {row["receipt_id"] for row in rows}.intersection(other.receipts)
+            assert not [row["query"] for row in rows if me.mark in (row["query"] or "")]  # only the other asks so
+            reply = httpx.Response(200, json=[{**row, "query": None} for row in rows], request=reply.request)
+        yield reply
+    for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):
+        yield not_found(await me.get("/v1/receipts", after=receipt_id), receipt_id)
+
+
 @case(("GET", "/v1/receipts/{receipt_id}"))
 async def receipts(me: Tenant, other: Tenant, word: str) -> Replies:
     for receipt_id in (*other.receipts[-5:], "r" + 24 * "0"):

@@ -1,4 +1,4 @@
-"""Routes about an answer: feedback, labels and the receipt."""
+"""Routes about answers: feedback, labels and receipts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ async def feedback(context: Context, body: schemas.FeedbackBody) -> Response:
     return reply(
         await context.gateway.feedback(checked_ref(body.receipt_id), scope, useful=body.useful, useless=body.useless)
     )
+
+
+@router.get("/v1/receipts", response_model=wire.Receipts, responses=problems(404))
+async def receipts(context: Context, query: Annotated[schemas.ReceiptsQuery, InQuery]) -> Response:
+    """List what was answered, newest first, page by page, or what was answered since
+
+    To follow it, send `latest` of the last reply as `after`. Each row has the answer's sizes, times, backends and the
+    refs in its block. A question's text is never stored: `query` has it for the last 500 questions since the server
+    started, unless `[receipts] remember_questions` is off.
+    """
+    context.permit(query)
+    return reply(await context.gateway.receipts_page(query.request(context.tenant)))
 
 
 @router.get("/v1/receipts/{receipt_id}", response_model=dict[str, Any], responses=problems(404))
