@@ -17,6 +17,9 @@
     [backends.markdown]
     fallback_for = "qmd"                # our own index of the same folders answers when QMD does not
 
+A collection that QMD does not have finds nothing, without an error. So an empty answer fails if one that is configured
+is missing, and `fusion doctor` names it; QMD says so from 2.8 on.
+
 QMD gives at most one snippet of a document, with its lines. A question's words go to the full-text search, which wants
 every word of a search: so stop words are left out, and each of up to eight words is also a search of its own. The whole
 question goes to the vector search.
@@ -27,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping, Sequence
@@ -37,17 +41,46 @@ from pathlib import PurePosixPath
 from signal import SIGKILL
 from typing import Any, Self
 
+import orjson
+
 from adapters.hits import admitted, read_each
-from adapters.http import Http, KeyedOptions, checked
+from adapters.http import Http, KeyedOptions, Request, checked
 from adapters.options import features_of, number, owner, read, verified
 from fusion.contract import Description, Hit, Opening, Place, Query, Scope
-from fusion.errors import BackendError, BackendTimeout, InvalidAnswer, Unauthorized
+from fusion.errors import BackendError, BackendTimeout, HttpStatus, InvalidAnswer, Unauthorized
+from fusion.lib.clean import clean
+from fusion.lib.did_you_mean import hint
 from fusion.lib.moment import day_of
 from fusion.lib.words import STOP_WORDS, word_list
 
 START = "Fix: qmd mcp --http --daemon"
 MAX_WORDS = 8
 """words of a question that are searched one by one; QMD's MCP server takes ten searches in all"""
+NAME_CHARS = 100
+"""characters of a collection's name that are shown"""
+MCP_REVISION = "2026-07-28"
+STATUS = Request(
+    "POST",
+    "/mcp",
+    orjson.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": "status",
+                "arguments": {},
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": MCP_REVISION,
+                    "io.modelcontextprotocol/clientInfo": {"name": "memory-fusion", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                },
+            },
+        }
+    ),
+    headers={"Mcp-Method": "tools/call", "Mcp-Name": "status", "Mcp-Protocol-Version": MCP_REVISION},
+)
+"""a call of QMD's MCP tool `status`, complete in itself as the revision allows"""
 REINDEX_S = 300.0
 """seconds for each of QMD's commands; on a CPU its vectors take minutes"""
 
@@ -92,6 +125,8 @@ class Qmd:
         body = request_of(query.text, limit, self._options)
         if limit < 1 or not body["searches"]:
             return []
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             reply = await self._http.post("/query", body, query.deadline_s)
         except Unauthorized as error:  # it has no keys: it guards itself against web pages
@@ -102,20 +137,61 @@ class Qmd:
         whose = replace(query.scope, tenant=self.features.tenant, project=None)
         fault = f"{self._http.server}: none of {{}} items is a result"
         hits, dropped = read_each(items[:limit], lambda item: hit_of(item, whose, self._options), fault)
+        if not items and self._options.collections:
+            await self._check_collections(query.deadline_s - (loop.time() - began))
         return admitted(hits, query.scope, dropped)
 
     async def describe(self) -> Description:
-        """Check that it runs; QMD does not report its contents over HTTP."""
+        """Check that it runs and has the collections; its items are the documents of those that are searched."""
+        deadline_s = self._options.describe_s
         try:
-            health = await self._http.get("/health", self._options.describe_s)
+            health = await self._http.get("/health", deadline_s)
+            if not isinstance(health, dict) or health.get("status") != "ok":
+                return Description(
+                    notes=(f"{self._http.server} answers, but not as QMD does. Fix: url = that of QMD's daemon",),
+                    degraded=True,
+                )
+            documents = await self._documents(deadline_s)
         except BackendError as error:
             return Description(notes=(f"{error}. {START}",), degraded=True)
-        if not isinstance(health, dict) or health.get("status") != "ok":
-            return Description(
-                notes=(f"{self._http.server} answers, but not as QMD does. Fix: url = that of QMD's daemon",),
-                degraded=True,
-            )
-        return Description()
+        searched = self._options.collections or tuple(documents or ())
+        missing = self._missing(documents)
+        return Description(
+            items=sum(documents.get(name, 0) for name in searched) if documents else 0,
+            notes=(missing,) if missing else (),
+            degraded=bool(missing),
+        )
+
+    async def _check_collections(self, deadline_s: float) -> None:
+        """Raise BackendError if a configured collection is missing. That QMD does not say in time changes nothing."""
+        try:
+            documents = await self._documents(max(deadline_s, 0.001))
+        except BackendError:
+            return
+        if missing := self._missing(documents):
+            raise BackendError(missing)
+
+    def _missing(self, documents: Mapping[str, int] | None) -> str:
+        """What is wrong with the configured collections, with the fix; "" if nothing is, or if QMD does not say."""
+        missing = [name for name in self._options.collections if documents is not None and name not in documents]
+        if not missing or documents is None:
+            return ""
+        there = f"only: {', '.join(documents)}" if documents else "and no other"
+        said = f"QMD has no collection {', '.join(map(repr, missing))}, {there}{hint(missing[0], documents) or '.'}"
+        fix = f"Fix: correct collections, or qmd collection add FOLDER --name {shlex.quote(missing[0])}"
+        return f"{self._http.server}: {said} {fix}"
+
+    async def _documents(self, deadline_s: float) -> Mapping[str, int] | None:
+        """The number of documents by collection, or None from a version of QMD that does not say.
+
+        Only QMD's MCP server says it. It keeps no sessions, so its tool is one request.
+        """
+        try:
+            _, reply = await self._http.exchange(STATUS, deadline_s)
+        except (HttpStatus, InvalidAnswer):
+            return None
+        rows = _value(reply, "result", "structuredContent", "collections")
+        return dict(filter(None, map(_counted, rows))) if isinstance(rows, list) else None
 
     async def reindex(self) -> str:
         """Run `qmd update` and `qmd embed`, if the command is on this machine: QMD's server has no call for that."""
@@ -128,6 +204,21 @@ class Qmd:
 
     async def close(self) -> None:
         await self._http.close()
+
+
+def _value(reply: Any, *names: str) -> Any:
+    """A value in nested objects, or None."""
+    for name in names:
+        reply = reply.get(name) if isinstance(reply, dict) else None
+    return reply
+
+
+def _counted(row: Any) -> tuple[str, int] | None:
+    """The name of a collection and its number of documents, from a row of QMD's status; None for anything else."""
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        return None
+    number = row.get("documents")
+    return clean(row["name"])[0][:NAME_CHARS], number if type(number) is int and number > 0 else 0
 
 
 async def _run(command: str, verb: str) -> None:

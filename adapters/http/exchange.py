@@ -15,7 +15,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -50,6 +50,7 @@ class Request:
     data: bytes | None = None
     content_type: str = "application/json"
     accept: Container[int] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Http:
@@ -100,7 +101,7 @@ class Http:
 
         session = self._opened()
         limits = aiohttp.ClientTimeout(total=deadline_s, connect=self._connect_s)
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers()}
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers(), **request.headers}
         if request.data is not None:
             headers["Content-Type"] = request.content_type
         # aiohttp's errors quote the whole address and some headers, so they are not chained as a cause.

@@ -18,9 +18,10 @@ import pytest
 
 from adapters.inmemory import InMemory
 from adapters.qmd import Options, Qmd, request_of
-from fusion.contract import Backend, Extracted, Hit, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.contract import Backend, Description, Extracted, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import BackendError, InvalidAnswer, SettingsError, Unauthorized
 from fusion.gateway.gateway import Gateway
+from fusion.ingest.intake import NewMemory
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_event, make_query
 from tests.chaos import Call, Chaos
@@ -59,6 +60,8 @@ class Daemon:
     def __init__(self) -> None:
         self.store = InMemory()
         self.files: dict[str, str] = {}
+        self.collections = ["workspace"]
+        self.says_status = True
 
     async def put(self, extracted: Extracted) -> None:
         event = extracted.event
@@ -73,6 +76,8 @@ class Daemon:
         if call.headers["host"].partition(":")[0] not in ("localhost", "127.0.0.1"):
             refused = {"jsonrpc": "2.0", "error": {"code": -32003, "message": "Forbidden"}, "id": None}
             return await call.reply(orjson.dumps(refused), 403)
+        if call.path == "/mcp":
+            return await self.mcp(call)
         asked = call.json
         searches = asked.get("searches")
         if not isinstance(searches, list) or not searches:
@@ -81,10 +86,28 @@ class Daemon:
             wrong = "\n" in search["query"] or (search["type"] == "vec" and NEGATION.search(search["query"]))
             if set(search) != {"type", "query"} or search["type"] not in ("lex", "vec", "hyde") or wrong:
                 return await call.reply(b'{"error":"bad search"}', 400)
+        if not set(self.collections) & set(asked.get("collections", self.collections)):
+            return await call.reply(b'{"results":[]}')
         text = " ".join(search["query"] for search in searches)
         hits = await self.store.search(Query(text, Scope(audience="private"), NOW, asked["limit"]))
         results = [self.result(number, hit) for number, hit in enumerate(hits)]
         return await call.reply(orjson.dumps({"results": results}))
+
+    async def mcp(self, call: Call) -> None:
+        """Its tool `status`, as version 2.8.3 replies; older ones refuse a request without a session."""
+        params = call.json["params"]
+        modern = params["_meta"]["io.modelcontextprotocol/protocolVersion"] == call.headers["mcp-protocol-version"]
+        named = (call.headers["mcp-method"], call.headers["mcp-name"]) == (call.json["method"], params["name"])
+        if not (self.says_status and modern and named and params["name"] == "status"):
+            refused = {"jsonrpc": "2.0", "error": {"code": -32000, "message": "Missing session ID"}, "id": None}
+            return await call.reply(orjson.dumps(refused), 400)
+        rows = [
+            {"name": name, "path": f"/home/ada/{name}", "pattern": "**/*.md", "documents": len(self.files)}
+            for name in self.collections
+        ]
+        status = {"totalDocuments": len(self.files), "needsEmbedding": 0, "hasVectorIndex": False, "collections": rows}
+        result = {"content": [{"type": "text", "text": "QMD Index Status:"}], "structuredContent": status}
+        return await call.reply(orjson.dumps({"result": result, "jsonrpc": "2.0", "id": call.json["id"]}))
 
     def result(self, rank: int, hit: Hit) -> dict[str, Any]:
         lines = hit.text.split("\n")
@@ -126,10 +149,6 @@ class TestQmd(RemoteBackendContract):
 
     async def open_at(self, folder: Path, url: str) -> Backend:
         return await Echoing.open(opening_at(url, "qmd", folder))
-
-    async def test_describes_what_it_holds(self, backend: Backend) -> None:
-        """It cannot: QMD counts nothing over HTTP."""
-        pytest.skip("/health says only that it runs; test_its_health_is_described shows that")
 
     async def fill(self, backend: Backend, batch: Sequence[Extracted]) -> None:
         for extracted in batch:
@@ -281,6 +300,68 @@ async def test_its_health_is_described() -> None:
     await backend.close()
     assert down.degraded
     assert "qmd mcp --http --daemon" in down.notes[0]
+
+
+@pytest.mark.feature("… a collection that QMD does not have is named", of="QMD's daemon is asked by words")
+async def test_a_collection_that_is_missing_is_named() -> None:
+    """QMD finds nothing in it and says nothing: an empty answer fails, any other is degraded, both with the fix."""
+    daemon = Daemon()
+    await daemon.put(Extracted(make_event(1, "We move to Postgres in April.")))
+    wrong = "QMD has no collection 'workspce', only: workspace; did you mean workspace? Fix: correct collections, or "
+    async with Chaos(behaviour=daemon) as server:
+        right, none, some = [
+            await qmd(server.url, collections=names)
+            for names in (["workspace"], ["workspce"], ["workspace", "workspce"])
+        ]
+        assert await right.search(make_query("harbour?")) == []
+        with pytest.raises(BackendError, match=re.escape(wrong + "qmd collection add FOLDER --name workspce")):
+            await none.search(make_query("Postgres?"))
+        assert len(await some.search(make_query("Postgres?"))) == 1
+        described = [await backend.describe() for backend in (right, none, some)]
+        daemon.collections.clear()
+        with pytest.raises(BackendError, match="QMD has no collection 'workspace', and no other"):
+            await right.search(make_query("Postgres?"))
+        for backend in (right, none, some):
+            await backend.close()
+    assert [(one.degraded, one.items) for one in described] == [(False, 1), (True, 0), (True, 1)]
+    assert all(wrong in one.notes[0] for one in described[1:])
+
+
+async def test_a_version_that_does_not_name_its_collections_is_believed() -> None:
+    """An older QMD wants a session for its tools: nothing is known, so nothing is claimed."""
+    daemon = Daemon()
+    daemon.says_status = False
+    async with Chaos(behaviour=daemon) as server:
+        backend = await qmd(server.url, collections=["workspce"])
+        assert await backend.search(make_query("Postgres?")) == []
+        assert await backend.describe() == Description()
+        server.behaviour = chaos.body(
+            b'{"status":"ok","results":[],"result":{"structuredContent":{"collections":[7]}}}'
+        )
+        with pytest.raises(BackendError, match="and no other"):
+            await backend.search(make_query("Postgres?"))
+        await backend.close()
+
+
+@pytest.mark.feature("… and the answer is degraded with that reason", of="QMD's daemon is asked by words")
+async def test_an_answer_without_a_missing_collection_is_degraded(tmp_path: Path) -> None:
+    """The receipt has the reason and the fix; the other memories count."""
+    adapters: dict[str, dict[str, object]] = {"qmd": {"adapter": "adapters.qmd:Qmd", "collections": ["notes"]}}
+    adapters["other"] = {"adapter": "adapters.inmemory:InMemory"}
+    async with Chaos(behaviour=Daemon()) as server:
+        adapters["qmd"] |= {"url": server.url, "connect_ms": PATIENT_MS}
+        settings = load(home=tmp_path, backends_only=True, embedder={"adapter": ""}, backends=adapters)
+        async with Gateway.open(settings) as gateway:
+            await gateway.remember([NewMemory("We move to Postgres in April.")])
+            await gateway.settle()
+            fused = await gateway.fuse("When do we move to Postgres?")
+            receipt = await gateway.receipt(fused.receipt_id)
+    [row] = [row for row in receipt["backends"] if row["name"] == "qmd"]
+    assert fused.degraded
+    assert "April" in fused.block
+    assert row["status"] == "invalid"
+    assert "no collection 'notes', only: workspace. Fix: correct collections" in row["detail"]
+    assert row["detail"] in fused.notes[-1]
 
 
 @pytest.mark.parametrize(
