@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser features lint format lock bench wheel clean
+.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser image features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -32,6 +32,7 @@ help:
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
 	@echo "make lock        rewrite requirements*.txt and compose/requirements.txt from pyproject.toml"
 	@echo "make wheel       build dist/memory_fusion-*.whl"
+	@echo "make image       build the container's image with buildah, from Debian's packages: dist/memory-fusion-image.tar"
 	@echo "make clean       remove what make made, but keep your memories in .fusion"
 
 setup: $(STAMP)
@@ -206,6 +207,10 @@ bench: $(STAMP)
 wheel: $(STAMP)
 	@rm -rf dist
 	$(BIN)/hatchling build --target wheel
+
+# Without Docker and without a registry of images. The script says what it needs.
+image:
+	@compose/build-image
 
 clean:
 	rm -rf $(VENV) dist build .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -58,13 +58,37 @@ def test_the_containers_lock_is_a_part_of_the_projects() -> None:
 
 def test_the_container_is_built_from_what_is_pinned() -> None:
     lines = CONTAINERFILE.read_text(encoding="utf-8").splitlines()
-    (base,) = (line for line in lines if line.startswith("FROM "))
-    assert re.fullmatch(r"FROM docker\.io/library/python:3\.\d+\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base)
-    (install,) = (line for line in lines if "pip install" in line)
+    assert [line for line in lines if line.startswith("FROM ")] == ["FROM $BASE"]
+    (base,) = (line for line in lines if line.startswith("ARG BASE="))
+    assert re.fullmatch(r"ARG BASE=docker\.io/library/python:3\.\d+\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base)
+    (install,) = (line for line in lines if "pip --python" in line)
     assert "--require-hashes --only-binary :all: -r /app/requirements.txt" in install
     assert not [line for line in lines if re.search(r"apt-get|curl|wget|\bADD\b", line)]
     copied = [line.split()[1] for line in lines if line.startswith("COPY ")]
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
+    """`.dockerignore` leaves everything out but what the file copies."""
+    copied = {line.split()[1] for line in CONTAINERFILE.read_text(encoding="utf-8").splitlines() if "COPY " in line}
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in ignored
+    assert {line[1:] for line in ignored if line.startswith("!")} == copied
+
+
+@pytest.mark.feature(
+    "the container's image is built without Docker and a registry, twice with one digest: `make image`"
+)
+@pytest.mark.skipif(BASH is None, reason="bash is not installed")
+def test_the_builder_of_the_image_names_what_is_missing(tmp_path: Path) -> None:
+    """It was run by hand, for it needs root and minutes; here it is only read, and run where nothing is installed."""
+    assert BASH is not None
+    builder = ROOT / "compose" / "build-image"
+    subprocess.run([BASH, "-n", builder], check=True)
+    (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
+    done = subprocess.run([BASH, builder], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "There is no buildah: apt-get install buildah mmdebstrap" in done.stderr
 
 
 # Homebrew ------------------------------------------------------------------------------------------------------------
