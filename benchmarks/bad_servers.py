@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,18 @@ from fusion.home import HomeLock, ServerRecord, write_record
 from fusion.trust import allow
 from fusion.trust.token import CHALLENGE, PROOF, home_token, proof
 
-Way = Literal["dead", "hung", "hung_after_proof", "flooding", "flooding_after_proof", "trickling"]
+Way = Literal[
+    "dead",
+    "hung",
+    "hung_after_proof",
+    "flooding",
+    "flooding_after_proof",
+    "trickling",
+    "garbage",
+    "failing",
+    "another",
+    "stale",
+]
 WAYS: Mapping[Way, str] = {
     "dead": "its process has gone; its record and its address are still there",
     "hung": "it takes a connection and says nothing",
@@ -25,6 +36,19 @@ WAYS: Mapping[Way, str] = {
     "flooding": "it sends without end before it has proved anything",
     "flooding_after_proof": "it proves who it is and answers without end",
     "trickling": "it proves who it is and answers a character at a time",
+}
+DEAD: Mapping[Way, str] = {
+    "hung": WAYS["hung"],
+    "garbage": "it answers what is no HTTP",
+    "failing": "it answers 500 to everything",
+    "another": "another program answers at its address, and knows nothing of the home",
+    "stale": "its process has gone, and another program has its address",
+}
+"""servers that are known to be dead before a question is sent"""
+_REPLIES: Mapping[Way, bytes] = {
+    "garbage": b"SSH-2.0-OpenSSH_9.9\r\n\r\n",
+    "failing": b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 2\r\n\r\n{}",
+    "another": b'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"pid":1}',
 }
 _NONCE = re.compile(rb"(?i)%b: (\S+)\r\n" % CHALLENGE.encode())
 _CHUNK = b"x" * (1 << 16)
@@ -44,7 +68,9 @@ def bad_server(home: Path, way: Way) -> Iterator[None]:
         write_record(home, ServerRecord(gone.pid, f"http://127.0.0.1:{port}", "now"))
         yield
         return
-    with HomeLock.take(home, "fusion serve"), socket.create_server(("127.0.0.1", 0)) as listener:
+    owned = nullcontext() if way == "stale" else HomeLock.take(home, "fusion serve")
+    with owned, socket.create_server(("127.0.0.1", 0)) as listener:
+        allow(home)
         server = _Server(listener, way, home_token(home))
         write_record(home, ServerRecord(os.getpid(), f"http://127.0.0.1:{listener.getsockname()[1]}", "now"))
         server.start()
@@ -79,6 +105,12 @@ class _Server(threading.Thread):
         with connection, suppress(OSError):
             if self._way == "flooding":
                 self._flood(connection)
+            elif self._way in _REPLIES:
+                self._read_request(connection)
+                connection.sendall(_REPLIES[self._way])
+                return
+            elif self._way == "stale":
+                raise AssertionError("a program is asked that nothing says is the server")
             elif self._way != "hung":
                 self._prove(connection)
                 self._read_request(connection)

@@ -20,10 +20,19 @@ from urllib.parse import urlsplit
 
 from fusion.errors import ServerUnreachable
 from fusion.home import ServerRecord, owner, read_record
+from fusion.settings_table import setting
 from fusion.trust.token import CHALLENGE, PROOF, proof, read_token
 
 CONNECT_S = 10.0
 """seconds for a connection and each part of a proof: a busy server is late, one that has stopped refuses at once"""
+HELLO_MS = 250
+"""milliseconds that an agent waits for the proof of a server, unless `[hooks] hello_timeout_ms` says otherwise"""
+LOG = "server.log"
+"""the log of a home's servers"""
+REPORTED, HOOKS_LINE = "fusion: ", "fusion hook: "
+"""the beginning of the line in which a command reports its error, and of the lines of hooks in the log"""
+LAST_BYTES = 4096
+"""bytes at the end of the log that are read"""
 MAX_PROOF = 1 << 16
 """maximum bytes of a server's proof"""
 MAX_REPLY = 8 << 20
@@ -40,6 +49,10 @@ class Unsent(Exception):
 
 class Unproven(Unsent):
     """The program that answers does not know the home's token."""
+
+
+class Silent(Unsent):
+    """A server runs, and does not prove itself in time: it hangs, or its computer is very busy."""
 
 
 class Head(NamedTuple):
@@ -165,17 +178,67 @@ def connect(home: Path, timeout_s: float) -> Proven | None:
     """A proven connection to the server of a home; None where none runs that proves itself."""
     record = read_record(home)
     if record is not None:
-        with suppress(Unproven):
+        with suppress(Unproven, Silent):
             return connect_to(home, record, timeout_s)
     return None
+
+
+def greet(home: Path, timeout_s: float) -> Proven | None:
+    """A proven connection to the server of a home; None where none runs, so that one can be started.
+
+    Raises ServerUnreachable for a dead server: one that hangs, or whose place another program has.
+    """
+    record = read_record(home)
+    try:
+        return None if record is None else connect_to(home, record, timeout_s)
+    except Silent:
+        raise silent(home, timeout_s) from None
+    except Unproven as error:
+        raise usurped(home, error) from None
+
+
+def hello_s(home: Path) -> float:
+    """Seconds that an agent waits for the proof of a home's server: after that the server counts as dead."""
+    try:
+        return max(1, int(setting(home, "hooks", "hello_timeout_ms", HELLO_MS))) / 1000
+    except (TypeError, ValueError):  # the server names the mistake
+        return HELLO_MS / 1000
+
+
+def silent(home: Path, waited_s: float) -> ServerUnreachable:
+    """The error for a server that does not prove itself."""
+    holder = owner(home)
+    process = f"process {holder.pid}" if holder and holder.pid else "its process"
+    what = f"does not answer within {waited_s:g} s ({process})"
+    return ServerUnreachable(f"The server of {home} {what}. See {home / LOG}")
+
+
+def usurped(home: Path, error: Unproven) -> ServerUnreachable:
+    """The error for a server whose address another program answers at."""
+    stop = f"fusion stop --home {home}"
+    return ServerUnreachable(f"The server of {home} is not asked: {error}. To start another: {stop}")
+
+
+def failed_start(home: Path) -> str | None:
+    """Why the last server of a home did not start, as its log has it; None if it did, or the settings are newer."""
+    try:
+        with (home / LOG).open("rb") as log:
+            about = os.fstat(log.fileno())
+            log.seek(max(0, about.st_size - LAST_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        changed = (home / "fusion.toml").stat().st_mtime if (home / "fusion.toml").exists() else 0.0
+    except OSError:
+        return None
+    said = next((line for line in reversed(lines) if line.strip() and not line.startswith(HOOKS_LINE)), "")
+    return said.removeprefix(REPORTED).strip() if said.startswith(REPORTED) and about.st_mtime >= changed else None
 
 
 def connect_to(home: Path, record: ServerRecord, timeout_s: float) -> Proven | None:
     """A proven connection to the server of a record; None where nothing answers, or the record cannot be trusted.
 
     The record is trusted when its URL is on this computer, its process holds the home's lock, and the server proves
-    that it knows the home's token and is that process. Raises Unproven where another program answers, and SettingsError
-    for a token that cannot be trusted.
+    that it knows the home's token and is that process. Raises Unproven where another program answers, Silent where the
+    proof takes too long, and SettingsError for a token that cannot be trusted.
     """
     holder = owner(home)
     if holder is None or holder.pid != record.pid or not is_here(record.url):
@@ -187,6 +250,8 @@ def connect_to(home: Path, record: ServerRecord, timeout_s: float) -> Proven | N
         return Proven.open(record, token, timeout_s)
     except Unproven:
         raise
+    except TimeoutError as error:
+        raise Silent(str(error)) from error
     except (Unsent, OSError):
         return None
 
@@ -205,7 +270,7 @@ def fetch(home: Path, path: str, *, look_s: float, answer_s: float) -> dict[str,
 
 
 def _asked(home: Path, path: str, content: bytes | None, look_s: float, answer_s: float) -> dict[str, Any] | None:
-    connection = connect(home, look_s)
+    connection = greet(home, look_s)
     if connection is None:
         return None
     try:

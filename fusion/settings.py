@@ -356,6 +356,7 @@ class PackSettings(_Part):
 class HookSettings(_Part):
     start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
     recall_timeout_ms: int = Field(default=200, ge=20, le=15_000)
+    hello_timeout_ms: int = Field(default=250, ge=1, le=60_000)
     budget_chars: int = Field(default=0, ge=0, le=MAX_BUDGET_CHARS)
     budget_tokens: int = Field(default=0, ge=0, le=MAX_BUDGET_TOKENS)
     max_results: int = Field(default=0, ge=0, le=100)

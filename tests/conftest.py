@@ -33,7 +33,9 @@ def pytest_configure() -> None:
         if name.startswith(PRIVATE) or name.endswith("_API_KEY"):
             del os.environ[name]
     os.environ["HOME"] = NOBODY.name
-    os.environ["FUSION_HOOKS__RECALL_TIMEOUT_MS"] = "15000"  # no test depends on how fast this machine is
+    # No test depends on how fast this machine is.
+    os.environ["FUSION_HOOKS__RECALL_TIMEOUT_MS"] = "15000"
+    os.environ["FUSION_HOOKS__HELLO_TIMEOUT_MS"] = "15000"
 
 
 def pytest_unconfigure() -> None:

@@ -15,8 +15,9 @@ connection for each request, and `AsyncClient` imports httpx on first use. Hooks
 
 from fusion.client.address import TIMEOUT_S
 from fusion.client.aio import AsyncClient
-from fusion.client.server_process import LOG, ensure_connection, ensure_server, open_log, stop_server
+from fusion.client.server_process import ensure_connection, ensure_server, open_log, stop_server
 from fusion.client.sync import Client, client_of
+from fusion.local_server import LOG
 
 __all__ = [
     "LOG",

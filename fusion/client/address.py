@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from fusion.client.methods import Methods
-from fusion.client.server_process import LOG, START_TIMEOUT_S, ensure_connection
+from fusion.client.server_process import START_TIMEOUT_S, ensure_connection
 from fusion.errors import ServerUnreachable
 from fusion.home import Located, ServerRecord, locate_home, missing_home, read_record
-from fusion.local_server import CONNECT_S, Proven, connect
+from fusion.local_server import CONNECT_S, LOG, Proven, connect
 from fusion.trust import require
 
 DEFAULT_URL = "http://127.0.0.1:8765"

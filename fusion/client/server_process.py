@@ -17,13 +17,21 @@ from typing import Self
 
 from fusion.errors import HomeLocked, HomeNotAllowed, ServerUnreachable, StoreFull
 from fusion.home import Owner, ServerRecord, explain_lock, holds_lock, owner, read_record
-from fusion.local_server import CONNECT_S, Proven, Unproven, connect_to, running_server
+from fusion.local_server import (
+    CONNECT_S,
+    LOG,
+    REPORTED,
+    Proven,
+    Silent,
+    Unproven,
+    connect_to,
+    running_server,
+    silent,
+    usurped,
+)
 from fusion.store.writable import unwritable
 from fusion.trust import make_home, require
 
-LOG = "server.log"
-REPORTED = "fusion: "
-"""the beginning of the line in which a command reports its error"""
 START_TIMEOUT_S = 30.0
 STARTING_S = 150.0
 """seconds to wait for a server that another process starts: a large home's stores take up to two minutes to open"""
@@ -52,9 +60,17 @@ def ensure_server(
 
 
 def ensure_connection(
-    home: Path, config: Path | None = None, *, timeout_s: float, starting_s: float | None = None
+    home: Path,
+    config: Path | None = None,
+    *,
+    timeout_s: float,
+    starting_s: float | None = None,
+    hello_s: float | None = None,
 ) -> Proven:
-    """As `ensure_server`, with the connection on which the server has just proved itself: use it or close it."""
+    """As `ensure_server`, with the connection on which the server has just proved itself: use it or close it.
+
+    A running server that does not prove itself within ``hello_s`` is dead: ServerUnreachable, without more waiting.
+    """
     began = time.monotonic()
     starting_limit_s = (
         starting_s if starting_s is not None else STARTING_S if timeout_s >= START_TIMEOUT_S else timeout_s
@@ -65,10 +81,13 @@ def ensure_connection(
     while (left_s := began + bound_s - time.monotonic()) > 0:
         found = read_record(home)
         try:
-            proven = None if found is None else connect_to(home, found, min(CONNECT_S, left_s))
+            proven = None if found is None else connect_to(home, found, min(hello_s or CONNECT_S, left_s))
         except Unproven as error:
-            stop = f"fusion stop --home {home}"
-            raise ServerUnreachable(f"The server of {home} is not asked: {error}. To start another: {stop}") from None
+            raise usurped(home, error) from None
+        except Silent:
+            if hello_s is not None:
+                raise silent(home, hello_s) from None
+            proven = None
         if proven is not None:
             return proven
         holder = owner(home)
@@ -89,10 +108,10 @@ def ensure_connection(
 
 def _not_ready(home: Path, holder: Owner | None, waited_s: float, *, starting: bool) -> str:
     """Why a wait for a server ended: it is starting, or it has started and does not answer."""
-    process = f"process {holder.pid}" if holder and holder.pid else "its process"
     if starting:
+        process = f"process {holder.pid}" if holder and holder.pid else "its process"
         return f"The server of {home} is still starting after {waited_s:g} s ({process}); try again in a moment."
-    return f"The server of {home} does not answer within {waited_s:g} s ({process}). See {home / LOG}"
+    return str(silent(home, waited_s))
 
 
 def stop_server(home: Path, *, timeout_s: float = 20.0) -> ServerRecord | None:

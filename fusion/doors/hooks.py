@@ -37,6 +37,7 @@ from fusion.home import locate_home, missing_home
 from fusion.lib.clean import clean
 from fusion.lib.envelope import said, without_own_block, without_private, without_wrappers
 from fusion.lib.lazy_pattern import lazy_pattern
+from fusion.settings_table import setting
 from fusion.trust import require
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ MAX_PROMPT_CHARS = 32_000
 """characters of the longest query that the server accepts; it searches by the first and last 2,000"""
 STDIN_S = 10.0
 """seconds to wait for the end of stdin"""
-PROBE_S = 1.0
-"""seconds for a server to prove that it runs"""
 ANSWER_S = 3.0
 """seconds to wait for an answer; the deadline of the recipe `hook` is 0.2"""
 RECALL_MS = 200
@@ -123,6 +122,8 @@ class HookCall(NamedTuple):
     user: str | None = None
     before_prompt: bool = False
     """whether a prompt waits for the answer"""
+    detached: bool = False
+    """whether nothing waits for it"""
 
     @property
     def transcript(self) -> Path:
@@ -144,10 +145,9 @@ class HookCall(NamedTuple):
 
         A prompt waits for this, so it does without `fusion.settings`, by which the server checks the settings.
         """
-        table = self._table("hooks")
-        given = {name: os.environ.get(f"FUSION_HOOKS__{name.upper()}", table.get(name)) for name in LIMITS}
+        given = {name: setting(self.home, "hooks", name) for name in LIMITS}
         limits = {name: value if name == "format" else _number(value) for name, value in given.items() if value}
-        gate = str(os.environ.get("FUSION_HOOKS__GATE", table.get("gate", True)))
+        gate = str(setting(self.home, "hooks", "gate", True))
         return {**limits, "gate": False} if gate.casefold() in _FALSE else limits
 
     @property
@@ -161,20 +161,15 @@ class HookCall(NamedTuple):
 
     def is_on(self, switch: str) -> bool:
         """Whether a switch of `[memory_cortex]` is on: auto_recall or auto_ingest."""
-        given = os.environ.get(
-            f"FUSION_MEMORY_CORTEX__{switch.upper()}", self._table("memory_cortex").get(switch, True)
-        )
-        return str(given).casefold() not in _FALSE
+        return str(setting(self.home, "memory_cortex", switch, True)).casefold() not in _FALSE
 
     def captures_tools(self) -> bool:
         """Whether calls and results of tools are kept as observations: `[episodes] capture_tools`, off by default."""
-        given = os.environ.get("FUSION_EPISODES__CAPTURE_TOOLS", self._table("episodes").get("capture_tools", False))
-        return str(given).casefold() in _TRUE
+        return str(setting(self.home, "episodes", "capture_tools", False)).casefold() in _TRUE
 
     def recall_ms(self) -> int:
         """Milliseconds that a prompt waits for its memories, from the start of this process on."""
-        given = os.environ.get("FUSION_HOOKS__RECALL_TIMEOUT_MS", self._table("hooks").get("recall_timeout_ms"))
-        return RECALL_MS if given is None else _number(given)
+        return _number(setting(self.home, "hooks", "recall_timeout_ms", RECALL_MS))
 
     def _deadline(self) -> dict[str, int]:
         """The server's own deadline for the block of a prompt, where the prompt waits shorter than the recipe takes."""
@@ -183,18 +178,15 @@ class HookCall(NamedTuple):
 
     def daily_log_chars(self) -> int | None:
         """The characters of the logs at a session's start in `[hooks]`; None if they are not set."""
-        given = os.environ.get("FUSION_HOOKS__DAILY_LOG_CHARS", self._table("hooks").get("daily_log_chars"))
+        given = setting(self.home, "hooks", "daily_log_chars")
         return None if given is None else _number(given)
 
     def zone(self) -> str | None:
         """The time zone of this process, if it has one of its own and `[flush]` names none."""
         name = os.environ.get("TZ", "").removeprefix(":")
-        if not name or os.environ.get("FUSION_FLUSH__ZONE", self._table("flush").get("zone")):
+        if not name or setting(self.home, "flush", "zone"):
             return None
         return name if _ZONE.fullmatch(name) else None
-
-    def _table(self, name: str) -> Mapping[str, Any]:
-        return _settings_table(self.home / "fusion.toml", name)
 
     @property
     def session(self) -> str:
@@ -253,7 +245,7 @@ class HookCall(NamedTuple):
         A prompt that has no time for that starts the server in the background. Raises ServerUnreachable for it.
         """
         with suppress(HomeGone):
-            reply = local_server.ask(self.home, path, request, look_s=PROBE_S, answer_s=ANSWER_S)
+            reply = local_server.ask(self.home, path, request, look_s=self._hello_s, answer_s=ANSWER_S)
             if reply is not None:
                 return reply
         if self.before_prompt and self.recall_ms() < START_MS:
@@ -262,18 +254,29 @@ class HookCall(NamedTuple):
         with self.server() as memory:
             return call(memory, request)
 
+    @property
+    def _hello_s(self) -> float:
+        """Seconds for a server to prove that it is there; one that takes longer is dead, and is not waited for."""
+        return CAPTURE_S if self.detached else local_server.hello_s(self.home)
+
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
-        """A client of the home's server, which is started if none runs: ``start_s`` or the setting bounds the wait."""
+        """A client of the home's server, which is started if none runs: ``start_s`` or the setting bounds the wait.
+
+        Where the last one did not start, another is started in the background. Raises ServerUnreachable for it.
+        """
         from fusion.client import client_of, ensure_connection
 
-        proven = local_server.connect(self.home, PROBE_S)
+        proven = local_server.greet(self.home, self._hello_s)
+        if proven is None and (why := local_server.failed_start(self.home)):
+            _start_in_background(self)
+            raise ServerUnreachable(f"the last server did not start, and another try is under way: {why}")
         if proven is None and start_s is None:
             from fusion.settings import load  # slow to import: only where a server must be started, which is slower
 
             start_s = max(0.001, load(home=self.home).hooks.start_wait_ms / 1000)
         if proven is None:
-            proven = ensure_connection(self.home, timeout_s=start_s or 0.0)
+            proven = ensure_connection(self.home, timeout_s=start_s or 0.0, hello_s=self._hello_s)
         proven.close()
         with client_of(self.home, proven, timeout_s=answer_s) as client:
             yield client
@@ -290,23 +293,6 @@ def _number(value: Any) -> int:
         return int(value)
     except (TypeError, ValueError):
         raise SettingsError("a limit in [hooks] is no number; `fusion doctor` names it") from None
-
-
-def _settings_table(file: Path, name: str) -> Mapping[str, Any]:
-    """A table of a settings file; {} if there is none."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return {}
-    if name not in text:
-        return {}
-    import tomllib  # slow to import, and seldom needed
-
-    try:
-        table = tomllib.loads(text).get(name)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file} is not TOML: {error}") from None
-    return table if isinstance(table, dict) else {}
 
 
 # The work of each hook -----------------------------------------------------------------------------------------------
@@ -510,7 +496,7 @@ def observe_tool(call: HookCall) -> None:
     from fusion.contract import Scope
     from fusion.sources.tool_events import ToolEvents
 
-    proven = local_server.connect(call.home, PROBE_S)
+    proven = local_server.greet(call.home, call._hello_s)
     if proven is None:
         return
     proven.close()
@@ -696,7 +682,7 @@ def main(arguments: Sequence[str]) -> None:
         if hook is None:
             raise BadInput(f"there is no such hook; there are {', '.join(_ALL)}")
         with limit(STDIN_S):
-            call = read_call(arguments[1:])._replace(before_prompt=hook.before_prompt)
+            call = read_call(arguments[1:])._replace(before_prompt=hook.before_prompt, detached=hook.detached)
         if hook.detached and not _detach(call.home, answer):
             return
         with limit(min(hook.limit_s, _left_s(call)) if hook.before_prompt else hook.limit_s):
@@ -751,8 +737,10 @@ def _start_in_background(call: HookCall) -> None:
         return
     try:
         _leave_caller(call.home)
-        with limit(CAPTURE_S), call.server(start_s=CAPTURE_S):
-            pass
+        from fusion.client import ensure_connection
+
+        with limit(CAPTURE_S):
+            ensure_connection(call.home, timeout_s=CAPTURE_S).close()
     except BaseException as error:  # noqa: BLE001 — this process ends here, whatever happened
         write_line(2, _notice(_why(error)))
     finally:

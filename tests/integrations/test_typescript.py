@@ -17,7 +17,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from benchmarks.bad_servers import Way, bad_server
+from benchmarks.bad_servers import DEAD, WAYS, Way, bad_server
 from fusion import __version__
 from fusion.client import ensure_server
 from fusion.home import HomeLock, ServerRecord, write_record
@@ -199,7 +199,7 @@ def test_typescript_client_of_a_home(installed: Installed, server: tuple[Path, S
         assert driver.error("get", "m999999", {"user_id": "frida"})["kind"] == "NotFound"
 
 
-@pytest.mark.parametrize("way", ["dead", "hung", "hung_after_proof", "flooding", "flooding_after_proof", "trickling"])
+@pytest.mark.parametrize("way", {**WAYS, **DEAD})
 def test_typescript_recall_of_a_home_does_not_wait_for_a_bad_server(
     installed: Installed, tmp_path: Path, way: Way
 ) -> None:

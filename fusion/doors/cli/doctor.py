@@ -42,7 +42,7 @@ from fusion.gateway.open_backends import NOT_OPENED
 from fusion.gateway.open_models import SECOND, require_model
 from fusion.gateway.shepherding import open_incidents
 from fusion.home import explain_lock, owner, read_record
-from fusion.local_server import running_server
+from fusion.local_server import failed_start, running_server
 from fusion.recipe_files import recipes
 from fusion.settings import LOOPBACK, Settings, load
 from fusion.store.rows import time_of
@@ -59,10 +59,6 @@ FULL_BYTES, SCARCE_BYTES = 100_000_000, 1_000_000_000
 """free bytes on the disk of the home below which the check fails, and warns"""
 BUILT = datetime(2026, 1, 1, tzinfo=UTC)
 """the earliest plausible time; a clock before it was never set"""
-LAST_WORDS = 4096
-"""bytes at the end of the server's log that are read"""
-REFUSED = "fusion: "
-"""the beginning of an error of a command in the log"""
 
 
 def examine(
@@ -258,16 +254,11 @@ def _ports(settings: Settings, file: str) -> Iterator[Finding]:
 
 def _last_start(home: Path) -> Finding:
     """Reports that no server runs, and why the last one did not start, if its log ends with that."""
-    log, words = home / LOG, b""
-    if log.is_file():
-        with closing(log.open("rb")) as lines:
-            lines.seek(max(0, log.stat().st_size - LAST_WORDS))
-            words = (lines.read().splitlines() or [b""])[-1]
-    said = words.decode("utf-8", "replace").strip()
-    if not said.startswith(REFUSED):
+    why = failed_start(home)
+    if why is None:
         return ok("server", "none runs; the next command starts one")
-    at = datetime.fromtimestamp(log.stat().st_mtime, UTC)
-    detail = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {said.removeprefix(REFUSED)}"
+    at = datetime.fromtimestamp((home / LOG).stat().st_mtime, UTC)
+    detail = f"none runs; the last one did not start ({at:%Y-%m-%d %H:%M} UTC): {why}"
     return Finding("server", "warn", detail, "fix that; the next command starts one")
 
 
