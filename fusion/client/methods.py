@@ -75,6 +75,7 @@ class Methods:
     forget = Method(calls.forget)
     backends = Method(calls.backends)
     status = Method(calls.status)
+    inspector_link = Method(calls.inspector_link)
     receipt = Method(calls.receipt)
     receipts = Method(calls.receipts)
     ready = Method(calls.ready)

@@ -295,6 +295,13 @@ class Status(TypedDict):
     """whose key this request has"""
 
 
+class InspectorLink(TypedDict):
+    """A path of the server that signs a browser in to the inspector, once and within so many seconds."""
+
+    path: str
+    expires_s: float
+
+
 class TenantImport(TypedDict):
     """What an import did, or would do, to one tenant's memories.
 

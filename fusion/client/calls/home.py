@@ -113,6 +113,11 @@ def backends() -> Call[wire.Backends]:
     return Call.get("/v1/backends")
 
 
+def inspector_link() -> Call[wire.InspectorLink]:
+    """A link to the inspector that signs a browser in: it works once, and for a minute."""
+    return Call("POST", "/v1/inspector/links", {})
+
+
 def status(**scope: str | None) -> Call[wire.Status]:
     """The state of the home: backends, breakers, backlog, sizes, requests in flight.
 

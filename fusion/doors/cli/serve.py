@@ -56,22 +56,33 @@ def serve(
 def open_(
     *,
     print_: Annotated[bool, typer.Option("--print", help="Print the address, and open nothing.")] = False,
+    api: Annotated[bool, typer.Option("--api", help="The page of the HTTP API instead.")] = False,
     target: Target,
 ) -> None:
-    """Open the page of the HTTP API in a browser.
+    """Open the inspector in a browser: what the memories hold, and why an answer is as it is.
 
-    It is the page of the home's server, which is started if necessary. Without a browser the address is printed.
+    It is the page of the home's server, which is started if necessary. The address signs the browser in once, within a
+    minute. Without a browser it is printed.
     """
     import webbrowser
 
-    from fusion.client import ensure_server
+    from fusion.client import Client, ensure_server
     from fusion.doors.cli.connect import existing
     from fusion.doors.http.openapi import DOCS
+    from fusion.doors.inspector.redirect import write_redirect
 
-    record = ensure_server(existing(target.home, target.config), target.config)
-    url = f"{record.url}{DOCS}"
-    opened = not print_ and not target.as_json and webbrowser.open(url)
-    target.show({"url": url, "home": str(target.folder())}, f"Opened {url}" if opened else url)
+    home = existing(target.home, target.config)
+    record = ensure_server(home, target.config)
+    if api:
+        path = DOCS
+    else:
+        with Client.of_home(home, start=False) as client:
+            path = client.inspector_link()["path"]
+    url = record.url + path
+    # Other users of this computer can read the arguments of a browser's process, so it gets a file that leads there.
+    opened = not print_ and not target.as_json and webbrowser.open(url if api else write_redirect(home, url).as_uri())
+    shown = record.url + path.partition("#")[0]
+    target.show({"url": url, "home": str(target.folder())}, f"Opened {shown}" if opened else url)
 
 
 @command(without=["direct"])

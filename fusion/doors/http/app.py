@@ -20,7 +20,7 @@ from starlette.types import Scope as Connection
 import fusion as package
 from fusion import problem
 from fusion.doors import schemas, validation
-from fusion.doors.http import mem0, openclaw_mem, qmd
+from fusion.doors.http import inspector, mem0, openclaw_mem, qmd
 from fusion.doors.http.middleware import PUBLIC, QMD, Gate, ProblemResponse, Rules
 from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
@@ -67,6 +67,7 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
             app.add_route(
                 compat_path(backend, drop_in), drop_in_endpoint(gateway, backend, drop_in), methods=[drop_in.method]
             )
+    inspector.add_routes(app)
     openclaw_mem.add_routes(app)
     mem0.add_routes(app)
     qmd.add_routes(app)

@@ -36,6 +36,8 @@ from fusion.doors.compat.errors import Words, in_words
 from fusion.doors.compat.mem0.errors import refused as refused_by_mem0
 from fusion.doors.compat.openclaw_mem.errors import refused as refused_by_openclaw_mem
 from fusion.doors.compat.qmd.errors import refused as refused_by_qmd
+from fusion.doors.inspector.files import is_page
+from fusion.doors.inspector.sessions import Sessions
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.journal.state import BY_HAND
 from fusion.settings import LOOPBACK, Settings
@@ -51,6 +53,8 @@ WORDS: Mapping[str, Words] = {OPENCLAW_MEM: refused_by_openclaw_mem, MEM0: refus
 """the errors of other systems, by the prefix of their routes"""
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", f"{OPENCLAW_MEM}/health", f"{QMD}/health"})
 """routes without a token: they reveal nothing about memories"""
+INSPECTOR_SESSIONS = frozenset({"/v1/inspector/sessions", "/v1/inspector/renewals"})
+"""routes that let a browser in, which has no key yet"""
 COMPAT = "/compat/"
 """the prefix of drop-in routes of backends"""
 KEYED_AS_MEM0 = (COMPAT, f"{MEM0}/")
@@ -191,7 +195,8 @@ class Refused(Exception):
 class Gate:
     """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]``, ``scope["admitted"]``: whether the request
     has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users, and
-    ``scope["role"]`` (`fusion.doors.roles`) and ``scope["key_name"]``, the name of the key.
+    ``scope["role"]`` (`fusion.doors.roles`), ``scope["key_name"]``, the name of the key, and ``scope["key_digest"]``,
+    its SHA-256 in hex: that of the key that a session of the inspector stands for.
     Without a key it reaches the public routes only, and on ``open_port`` those of `OPEN`."""
 
     def __init__(
@@ -211,6 +216,8 @@ class Gate:
         """what a request comes to whose Host and Origin are allowed"""
         self._require = require
         self.rules = rules
+        self.sessions = Sessions(rules.token)
+        """the sessions of the inspector, each of which stands for a key"""
         self._probes = probes
         self._places = asyncio.Semaphore(rules.max_in_flight)
         self._queued_of: Counter[str] = Counter()
@@ -288,12 +295,13 @@ class Gate:
                 started_reply = True
                 took = b"total;dur=%.2f" % ((time.perf_counter() - started) * 1000)
                 headers = message.get("headers", ())
+                own = {name for name, _ in headers}
                 timings = [value for name, value in headers if name == b"server-timing"]
                 message["headers"] = [
                     *(header for header in headers if header[0] != b"server-timing"),
                     (b"x-request-id", request_id),
                     (b"server-timing", b", ".join([*timings, took])),
-                    *_SECURITY,
+                    *(header for header in _SECURITY if header[0] not in own),
                     *(_CLOSE if self.draining else ()),
                 ]
             await send(message)
@@ -322,15 +330,16 @@ class Gate:
     async def _checked(self, scope: Scope, receive: Receive) -> Receive:
         """What gives the body of a request whose key is known. Raises Refused."""
         head = dict(scope["headers"])
-        digest = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
+        sent = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
+        digest = scope["key_digest"] = self.sessions.key_of(sent)
         tenant = self._tenant(digest)
-        if tenant is None and scope["path"] not in PUBLIC and not self._is_open(scope, head):
+        if tenant is None and not _is_public(scope["path"]) and not self._is_open(scope, head):
             raise _unauthorized()
         scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
         scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
         scope["role"] = self._role(digest, admitted=scope["admitted"])
         scope["key_name"] = self._key_name(digest, admitted=scope["admitted"])
-        if scope["path"] not in self._probes:
+        if scope["path"] not in self._probes and not is_page(scope["path"]):
             self._require_home()
         streamed = scope["path"] in STREAMED
         most = self.rules.most_bytes(scope["path"])
@@ -464,7 +473,7 @@ class Gate:
     @asynccontextmanager
     async def _place_for(self, scope: Scope) -> AsyncIterator[None]:
         """A place among the requests in flight; probes need none, and requests that only wait are counted apart."""
-        if scope["path"] in self._probes:
+        if scope["path"] in self._probes or is_page(scope["path"]):
             yield
             return
         waits = scope["path"] in WAITING
@@ -519,6 +528,11 @@ def _key(head: Mapping[bytes, bytes], *, as_mem0: bool) -> bytes:
     if scheme.lower() == b"bearer" or (as_mem0 and scheme.lower() == b"token"):
         return key.strip()
     return head.get(b"x-api-key", b"").strip() if as_mem0 else b""
+
+
+def _is_public(path: str) -> bool:
+    """Whether a path needs no key."""
+    return path in PUBLIC or path in INSPECTOR_SESSIONS or is_page(path)
 
 
 def _unauthorized() -> Refused:

@@ -634,6 +634,28 @@ async def looks_round(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.get(path)
 
 
+INSPECTOR = "/v1/inspector"
+
+
+@case(
+    *(("GET", path) for path in ("/", "/inspector", "/inspector/{file:path}")),
+    *(("POST", f"{INSPECTOR}/{name}") for name in ("links", "sessions", "renewals")),
+)
+async def opens_the_inspector(me: Tenant, other: Tenant, word: str) -> Replies:
+    """A session stands for the key that made its link, and for no other tenant's."""
+    for path in ("/", "/inspector", "/inspector/", "/inspector/app.js"):
+        yield await me.get(path)
+    link = (await me.post(f"{INSPECTOR}/links", {})).json()["path"]
+    session = (await me.post(f"{INSPECTOR}/sessions", {"code": link.partition("=")[2]})).json()
+    asked = {"renewal_id": session["renewal_id"], "nonce": word}
+    challenge = (await me.post(f"{INSPECTOR}/renewals", asked)).json()["challenge"]
+    yield await me.post(f"{INSPECTOR}/sessions", {"challenge": challenge, "proof": word})
+    signed_in = {"authorization": f"Bearer {session['token']}"}
+    yield await me.http.get("/v1/memories", headers=signed_in)
+    for ref in (*other.refs[:2], "m7zzzzzz"):
+        yield not_found(await me.http.get(f"/v1/memories/{ref}", headers=signed_in), ref)
+
+
 @case(("POST", "/mcp"))
 async def calls_tools(me: Tenant, other: Tenant, word: str) -> Replies:
     for query in (word, f"what did {other.mark} say?"):
