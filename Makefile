@@ -25,7 +25,7 @@ help:
 	@echo "make test-neo4j  tests with a real Neo4j, which Maven downloads"
 	@echo "make test-cognee tests with a real Cognee, in its own environment"
 	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
-	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode and MCP Inspector, which npm downloads"
+	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode, MCP Inspector and OpenClaw, which npm downloads"
 	@echo "make browser     install Debian's Chromium for the tests in a browser, if you are root and have apt-get"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
@@ -168,10 +168,22 @@ $(HOSTS)/installed: | $(STAMP)
 	    [ ! -x "$$built" ] || ln -sf "$(CURDIR)/$$built" $(HOSTS)/node_modules/.bin/opencode; done
 	@touch $@
 
-hosts: $(HOSTS)/installed
+# OpenClaw with the Node that it needs, by a lock of its own: 0.8 GB. No script of a package runs.
+OPENCLAW := .cache/openclaw/$(firstword $(shell cksum < tests/hosts/openclaw/package-lock.json))
 
-test-hosts: $(STAMP) $(HOSTS)/installed
-	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
+$(OPENCLAW)/installed: | $(STAMP)
+	@echo "Setting up $(OPENCLAW), once …" >&2
+	@rm -rf .cache/openclaw
+	@mkdir -p $(OPENCLAW)
+	@cp tests/hosts/openclaw/package.json tests/hosts/openclaw/package-lock.json $(OPENCLAW)
+	@npm ci --prefix $(OPENCLAW) --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
+hosts: $(HOSTS)/installed $(OPENCLAW)/installed
+
+test-hosts: $(STAMP) hosts
+	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" OPENCLAW="$(CURDIR)/$(OPENCLAW)/node_modules/.bin" \
+	    $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
 
 browser:
 	@if command -v chromium >/dev/null; then exit 0; \

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fusion.home import config_root
+from fusion.trust import allow
+from tests.doors.fakes import SMALL
 from tests.hosts.scripted_model import ScriptedModel
+from tests.patience import PATIENT_MS
 
 TOOLS = Path(os.environ.get("HOSTS", "")) if os.environ.get("HOSTS") else None
 """the folder of the hosts' commands, which `make test-hosts` names"""
@@ -38,6 +43,32 @@ class World:
         """The variables of a user's shell, without this process's own settings of Claude Code and memory-fusion."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "FUSION_", "XDG_"))}
         return {**kept, "HOME": str(self.user), "NO_COLOR": "1", **more}
+
+
+def world_in(folder: Path, settings: str = "") -> World:
+    """A user with a project and a home without a model, whose recipes have time; ``settings`` are its further ones."""
+    user = folder / "ada"
+    home, project = user / "memories", user / "hjul"
+    project.mkdir(parents=True)
+    home.mkdir(mode=0o700)
+    recipes = home / "recipes"
+    recipes.mkdir()
+    for name in ("hook", "default", "seed002"):
+        text = (config_root() / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+        text = re.sub(r"timeout_ms = \d+", "", text) if "[gather]" in text else f"{text}\n[gather]\n"
+        text = text.replace("[gather]", f"[gather]\ntimeout_ms = {PATIENT_MS}", 1)
+        (recipes / f"{name}.toml").write_text(text, encoding="utf-8")
+    (home / "fusion.toml").write_text(f"{SMALL}[hooks]\nrecall_timeout_ms = 15000\n{settings}")
+    found = World(user, project, home, fusion_command(folder))
+    allow_for(found)
+    return found
+
+
+def allow_for(world: World) -> None:
+    """Allow the home, for the host's user and for this process."""
+    allow(world.home)
+    words = [str(world.command), "allow", "--yes", "--home", str(world.home)]
+    subprocess.run(words, env=world.environment(), check=True, capture_output=True)
 
 
 Runner = Callable[[World, ScriptedModel, str, Sequence[str]], subprocess.CompletedProcess[str]]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 from typing import Any, Literal, Self
 
 from aiohttp import web
@@ -110,6 +110,7 @@ class ScriptedModel:
         self.unknown: list[str] = []
         """method and path of requests that this server does not know"""
         self._ids = count(1)
+        self._arrived = Condition()
         self._ready = Event()
         self._port = 0
 
@@ -133,6 +134,12 @@ class ScriptedModel:
     def main(self) -> Sequence[Shown]:
         """The requests that offer tools: those of the host's agent itself."""
         return [shown for shown in self.shown if shown.tools]
+
+    def shown_after(self, before: int, wait_s: float) -> Sequence[Shown]:
+        """The requests of the host's agent since a number of requests; waits for the first."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: any(shown.tools for shown in self.shown[before:]), wait_s)
+            return [shown for shown in self.shown[before:] if shown.tools]
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -167,7 +174,9 @@ class ScriptedModel:
 
     def _asked(self, shown: Shown) -> tuple[Reply, str]:
         """The reply to a request, and a new id. A tool is called by the name that the host offers."""
-        self.shown.append(shown)
+        with self._arrived:
+            self.shown.append(shown)
+            self._arrived.notify_all()
         reply = self.answer(shown)
         if isinstance(reply, ToolCall):
             reply = ToolCall(shown.offered(reply.name) or reply.name, reply.arguments)

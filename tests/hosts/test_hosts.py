@@ -14,13 +14,10 @@ import pytest
 from fusion.client import Client
 from fusion.doors.mcp_stdio.listing import listing_of
 from fusion.doors.pause import FILE
-from fusion.home import config_root
-from fusion.trust import allow
-from tests.doors.fakes import SMALL, server_stopped
+from tests.doors.fakes import server_stopped
 from tests.hosts import hosts
-from tests.hosts.hosts import HOSTS, World, claude_code, inspector, is_installed
+from tests.hosts.hosts import HOSTS, World, allow_for, claude_code, inspector, is_installed
 from tests.hosts.scripted_model import Reply, ScriptedModel, Shown, ToolCall, in_order
-from tests.patience import PATIENT_MS
 
 pytestmark = [
     pytest.mark.hosts,
@@ -49,30 +46,10 @@ WRAPPED_CHARS = len("<untrusted_context>\n\n</untrusted_context>")
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A user with a project and a home without a model, which has time; its server is stopped at the end."""
-    user = tmp_path / "ada"
-    home, project = user / "memories", user / "hjul"
-    project.mkdir(parents=True)
-    home.mkdir(mode=0o700)
-    recipes = home / "recipes"
-    recipes.mkdir()
-    for name in ("hook", "default"):
-        text = (config_root() / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-        text = re.sub(r"timeout_ms = \d+", "", text) if "[gather]" in text else f"{text}\n[gather]\n"
-        text = text.replace("[gather]", f"[gather]\ntimeout_ms = {PATIENT_MS}", 1)
-        (recipes / f"{name}.toml").write_text(text, encoding="utf-8")
-    (home / "fusion.toml").write_text(SMALL + "[hooks]\nrecall_timeout_ms = 15000\n")
-    found = World(user, project, home, hosts.fusion_command(tmp_path))
-    allow_for(found)
-    with server_stopped(home):
+    """A user's folder, project and home; its server is stopped at the end."""
+    found = hosts.world_in(tmp_path)
+    with server_stopped(found.home):
         yield found
-
-
-def allow_for(world: World) -> None:
-    """Allow the home, for the host's user and for this process."""
-    allow(world.home)
-    words = [str(world.command), "allow", "--yes", "--home", str(world.home)]
-    subprocess.run(words, env=world.environment(), check=True, capture_output=True)
 
 
 def remember(world: World, *texts: str, **fields: str) -> None:

@@ -8,12 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any, Self
 
 import pytest
@@ -21,6 +19,7 @@ import pytest
 from benchmarks.bad_servers import WAYS, Way, bad_server
 from fusion import __version__
 from fusion.client import Client, ensure_server, stop_server
+from fusion.doors.pause import set_paused
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
 from tests.sources.test_sessions import ID, add, claw, database
@@ -45,11 +44,14 @@ class Host:
     state: Path
     config: Mapping[str, Any]
     variables: Mapping[str, str] = field(default_factory=dict)
+    module: str = "companion.js"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """OpenClaw's own"""
 
     def __enter__(self) -> Self:
         assert NODE is not None
         environment = {**os.environ, "OPENCLAW_STATE_DIR": str(self.state), **self.variables}
-        command = [NODE, str(HOST), str(PLUGIN / "companion.js"), json.dumps(self.config)]
+        command = [NODE, str(HOST), str(PLUGIN / self.module), json.dumps(self.config), json.dumps(self.settings)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -67,12 +69,27 @@ class Host:
 
     def fire(self, hook: str, event: Mapping[str, Any], **ctx: Any) -> tuple[Any, list[str]]:
         """What the plugin's handler returns, and the warnings that it has logged."""
+        answer = self.answer({"hook": hook, "event": event, "ctx": {**CTX, **ctx}})
+        return answer["result"], answer["warnings"]
+
+    def tool(self, name: str, params: Mapping[str, Any], **ctx: Any) -> str:
+        """The text that the model gets from a tool, or the error."""
+        answer = self.answer({"tool": name, "params": params, "ctx": {**CTX, **ctx}})
+        return str(answer.get("error", answer["result"]))
+
+    def call(self, path: str, *args: object) -> Any:
+        """What a function returns that the plugin has registered: corpus.search, capability.flushPlanResolver."""
+        answer = self.answer({"call": path, "args": args})
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"hook": hook, "event": event, "ctx": {**CTX, **ctx}}) + "\n")
+        self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        return answer["result"], answer["warnings"]
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
 
 
 @pytest.fixture
@@ -188,10 +205,163 @@ def test_openclaw_plugin_sends_no_token_to_another_program(home: Path, tmp_path:
         with Host(tmp_path, local(other, "/nothing/here")) as host:
             result, warnings = host.fire("before_prompt_build", {"prompt": ASKED, "messages": []})
         assert result is None
-        assert "what answers does not know the home's token" in warnings[0]
+        assert "does not know the home's token" in warnings[0]
     finally:
         (other / "server.json").write_text(json.dumps(record))
         stop_server(other)
+
+
+@needs_node
+def test_openclaw_plugin_without_a_user_shows_nothing_of_several(home: Path, tmp_path: Path, command: str) -> None:
+    """Of several users it gets the memories of none; with `userId` those of this one."""
+    ensure_server(home)
+    with Client.of_home(home) as client:
+        client.remember(
+            [{"text": MILL}, *({"text": f"{one} closed the mill.", "user_id": one} for one in ("ada", "bo"))]
+        )
+        client.settle(60)
+    for config, shown in (({}, MILL), ({"userId": "bo"}, "bo closed the mill.")):
+        with Host(tmp_path, local(home, command, **config)) as host:
+            result, warnings = host.fire("before_prompt_build", {"prompt": ASKED, "messages": []})
+            assert shown in result["appendSystemContext"]
+            assert "ada" not in result["appendSystemContext"]
+            assert warnings == []
+
+
+@needs_node
+@pytest.mark.feature("OpenClaw: `fusion pause` stops recall, in one session or in all")
+def test_openclaw_plugin_recalls_nothing_while_paused(home: Path, tmp_path: Path, command: str) -> None:
+    for session in (ID, None):
+        set_paused(home, session, paused=True)
+        with Host(tmp_path, local(home, command)) as host:
+            assert host.fire("before_prompt_build", {"prompt": ASKED, "messages": []}) == (None, [])
+        set_paused(home, session, paused=False)
+    assert not (home / "server.json").exists()
+
+
+# Tools and supplements -----------------------------------------------------------------------------------------------
+
+GROUP = "agent:main:telegram:group:42"
+SUBAGENT = "agent:main:subagent:1f8e"
+
+
+@needs_node
+@pytest.mark.feature("OpenClaw: the model's tools read and forget private memories in a person's session alone")
+def test_openclaw_tools_keep_to_the_audience_of_their_session(home: Path, tmp_path: Path, command: str) -> None:
+    """The first call starts the server. A subagent may work for a group, and a session without a key for anybody."""
+    with Host(tmp_path, local(home, command)) as host:
+        ref = host.tool("fusion_store", {"text": MILL, "kind": "fact"}).removeprefix("Stored: ")
+        with Client.of_home(home) as client:
+            client.settle(60)
+            assert client.memory(ref)["kind"] == "fact"
+        assert MILL in host.tool("fusion_recall", {"query": ASKED})
+        for key in (GROUP, SUBAGENT, "global", None):
+            assert host.tool("fusion_recall", {"query": ASKED}, sessionKey=key).startswith("Nothing was recalled: ")
+            host.tool("fusion_forget", {"ref": ref}, sessionKey=key)
+        shown = json.loads(host.tool("fusion_forget", {"query": ASKED}))
+        assert (shown["dry_run"], shown["found"]) == (True, [{"ref": ref, "snippet": MILL}])
+        assert kept(home) == [(MILL, None)]
+        forgotten = json.loads(host.tool("fusion_forget", {"ref": ref}))
+        assert [one["ref"] for one in forgotten["forgotten"]] == [ref]
+        assert kept(home) == []
+        assert host.tool("fusion_forget", {}) == "give either ref or query"
+
+
+@needs_node
+def test_openclaw_tools_say_that_memory_is_unavailable(tmp_path: Path) -> None:
+    """Recall fails open; to store fails, so that the model does not believe it."""
+    config = {"home": str(tmp_path / "none"), "command": "/nothing/here"}
+    with Host(tmp_path, config) as host:
+        assert host.tool("fusion_recall", {"query": ASKED}).startswith(
+            "Memory is unavailable, so nothing was recalled: "
+        )
+        assert "No server of" in host.tool("fusion_store", {"text": MILL})
+        assert host.call("corpus.search", {"query": ASKED, "agentSessionKey": KEY}) == []
+        assert host.call("corpus.get", {"lookup": "m1", "agentSessionKey": KEY}) is None
+
+
+@needs_node
+@pytest.mark.feature("OpenClaw: its own memory_search finds ours by corpus all, and a hint in the prompt says so")
+def test_openclaw_supplements_its_own_memory(home: Path, tmp_path: Path, command: str) -> None:
+    ensure_server(home)
+    with Client.of_home(home) as client:
+        client.remember([{"text": MILL, "audience": "private"}])
+        client.settle(60)
+    with Host(tmp_path, local(home, command)) as host:
+        [found] = host.call("corpus.search", {"query": ASKED, "agentSessionKey": KEY})
+        assert (found["corpus"], found["snippet"], found["startLine"]) == ("memory-fusion", MILL, 1)
+        page = host.call("corpus.get", {"lookup": found["path"], "agentSessionKey": KEY})
+        assert (page["content"], page["fromLine"], page["lineCount"]) == (MILL, 1, 1)
+        assert host.call("corpus.search", {"query": ASKED, "agentSessionKey": GROUP}) == []
+        assert host.call("corpus.get", {"lookup": found["path"], "agentSessionKey": GROUP}) is None
+        [_, hint, _] = host.call("prompt", {"availableTools": {"set": ["memory_search"]}})
+        assert 'corpus "all"' in hint
+        assert host.call("prompt", {"availableTools": {"set": []}}) == []
+
+
+# The slot ------------------------------------------------------------------------------------------------------------
+
+
+@needs_node
+@pytest.mark.feature("OpenClaw's memory slot: memory_search and memory_get in its shapes, and its search manager")
+def test_openclaw_slot_answers_the_tools_and_the_search_manager(home: Path, tmp_path: Path, command: str) -> None:
+    """Hits whose session is not known are handed to a group only if every audience may read them."""
+    ensure_server(home)
+    poster = "The poster says: the mill at the harbour is closed."
+    with Client.of_home(home) as client:
+        client.remember([{"text": MILL, "audience": "private"}, {"text": poster, "audience": "group"}])
+        client.settle(60)
+    with Host(tmp_path, local(home, command), module="slot.js") as host:
+        assert host.answer({"names": True})["result"]["registered"] == ["capability"]
+        results = json.loads(host.tool("memory_search", {"query": ASKED, "maxResults": 5}))["results"]
+        path = next(one["path"] for one in results if one["snippet"] == MILL)
+        assert json.loads(host.tool("memory_get", {"path": path}))["text"] == MILL
+        assert json.loads(host.tool("memory_get", {"path": path}, sessionKey=GROUP))["text"] == ""
+        hits = host.call("capability.runtime.manager.search", ASKED, {"sessionKey": KEY})
+        assert {hit["snippet"] for hit in hits} == {MILL, poster}
+        [for_groups] = host.call("capability.runtime.manager.search", ASKED, {})
+        assert for_groups["snippet"] == poster
+        authorize = "capability.runtime.authorizeSearchHits"
+        assert host.call(authorize, {"hits": hits, "requesterSessionKey": KEY, "sandboxed": False}) == hits
+        for key, sandboxed in ((GROUP, False), (KEY, True)):
+            asked = {"hits": hits, "requesterSessionKey": key, "sandboxed": sandboxed}
+            assert host.call(authorize, asked) == [hit for hit in hits if hit["snippet"] == poster]
+        read = host.call("capability.runtime.manager.readFile", {"relPath": for_groups["path"]})
+        assert read == {"status": "ok", "text": poster, "path": for_groups["path"], "from": 1, "lines": 1}
+        assert host.call("capability.runtime.manager.readFile", {"relPath": path})["status"] == "not_found"
+        assert host.call("capability.runtime.manager.status")["provider"] == "memory-fusion"
+        lines = host.call("capability.promptBuilder", {"availableTools": {"set": ["memory_recall"]}})
+        assert "reached by memory_recall." in lines[1]
+
+
+@needs_node
+@pytest.mark.feature(
+    "OpenClaw's memory slot: the plan for a flush before a compaction is fetched ahead, and is of today"
+)
+def test_openclaw_slot_has_the_flush_plan_at_hand(home: Path, tmp_path: Path, command: str) -> None:
+    ensure_server(home)
+    with Host(tmp_path, local(home, command), module="slot.js") as host:
+        assert host.fire("gateway_start", {}) == (None, [])
+        with Client.of_home(home) as client:
+            expected = client.flush_plan(200_000)
+        asked = {"contextWindowTokens": 200_000}
+        while (plan := host.call("capability.flushPlanResolver", asked)) is None:
+            pass
+        assert plan["relativePath"] == expected["path"]
+        assert plan["reserveTokensFloor"] == expected["rules"]["reserve_floor_tokens"]
+        assert plan["systemPrompt"] == expected["system_prompt"]
+        tomorrow = int(time.time() * 1000) + 26 * 3600 * 1000
+        assert host.call("capability.flushPlanResolver", {**asked, "nowMs": tomorrow}) is None
+
+
+@needs_node
+def test_openclaw_companion_yields_to_the_slot(tmp_path: Path) -> None:
+    """Both at once would show each block twice."""
+    settings = {"plugins": {"slots": {"memory": "memory-fusion-slot"}}}
+    with Host(tmp_path, {}, settings=settings) as host:
+        answer = host.answer({"names": True})
+    assert answer["result"] == {"tools": [], "hooks": [], "registered": []}
+    assert "disable memory-fusion" in answer["warnings"][0]
 
 
 # Capture -------------------------------------------------------------------------------------------------------------
@@ -262,123 +432,28 @@ def test_openclaw_plugin_says_what_it_cannot_capture(home: Path, tmp_path: Path,
         assert "the prompt goes on without memories" in line
 
 
-def test_openclaw_manifest_has_the_settings_that_the_plugin_reads() -> None:
+@pytest.mark.parametrize("folder", [PLUGIN, PLUGIN / "slot"])
+def test_openclaw_manifest_has_the_settings_that_the_plugin_reads(folder: Path) -> None:
     """And the version of the package."""
-    package, manifest = (json.loads((PLUGIN / name).read_text()) for name in ("package.json", "openclaw.plugin.json"))
+    package, manifest = (json.loads((folder / name).read_text()) for name in ("package.json", "openclaw.plugin.json"))
     assert package["version"] == __version__
     assert package["openclaw"]["extensions"] == ["./index.js"]
-    code = (PLUGIN / "companion.js").read_text()
-    settings = manifest["configSchema"]["properties"]
-    assert {name for name in settings if f"settings.{name}" not in code} == set()
-    assert f'id: "{manifest["id"]}"' in (PLUGIN / "index.js").read_text()
-
-
-# The real host -------------------------------------------------------------------------------------------------------
-
-OPENCLAW = os.environ.get("OPENCLAW_MODULES", "")
-"""``node_modules`` with ``openclaw`` and ``node@24``; the test of the real host runs only if it is given"""
-
-
-class ScriptedModel(ThreadingHTTPServer):
-    """A model with OpenAI's API that always says the same, and keeps what it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Scripted)
-        self.asked: list[dict[str, Any]] = []
-
-    @contextmanager
-    def running(self) -> Iterator[Self]:
-        thread = Thread(target=self.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.shutdown()
-            thread.join()
-            self.server_close()
-
-
-class _Scripted(BaseHTTPRequestHandler):
-    server: ScriptedModel
-
-    def do_POST(self) -> None:
-        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-        for delta, end in (({"role": "assistant", "content": "Only in March."}, None), ({}, "stop")):
-            choice = {"index": 0, "delta": delta, "finish_reason": end}
-            chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
-        self.wfile.write(b"data: [DONE]\n\n")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-@pytest.mark.skipif(not OPENCLAW, reason="OPENCLAW_MODULES names no node_modules with openclaw and node@24")
-@pytest.mark.timeout(600)
-def test_real_openclaw_shows_the_memories_to_its_model_and_keeps_the_turn_once(
-    home: Path, tmp_path: Path, command: str
-) -> None:
-    """In two turns of `openclaw agent --local`, whose transcript `fusion ingest` reads afterwards as well."""
-    ensure_server(home)
-    with Client.of_home(home) as client:
-        client.remember([{"text": MILL}])
-        client.settle(60)
-    modules, state = Path(OPENCLAW), tmp_path / ".openclaw"
-    state.mkdir()
-    node, openclaw = modules / "node" / "bin" / "node", modules / "openclaw" / "openclaw.mjs"
-    environment = {"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)}
-
-    def run(*arguments: str) -> None:
-        subprocess.run(
-            [str(node), str(openclaw), *arguments], check=True, capture_output=True, env=environment, timeout=250
-        )
-
-    run("plugins", "install", "--link", str(PLUGIN), "--force", "--accept-capabilities")
-    with ScriptedModel().running() as model:
-        (state / "openclaw.json").write_text(json.dumps(_openclaw_settings(state, model, local(home, command))))
-        for prompt in (ASKED, "And who repairs it then?"):
-            run("agent", "--local", "--agent", "main", "--message", prompt)
-    [system] = [one["content"] for one in model.asked[0]["messages"] if one["role"] == "system"]
-    assert system.count("## Long-Term Memories") == 1
-    assert MILL in system
-    others = json.dumps([one for asked in model.asked for one in asked["messages"] if one["role"] != "system"])
-    assert "Long-Term Memories" not in others
-    subprocess.run(
-        [command, "ingest", str(state / "agents"), "--home", str(home)], check=True, capture_output=True, timeout=60
-    )
-    said = [one for one in kept(home) if one[1] is not None]
-    assert said.count((ASKED, "user")) == 1
-    assert len(said) == 4, said
-
-
-def _openclaw_settings(state: Path, model: ScriptedModel, config: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenClaw's settings as the installation left them, with a scripted model and the plugin's own."""
-    one = {"id": "m", "name": "m", "contextWindow": 100_000, "maxTokens": 1_000, "reasoning": False, "input": ["text"]}
-    url = f"http://127.0.0.1:{model.server_port}/v1"
-    provider = {"baseUrl": url, "apiKey": "x", "api": "openai-completions", "models": [one]}
-    plugin = {"enabled": True, "hooks": {"allowConversationAccess": True}, "config": config}
-    installed = json.loads((state / "openclaw.json").read_text())
-    plugins = {**installed.get("plugins", {}), "entries": {"memory-fusion": plugin}}
-    return {
-        **installed,
-        "models": {"providers": {"scripted": provider}},
-        "agents": {"defaults": {"model": {"primary": "scripted/m"}}},
-        "memory": {"search": {"provider": "none"}},
-        "plugins": plugins,
-    }
+    properties = re.findall(r"@property \{.*\} \[?(\w+)", (PLUGIN / "settings.js").read_text())
+    assert properties == [*manifest["configSchema"]["properties"]]
+    assert f'id: "{manifest["id"]}"' in (folder / "index.js").read_text()
 
 
 @pytest.mark.row("A148", "the plugin claims no slot of OpenClaw: it listens to hooks alone, so another memory keeps it")
-def test_the_plugin_takes_no_slot() -> None:
+@needs_node
+def test_the_plugin_takes_no_slot(tmp_path: Path) -> None:
     """A plugin of the kind "memory" would own the slot, and one that registers a memory would answer for it."""
     manifest = json.loads((PLUGIN / "openclaw.plugin.json").read_text(encoding="utf-8"))
     assert "kind" not in manifest
     assert "slots" not in manifest
     assert manifest["activation"]["onCapabilities"] == ["hook"]
-    code = "".join(file.read_text(encoding="utf-8") for file in PLUGIN.glob("*.js"))
-    used = set(re.findall(r"\bapi\.(\w+)", code))
-    assert used <= {"on", "logger", "pluginConfig"}
-    assert "on" in used
+    with Host(tmp_path, {}) as host:
+        registered = host.answer({"names": True})["result"]
+    assert registered["registered"] == ["corpus", "prompt"]
+    assert "before_prompt_build" in registered["hooks"]
+    assert registered["tools"] == manifest["contracts"]["tools"]
+    assert not {"memory_search", "memory_get"} & {*registered["tools"]}
