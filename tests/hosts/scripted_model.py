@@ -141,6 +141,12 @@ class ScriptedModel:
             self._arrived.wait_for(lambda: any(shown.tools for shown in self.shown[before:]), wait_s)
             return [shown for shown in self.shown[before:] if shown.tools]
 
+    def shown_with(self, text: str, wait_s: float) -> Shown:
+        """The first request of the host's agent that shows a text; waits for it. Raises StopIteration if none comes."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: any(text in shown.text for shown in self.main), wait_s)
+            return next(shown for shown in self.main if text in shown.text)
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         runner = web.AppRunner(self._app(), access_log=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -38,11 +39,28 @@ def plugin_of(world: World, **more: object) -> dict[str, object]:
     return {"home": str(world.home), "command": str(world.command), "recallTimeoutMs": PATIENT_MS, **more}
 
 
+COMPANION, SLOT = "memory-fusion", "memory-fusion-slot"
+FOLDERS = {COMPANION: openclaw_gateway.FOLDER, SLOT: openclaw_gateway.FOLDER / "slot"}
+TOOLS = {COMPANION: "fusion", SLOT: "memory"}
+"""what the names of its tools begin with"""
+FLUSH_BYTES, FLUSH = 40_000, "Save now what Ada will need later."
+
+
+@pytest.fixture(scope="module", params=FOLDERS)
+def plugin(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A home that also follows OpenClaw's sessions; one memory is of a group, two are of other users."""
+def world(tmp_path_factory: pytest.TempPathFactory, plugin: str) -> Iterator[World]:
+    """A home in which one memory is of a group, and two are of other users.
+
+    With the companion the server also follows OpenClaw's sessions; with the slot only the plugin reads them.
+    """
     folder = tmp_path_factory.mktemp("openclaw")
-    found = hosts.world_in(folder, f'[sessions]\npaths = ["{folder / "ada" / ".openclaw" / "agents"}"]\n')
+    follow = f'[sessions]\npaths = ["{folder / "ada" / ".openclaw" / "agents"}"]\n'
+    flush = f'[flush]\nforce_transcript_bytes = {FLUSH_BYTES}\nprompt = "{FLUSH}"\n'
+    found = hosts.world_in(folder, follow if plugin == COMPANION else flush)
     with server_stopped(found.home), Client.of_home(found.home) as client:
         sister = "{} closed the mill at the harbour for her sister."
         users = [{"text": sister.format(user), "user_id": user} for user in ("berit", "cilla")]
@@ -58,8 +76,9 @@ def model() -> Iterator[ScriptedModel]:
 
 
 @pytest.fixture(scope="module")
-def claw(world: World, model: ScriptedModel) -> Iterator[Gateway]:
-    with Gateway(world, model, {"memory-fusion": plugin_of(world)}) as running:
+def claw(world: World, model: ScriptedModel, plugin: str) -> Iterator[Gateway]:
+    slot = plugin if plugin == SLOT else None
+    with Gateway(world, model, {plugin: plugin_of(world)}, [FOLDERS[plugin]], slot) as running:
         yield running
 
 
@@ -138,30 +157,46 @@ def test_openclaw_keeps_what_was_said_before_new_and_compaction(world: World, cl
 
 
 @pytest.mark.feature("OpenClaw: its model stores, recalls and forgets by tools, each in the audience of its session")
-def test_openclaws_model_calls_the_tools(world: World, claw: Gateway, model: ScriptedModel) -> None:
+def test_openclaws_model_calls_the_tools(world: World, claw: Gateway, model: ScriptedModel, plugin: str) -> None:
     """A group may neither recall nor forget what a person's session has stored."""
+    store, recall, forget = (f"{TOOLS[plugin]}_{name}" for name in ("store", "recall", "forget"))
     told = "The spare key of the mill hangs behind the barometer."
     asked = {"query": "where does the spare key of the mill hang?"}
-    stored = tool_result(claw, model, "tools", "fusion_store", {"text": told})
+    stored = tool_result(claw, model, "tools", store, {"text": told})
     [ref] = re.findall(r"Stored: (m\w+)", stored)
-    assert told in tool_result(claw, model, "tools", "fusion_recall", asked)
-    assert told not in tool_result(claw, model, "telegram:group:43", "fusion_recall", asked)
-    tool_result(claw, model, "telegram:group:43", "fusion_forget", {"ref": ref})
+    assert told in tool_result(claw, model, "tools", recall, asked)
+    assert told not in tool_result(claw, model, "telegram:group:43", recall, asked)
+    tool_result(claw, model, "telegram:group:43", forget, {"ref": ref})
     assert told in kept(world)
-    tool_result(claw, model, "tools", "fusion_forget", {"ref": ref})
+    tool_result(claw, model, "tools", forget, {"ref": ref})
     assert told not in kept(world)
 
 
-@pytest.mark.feature("OpenClaw's own memory_search and memory_get reach our memories with corpus all")
-def test_openclaws_own_memory_tools_reach_ours(claw: Gateway, model: ScriptedModel) -> None:
+@pytest.mark.feature("OpenClaw's memory_search and memory_get reach our memories, from the slot and beside its own")
+def test_openclaws_memory_search_reaches_ours(claw: Gateway, model: ScriptedModel, plugin: str) -> None:
     """In a group those of the group alone; the prompt says how to ask."""
-    everything = {"query": ASKED, "corpus": "all"}
-    found = tool_result(claw, model, "search", "memory_search", everything)
+    corpus = {"corpus": "all"} if plugin == COMPANION else {}
+    found = tool_result(claw, model, "search", "memory_search", {"query": ASKED, **corpus})
     assert MILL in found
-    [path] = set(re.findall(r"path\W+(m\w+)", found))
-    assert MILL in tool_result(claw, model, "search", "memory_get", {"path": path, "corpus": "all"})
-    assert 'corpus "all"' in model.main[-1].of_role("system")
-    assert MILL not in tool_result(claw, model, "telegram:group:44", "memory_search", everything)
+    path = re.findall(r'"path\W+(m\w+)', found)[0]
+    read = tool_result(claw, model, "search", "memory_get", {"path": path, **corpus})
+    assert any(text in read for text in (MILL, POSTER))
+    hint = 'corpus "all"' if plugin == COMPANION else "All memories are reached by memory_search"
+    assert hint in model.main[-1].of_role("system")
+    assert MILL not in tool_result(claw, model, "telegram:group:44", "memory_search", {"query": ASKED, **corpus})
+
+
+@pytest.mark.feature("OpenClaw runs the flush before a compaction by our plan, from the slot")
+def test_openclaw_flushes_by_our_plan(claw: Gateway, model: ScriptedModel, plugin: str) -> None:
+    """Once the session's transcript has the size that the home's settings name."""
+    if plugin == COMPANION:
+        pytest.skip("the flush belongs to the slot")
+    claw.turn("A long letter: " + "the mill by the sea, " * (FLUSH_BYTES // 10), "flush")
+    sent = {"sessionKey": "agent:main:flush", "message": "And who wrote it?", "idempotencyKey": "flush-1"}
+    done = claw.run("gateway", "call", "chat.send", "--params", json.dumps(sent))
+    assert done.returncode == 0, done.stderr
+    flush = model.shown_with(FLUSH, KEPT_S)
+    assert "Store durable memories only in memory/" in flush.text
 
 
 @pytest.mark.feature("OpenClaw's heartbeat is shown no memories, and is not remembered")

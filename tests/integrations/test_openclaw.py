@@ -180,11 +180,13 @@ def test_openclaw_turn_that_no_person_asked_recalls_and_captures_nothing(
 
 @needs_node
 @pytest.mark.feature("OpenClaw: a prompt goes on without memories after 200 ms if the server does not answer")
+@pytest.mark.parametrize("module", ["companion.js", "slot.js"])
 @pytest.mark.parametrize("way", WAYS)
-def test_openclaw_prompt_goes_on_with_a_bad_server(tmp_path: Path, way: Way) -> None:
+def test_openclaw_prompt_goes_on_with_a_bad_server(tmp_path: Path, way: Way, module: str) -> None:
     """The handler returns nothing, with one line in the log, and the process ends."""
     home = tmp_path / "home"
-    with bad_server(home, way), Host(tmp_path, {"home": str(home), "command": "/nothing/here"}) as host:
+    config = {"home": str(home), "command": "/nothing/here"}
+    with bad_server(home, way), Host(tmp_path, config, module=module) as host:
         result, warnings = host.fire("before_prompt_build", {"prompt": ASKED, "messages": []})
         assert result is None
         assert warnings[0].startswith("memory-fusion: the prompt goes on without memories: ")
