@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field
 
 from fusion.calibration import Calibration, weights_hash
 from fusion.contract import BlockFormat
-from fusion.lib.budget import MAX_BUDGET_CHARS, Budget
+from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS, Budget
 from fusion.lib.gbdt import Trees
 
 EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"}
@@ -55,6 +57,13 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
 has no others is left out with them"""
 
 T = TypeVar("T")
+
+# The greatest values of numbers; none is negative (`fusion.recipe_files`).
+Share = Annotated[float, Field(le=1)]
+Weight = Annotated[float, Field(le=1000)]
+Milliseconds = Annotated[int, Field(le=60_000)]
+Hundreds = Annotated[int, Field(le=1000)]
+Thousands = Annotated[int, Field(le=10_000)]
 
 
 def renamed(table: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
@@ -109,9 +118,9 @@ class Learned:
 class GatherSettings(_Part):
     """How the backends are searched."""
 
-    timeout_ms: int = 1500
+    timeout_ms: Milliseconds = 1500
     """from request to reply; the backends get four fifths of it"""
-    depth: int = 100
+    depth: Thousands = 100
     """hits requested from each backend: recall cannot exceed this pool's, and later stages cut it cheaply"""
 
 
@@ -119,11 +128,11 @@ class GatherSettings(_Part):
 class DedupSettings(_Part):
     """Which hits count as the same memory."""
 
-    jaccard: float = 0.6
+    jaccard: Share = 0.6
     """word-set similarity from which two texts are one memory (seed 003)"""
     guarded: bool = True
     """keep two texts apart when a content word, name, number, date, negation or the word order differs"""
-    max_candidates: int = 200
+    max_candidates: Thousands = 200
     """distinct memories kept for ranking; bounds the cost of a flood"""
 
 
@@ -131,8 +140,8 @@ class DedupSettings(_Part):
 class FuseSettings(_Part):
     """Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009."""
 
-    k: int = 60
-    weights: Mapping[str, float] = field(default_factory=dict)
+    k: Thousands = 60
+    weights: Mapping[str, Weight] = field(default_factory=dict)
     """weight of a backend's votes, by its name; 1 by default"""
 
 
@@ -140,9 +149,9 @@ class FuseSettings(_Part):
 class ExpandSettings(_Part):
     """Which neighbours of the candidates join the pool."""
 
-    span: int = 2
+    span: Annotated[int, Field(le=100)] = 2
     """turns or chunks before and after each candidate"""
-    max_pool: int = 600
+    max_pool: Thousands = 600
     """most memories in the pool; candidates come first"""
 
 
@@ -150,52 +159,52 @@ class ExpandSettings(_Part):
 class RerankSettings(_Part):
     """How the pool is scored. The local score is the weighted mean of the signals, all from 0 to 1."""
 
-    signals: Mapping[str, float] = field(default_factory=dict)
+    signals: Mapping[str, Weight] = field(default_factory=dict)
     """weight by signal name (`fusion/recall/signals.py` lists them); 0 by default"""
-    signals_without_model: Mapping[str, float] = field(default_factory=dict)
+    signals_without_model: Mapping[str, Weight] = field(default_factory=dict)
     """weights that replace those of ``signals`` where no model compared the question with the memories"""
-    sub_questions: int = 1
+    sub_questions: Annotated[int, Field(le=100)] = 1
     """most sub-questions of a query that are ranked separately; 1 ranks the query as a whole"""
-    graph_boost: float = 0.0
+    graph_boost: Share = 0.0
     """share of its distance to 1 that a score gains when a graph leads to the memory with full strength"""
-    project_boost: float = 0.0
+    project_boost: Share = 0.0
     """the same for a memory of the project that the question names"""
-    episode_boost: float = 0.0
+    episode_boost: Share = 0.0
     """the same for an episode in a time that the question names; with 0 the journal is not asked for such episodes"""
-    named_boost: float = 0.0
+    named_boost: Share = 0.0
     """the same for a memory whose title one of the best memories names (`fusion.recall.second_hop`)"""
-    speaker_of_several: float = 0.0
+    speaker_of_several: Weight = 0.0
     """added to the weight of ``speaker`` if a question that names a speaker asks for several things"""
-    passages: int = 0
+    passages: Thousands = 0
     """passages of long memories that are compared token by token; 0 ranks and shows long memories as a whole"""
     second_encoder: bool = False
     """compare the question with the pool by the second encoder of the settings, which reads turns in their context"""
-    penalties: Mapping[str, float] = field(default_factory=dict)
+    penalties: Mapping[str, Weight] = field(default_factory=dict)
     """by signal name, the factor on the score of a memory that has it in full"""
     factors: tuple[str, ...] = ()
     """signals that the score is multiplied by (seed 004)"""
     judge: Literal["never", "gate", "always"] = "gate"
     """gate: only when the best local scores are close together"""
-    gate_top: int = 4
-    gate_spread: float = 0.15
+    gate_top: Hundreds = 4
+    gate_spread: Share = 0.15
     """the judge is asked when max - min of the best `gate_top` local scores is at most this (seed 000)"""
-    judge_timeout_ms: int = 0
+    judge_timeout_ms: Milliseconds = 0
     """most time of the judge; 0 leaves what is left of the request, up to the judge's own limit"""
-    head: int = 16
+    head: Hundreds = 16
     """memories that the judge sees; it can reorder only these"""
-    judge_weight: float = 0.5
+    judge_weight: Share = 0.5
     """the judge's share in the score of the head; the local score has the rest, which limits a fooled judge"""
-    floor: float = 0.0
+    floor: Share = 0.0
     """lowest local score of a memory in the block that has no probability, or if there is no ``floor_probability``"""
-    abstain: float = 0.0
+    abstain: Share = 0.0
     """lowest local score of the best memory, likewise; below it the block stays empty"""
-    floor_probability: float = 0.0
+    floor_probability: Share = 0.0
     """lowest probability that a memory in the block helps, for scores that are calibrated; 0 leaves it to ``floor``"""
-    abstain_probability: float = 0.0
+    abstain_probability: Share = 0.0
     """lowest probability that one of the best two memories helps, likewise; 0 leaves it to ``abstain``"""
-    abstain_without_model: float = 0.0
+    abstain_without_model: Share = 0.0
     """``abstain_probability`` where no model compared the question with the memories"""
-    judge_floor: float = 2.0
+    judge_floor: Annotated[float, Field(le=10)] = 2.0
     """lowest judge score (0 to 10) of a memory that the judge scored"""
     model: Learned | None = None
     """made by `fusion tune --learner`; a recipe file has `model = "name.txt"` and `model_hash`"""
@@ -224,9 +233,9 @@ class RerankSettings(_Part):
 class GateSettings(_Part):
     """Which prompts get a block at all: `fusion.recall.wants_memory`. For recipes that recall without being asked."""
 
-    wants_memory: float = 0.0
+    wants_memory: Share = 0.0
     """lowest probability that a prompt wants memory; below it the block stays empty; 0 searches for every prompt"""
-    private: float = 0.0
+    private: Share = 0.0
     """the same for each memory of a diary, and for each one that is marked as private"""
 
 
@@ -234,31 +243,31 @@ class GateSettings(_Part):
 class PackSettings(_Part):
     """How the block is filled, and its format. A number that is 0 is no limit, but for ``max_results``."""
 
-    budget_chars: int = 6000
+    budget_chars: Annotated[int, Field(le=MAX_BUDGET_CHARS)] = 6000
     """characters of the block, with its frame; 0 for the largest block, of 200,000"""
-    budget_tokens: int = 0
+    budget_tokens: Annotated[int, Field(le=MAX_BUDGET_TOKENS)] = 0
     """estimated tokens of the block (`fusion.lib.budget`); with ``budget_chars``, both hold"""
-    max_results: int = 8
+    max_results: Hundreds = 8
     """excerpts"""
-    max_items: int = 0
+    max_items: Thousands = 0
     """single memories, of which an excerpt may have several"""
-    snippet_chars: int = 0
+    snippet_chars: Annotated[int, Field(le=MAX_BUDGET_CHARS)] = 0
     """characters of one memory; with 0, a memory is shown whole, up to 4,000"""
     excerpts: bool = True
     """merge memories of one document into an excerpt; otherwise each memory is an excerpt"""
-    source_share: float = 1.0
+    source_share: Share = 1.0
     """share of the block that one document may fill while others have memories to show; 1 is no cap"""
-    repeat_after_turns: int = 0
+    repeat_after_turns: Thousands = 0
     """turns of the asking session in which a memory is not shown again; 0 shows it each time"""
     format: BlockFormat = "fence"
     """what the block looks like: `fusion.recall.block_format`"""
     fill: bool = True
     """fill the block up to its limits; otherwise leave out what adds too little to the best (`fusion.recall.cut`)"""
-    cut_probability: float = 0.06
+    cut_probability: Share = 0.06
     """without ``fill``, the lowest probability of a note that is shown"""
-    cut_share: float = 0.5
+    cut_share: Share = 0.5
     """without ``fill``, the lowest share of the best score of what is shown, where the scores are not calibrated"""
-    cut_price: float = 0.0165
+    cut_price: Share = 0.0165
     """without ``fill``, the probability that a thousand characters of turns must bring"""
 
     @property

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from fusion.calibration import Calibration
-from fusion.errors import SettingsError
+from fusion.errors import BadInput, SettingsError
 from fusion.home import config_root
 from fusion.lib.did_you_mean import hint
 from fusion.lib.gbdt import MAX_BYTES, Trees, digest
@@ -87,10 +87,86 @@ def read_recipe(file: Path) -> Recipe:
             raise ValueError(f"rerank.calibrations: a calibration is a file of its own, *{CALIBRATION} in this folder")
         table, model = _model(table, file)
         recipe = _RECIPE.validate_python({**table, "name": file.stem})
+        _refuse_negative(recipe)
+    return replace(recipe, rerank=replace(recipe.rerank, model=model)) if model is not None else recipe
+
+
+def with_changes(recipe: Recipe, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
+    """The recipe with other values, nested as in a file: {"pack": {"max_results": 3}}.
+
+    A table replaces single weights of the recipe's. Raises BadInput, which names what is wrong.
+    """
+    try:
+        changed = {part: _changed_part(part, getattr(recipe, part, None), given) for part, given in changes.items()}
+        made = replace(recipe, **changed)
+        _refuse_negative(made)
+    except ValidationError as error:
+        raise BadInput(f"changes: {explain(error, Recipe, None)}") from None
+    except ValueError as error:
+        raise BadInput(f"changes: {error}") from None
+    return made
+
+
+def _changed_part(name: str, part: Any, given: Mapping[str, Any]) -> Any:
+    """One part of a recipe with other values. Raises ValueError, and ValidationError for a wrong value."""
+    if name not in PARTS:
+        raise ValueError(f"a recipe has no part {name!r:.64}; there are {', '.join(PARTS)}")
+    if fixed := _FIXED.intersection(given):
+        raise ValueError(f"{name}.{min(fixed)} is read from a file of the recipe's folder and cannot be changed here")
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    merged = {
+        key: {**values[key], **value} if isinstance(value, Mapping) and isinstance(values.get(key), Mapping) else value
+        for key, value in given.items()
+    }
+    table = with_current_names({name: {**values, **merged}})[name]
+    # As a recipe of this part alone, so that an error names the part, too.
+    return getattr(_RECIPE.validate_python({name: table}), name)
+
+
+PARTS: Mapping[str, type[Any]] = {
+    name: kind for name, kind in get_type_hints(Recipe).items() if is_dataclass(kind) and isinstance(kind, type)
+}
+"""the parts of a recipe by name"""
+_FIXED = frozenset({"model", "calibrations"})
+"""what a recipe has from other files"""
+
+
+def fields_of_recipes() -> dict[str, dict[str, Any]]:
+    """By part and name, the JSON schema of each value of a recipe, with its range or choices, and its default."""
+    return {
+        part: {
+            field.name: _schema(hints[field.name], getattr(kind(), field.name))
+            for field in fields(kind)
+            if field.name not in _FIXED
+        }
+        for part, kind in PARTS.items()
+        if (hints := get_type_hints(kind, include_extras=True))
+    }
+
+
+def _schema(hint: Any, default: Any) -> dict[str, Any]:
+    schema = TypeAdapter(hint).json_schema()
+    of_values = schema.get("additionalProperties")
+    for one in (schema, of_values if isinstance(of_values, dict) else {}):
+        if one.get("type") in ("integer", "number"):
+            one["minimum"] = 0
+    return {**schema, "default": default}
+
+
+def values_of(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """By part and name, the values of a recipe, without what it has from other files."""
+    return {
+        part: {
+            field.name: getattr(getattr(recipe, part), field.name) for field in fields(kind) if field.name not in _FIXED
+        }
+        for part, kind in PARTS.items()
+    }
+
+
+def _refuse_negative(recipe: Recipe) -> None:
     for key, number in _numbers(asdict(recipe)):
         if number < 0:
-            raise SettingsError(f"{file}: {key} = {number} is negative")
-    return replace(recipe, rerank=replace(recipe.rerank, model=model)) if model is not None else recipe
+            raise ValueError(f"{key} = {number} is negative")
 
 
 def _model(table: dict[str, Any], file: Path) -> tuple[dict[str, Any], Learned | None]:

@@ -78,6 +78,8 @@ class Methods:
     inspector_link = Method(calls.inspector_link)
     receipt = Method(calls.receipt)
     receipts = Method(calls.receipts)
+    replay = Method(calls.replay)
+    recipes = Method(calls.recipes)
     ready = Method(calls.ready)
     health = Method(calls.health)
     settle = Method(calls.settle)

@@ -23,6 +23,7 @@ from fusion.gateway.next_synthesis import Cited, NextSyntheses, within_budget
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import DEFAULT, TenantParts
 from fusion.gateway.prepared_answers import Basis, PreparedAnswer, PreparedAnswers
+from fusion.gateway.recordings import Recorded
 from fusion.gateway.synthesis import synthesise
 from fusion.gateway.tenants import Tenants
 from fusion.journal import histories
@@ -37,7 +38,7 @@ from fusion.lib.words import content_hash
 from fusion.recall.engine import Fused, FuseRequest, Outcome, Packer, dated_event, fuse, list_all, whole_query
 from fusion.recall.event_dates import EventTime
 from fusion.recall.filter import admit
-from fusion.recall.gather import Answer, GuardedBackend
+from fusion.recall.gather import Answer, Answered, GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.mask import shown
 from fusion.recall.query_dates import dates
@@ -93,18 +94,25 @@ class Answering(TenantParts):
         asked = FuseRequest(request, **fields) if isinstance(request, str) else replace(request, **fields)
         return (await self._answered(asked))[0]
 
-    async def _answered(self, asked: FuseRequest, packing: Packing | None = None) -> tuple[Fused, Outcome]:
-        """Do `fuse`, and return the outcome, too. ``packing`` makes another block, which is never a prepared one."""
+    async def _answered(
+        self, asked: FuseRequest, packing: Packing | None = None, *, answered: Answered | None = None
+    ) -> tuple[Fused, Outcome]:
+        """Do `fuse`, and return the outcome, too. ``packing`` makes another block, which is never a prepared one.
+
+        ``answered`` is called with each backend's answer at once.
+        """
         self.require_home()
         await require_owner(self.journal, asked.scope, asked.all_users)
         session = await self.asking_sessions.of(asked.scope, asked.asker, self.live.now())
         if session and asked.asker and (asked.asker.new_context or session[1].turn == 0):
             self._sync_with_session()
         summary, limited = await self._summary(asked, session) if session else ((), asked)
-        outcome = await self._prepared_outcome(limited, session) if session and packing is None else None
+        may_be_prepared = packing is None and answered is None and not asked.record
+        outcome = await self._prepared_outcome(limited, session) if session and may_be_prepared else None
         if outcome is None:
             try:
-                outcome = await self._outcome(limited, session, packing.packer if packing is not None else None)
+                packer = packing.packer if packing is not None else None
+                outcome = await self._outcome(limited, session, packer, answered)
             except NobodyAnswered as error:
                 error.retry_after_s = self.retry_after_s(asked.backends)
                 raise
@@ -146,16 +154,27 @@ class Answering(TenantParts):
                 guarded.backend.session_started()
 
     async def _outcome(
-        self, asked: FuseRequest, session: tuple[SessionKey, Session] | None, packer: Packer | None = None
+        self,
+        asked: FuseRequest,
+        session: tuple[SessionKey, Session] | None,
+        packer: Packer | None = None,
+        answered: Answered | None = None,
     ) -> Outcome:
-        """The answer to a question, without what its session was shown lately."""
+        """The answer to a question, without what its session was shown lately; recorded if the question says so."""
         io, recipe = self._live_for(asked), self._recipe(asked)
         context = _context_of(session, recipe)
         async with self.admission.slot(_max_wait_s(asked, recipe)):
             asked, listed = await self._as_said(self._in_zone(asked), recipe)
             if listed is not None and packer is None:
                 return await list_all(asked, recipe, listed, io)
-            return await fuse(asked, recipe, io, context, await self._event(asked, recipe, io), packer)
+            event = await self._event(asked, recipe, io)
+            watched = io if answered is None else replace(io, answered=answered)
+            if not asked.record:
+                return await fuse(asked, recipe, watched, context, event, packer)
+            recorder = Recorder.of(watched)
+            outcome = await fuse(asked, recipe, recorder, context, event, packer)
+            self.recordings.keep(Recorded(asked, recipe, context, event, recorder.recording))
+            return outcome
 
     async def _event(self, asked: FuseRequest, recipe: Recipe, io: Live) -> EventTime | None:
         """The time that a question gives by an event, as "before we moved" does."""

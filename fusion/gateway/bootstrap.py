@@ -22,6 +22,7 @@ from fusion.gateway.open_models import local_model, open_embedders, open_judge, 
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prefix_windows import Marks, PrefixWindows
 from fusion.gateway.recent_questions import RecentQuestions
+from fusion.gateway.recordings import Recordings
 from fusion.gateway.tenants import changed_backends, move_tenants, write_opened
 from fusion.gateway.transfer import remove_dry_runs
 from fusion.home import HomeLock, tenant_folder
@@ -161,7 +162,11 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             distiller.start()
             stack.push_async_callback(distiller.close)
 
+        recordings = Recordings()
+        stack.callback(recordings.clear)
+
         async def forget_texts(texts: Sequence[str]) -> None:
+            recordings.clear()
             if consolidator is not None:
                 consolidator.forget_vectors()
             await embedders.forget(texts)
@@ -253,6 +258,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 journal, deliverer.wake, GradeRules(settings.jobs.grade.scorer, settings.jobs.grade.skip_kinds)
             ),
             receipts=receipts,
+            recordings=recordings,
             questions=RecentQuestions(remembers=settings.receipts.remember_questions),
             live=live,
             use_trackers={n: b for n, b in stores.items() if isinstance(b, TracksUse)},

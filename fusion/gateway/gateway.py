@@ -40,6 +40,7 @@ from fusion.gateway.prefix import PrefixCalls
 from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records, record_of_episode
 from fusion.gateway.read_only import writable_home
 from fusion.gateway.receipts import ReceiptCalls
+from fusion.gateway.replaying import ReplayCalls
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
 from fusion.gateway.summaries import By, with_sections
@@ -109,6 +110,7 @@ class Gateway(
     PrefixCalls,
     ProgressiveRecall,
     ReceiptCalls,
+    ReplayCalls,
     TriageCalls,
     TrustCalls,
     WhyCalls,
@@ -431,6 +433,7 @@ class Gateway(
             return await self.forgetter.forget(ref, scope)
         finally:
             self.external_refs.forget()
+            self.recordings.clear()
 
     @in_tenant
     async def forget_many(self, request: ForgetRequest) -> ForgetResult:
@@ -450,6 +453,7 @@ class Gateway(
             return joined(await self.forgetter.request(of_these, self._preview_forget), episodes)
         finally:
             self.external_refs.forget()
+            self.recordings.clear()
 
     @in_tenant
     async def undo(

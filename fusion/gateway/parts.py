@@ -11,6 +11,7 @@ from fusion.gateway.embedders import Embedders
 from fusion.gateway.health import Health
 from fusion.gateway.prefix_windows import PrefixWindows
 from fusion.gateway.recent_questions import RecentQuestions
+from fusion.gateway.recordings import Recordings
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
@@ -80,6 +81,7 @@ class TenantParts:
     asking_sessions: AskingSessions
     receipts: ReceiptStore
     questions: RecentQuestions
+    recordings: Recordings
     live: Live
     health: Health
     use: UseLog

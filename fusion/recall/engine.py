@@ -108,6 +108,9 @@ class FuseRequest:
     where: Where = EVERYTHING
     """what a memory must be like to be in the answer"""
     archived: bool = False
+    """whether archived memories are asked for, too"""
+    record: bool = False
+    """whether the input of the answer is kept in memory for a while, for replays with other numbers"""
     """whether memories that were archived may be in the answer, as far as a backend finds them"""
 
 

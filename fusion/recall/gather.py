@@ -95,14 +95,24 @@ class Answer:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-async def gather(query: Query, backends: Sequence[GuardedBackend], deadline_s: float) -> tuple[Answer, ...]:
+Answered = Callable[[Answer], None]
+"""is called with each answer as soon as it is there"""
+
+
+def _nobody_waits(answer: Answer) -> None:
+    """The `Answered` of a question whose answers nobody watches."""
+
+
+async def gather(
+    query: Query, backends: Sequence[GuardedBackend], deadline_s: float, answered: Answered = _nobody_waits
+) -> tuple[Answer, ...]:
     """One answer for each of ``backends``, in their order, after at most ``deadline_s`` seconds.
 
     Cancelling it cancels every running search. A search that ignores its cancellation keeps its place in the bulkhead
     until it ends; its result is dropped.
     """
     if any(guarded.fallback_for for guarded in backends):
-        return await _gather_with_fallbacks(query, backends, deadline_s)
+        return await _gather_with_fallbacks(query, backends, deadline_s, answered)
     refusals = [_refusal(query, guarded) for guarded in backends]
     asked = [guarded for guarded, refusal in zip(backends, refusals, strict=True) if refusal is None]
     begun = [
@@ -110,6 +120,11 @@ async def gather(query: Query, backends: Sequence[GuardedBackend], deadline_s: f
         for guarded, refusal in zip(backends, refusals, strict=True)
     ]
     searches = [one for one in begun if isinstance(one, _Search)]
+    for one in begun:
+        if isinstance(one, _Search):
+            one.answer.add_done_callback(lambda ended: None if ended.cancelled() else answered(ended.result()))
+        else:
+            answered(one)
     try:
         await asyncio.gather(*(search.answer for search in searches))
     except asyncio.CancelledError:
@@ -123,7 +138,7 @@ PRIMARY_SHARE = 0.5
 
 
 async def _gather_with_fallbacks(
-    query: Query, backends: Sequence[GuardedBackend], deadline_s: float
+    query: Query, backends: Sequence[GuardedBackend], deadline_s: float, answered: Answered
 ) -> tuple[Answer, ...]:
     """As `gather`, but fallbacks wait for the backends that they replace. These must not form a cycle."""
     named = {guarded.name for guarded in backends}
@@ -133,9 +148,13 @@ async def _gather_with_fallbacks(
     answers: dict[str, asyncio.Task[Answer]] = {}
 
     async def answer(guarded: GuardedBackend) -> Answer:
+        answered(found := await answer_of(guarded))
+        return found
+
+    async def answer_of(guarded: GuardedBackend) -> Answer:
         primaries = await asyncio.gather(*(answers[name] for name in guarded.fallback_for if name in named))
-        if answered := [one.backend for one in primaries if one.status in ("ok", "empty")]:
-            detail = f"it is the fallback for {', '.join(answered)}, which answered"
+        if successful := [one.backend for one in primaries if one.status in ("ok", "empty")]:
+            detail = f"it is the fallback for {', '.join(successful)}, which answered"
             return Answer(guarded.name, "skipped", detail=detail)
         left_s = until - asyncio.get_running_loop().time()
         budget_s = left_s * PRIMARY_SHARE if guarded.name in replaced else left_s

@@ -37,7 +37,7 @@ from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.pasted import prompt_parts
 from fusion.recall.filter import JOURNAL, Record
-from fusion.recall.gather import Answer, GuardedBackend, gather, unable
+from fusion.recall.gather import Answer, Answered, GuardedBackend, gather, unable
 from fusion.recall.maxsim import best_matches, match_unknown_words
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.query_dates import Dates
@@ -123,6 +123,8 @@ class Live:
     clock: Clock = utc_now
     second: ReadsInContext | None = None
     """the second encoder, for recipes that ask for it"""
+    answered: Answered | None = None
+    """is called with each backend's answer as soon as it is there; None if nobody watches"""
 
     @cached_property
     def expanders(self) -> Mapping[str, FindsNeighbours]:
@@ -140,8 +142,15 @@ class Live:
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         chosen = self.guarded if names is None else {name: self.guarded[name] for name in names}
-        answers = await gather(replace(query, deadline_s=deadline_s), list(chosen.values()), deadline_s)
-        return [self._without_hidden(answer) for answer in answers]
+        asked = replace(query, deadline_s=deadline_s)
+        if (answered := self.answered) is None:
+            answers = await gather(asked, list(chosen.values()), deadline_s)
+        else:
+            shown = answered
+            answers = await gather(
+                asked, list(chosen.values()), deadline_s, lambda answer: shown(self.without_hidden(answer))
+            )
+        return [self.without_hidden(answer) for answer in answers]
 
     async def fitting(self, query: Query, names: Sequence[str] | None = None) -> Sequence[Answer]:
         """What fits a query's filter: of the backends that can look it up, and of the journal under its own name.
@@ -161,14 +170,15 @@ class Live:
             except (FusionError, OSError, TimeoutError) as error:
                 log.warning("backend %s could not look up what fits a filter: %s", name, type(error).__name__)
                 continue
-            found.append(self._without_hidden(Answer(name, "ok" if hits else "empty", hits, dropped=dropped)))
+            found.append(self.without_hidden(Answer(name, "ok" if hits else "empty", hits, dropped=dropped)))
         if self.journal.fitting is not None:
             history = query.as_of is not None or query.known_at is not None
             records = await self.journal.fitting(query.scope, query.where, query.limit, history=history)
             found.append(Answer(JOURNAL, "ok" if records else "empty", tuple(record.hit for record in records)))
         return found
 
-    def _without_hidden(self, answer: Answer) -> Answer:
+    def without_hidden(self, answer: Answer) -> Answer:
+        """An answer without what was forgotten of it."""
         hits = tuple(self.journal.without_forgotten(answer.backend, answer.hits))
         if len(hits) == len(answer.hits):
             # The number is the same, but the text of one may be cut.

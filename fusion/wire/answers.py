@@ -124,6 +124,65 @@ class FuseReply(_Answer):
     """whether it was prepared after the session's last turn"""
 
 
+class SourceHitOfCandidate(TypedDict):
+    backend: str
+    ref: str
+    native_id: str
+    rank: int
+    reason: str
+    score: NotRequired[float | None]
+    """not in receipts of earlier versions"""
+
+
+class AskedCandidate(TypedDict):
+    """A candidate of an answer as its receipt has it, and the beginning of its text.
+
+    ``text`` is null where it is not known any more, and for what was left out as private.
+    """
+
+    ref: str
+    decision: str
+    reason: str
+    local: float
+    probability: float | None
+    sort: str
+    judge: float | None
+    rrf: float
+    neighbour_of: str | None
+    rivals: list[list[Any]]
+    source_hits: list[SourceHitOfCandidate]
+    signals: dict[str, float]
+    text: str | None
+
+
+class Asked(TypedDict):
+    """An answer with its candidates; ``recording`` is the id to replay it by, null if it was not recorded."""
+
+    answer: FuseReply
+    candidates: list[AskedCandidate]
+    recording: str | None
+
+
+class RecipeValues(TypedDict):
+    """A recipe of the home: its values by part and name, as in its file."""
+
+    name: str
+    hash: str
+    values: dict[str, dict[str, Any]]
+
+
+class Recipes(TypedDict):
+    """The recipes of the home; ``fields`` has the JSON schema of each value by part and name: range, choices, default.
+
+    ``signals`` are the names that weights, penalties and factors may have, and ``default`` is the home's own recipe.
+    """
+
+    default: str
+    recipes: list[RecipeValues]
+    fields: dict[str, dict[str, dict[str, Any]]]
+    signals: list[str]
+
+
 class ComparedArm(_Answer):
     """The answer of one arm of a comparison; ``arm`` is the text of the request.
 

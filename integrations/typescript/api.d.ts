@@ -44,6 +44,83 @@ export interface ApproveBody {
   why?: string;
 }
 
+/** A question whose answer is watched, and may be replayed. */
+export interface AskBody {
+  user_id?: string | null;
+  agent_id?: string | null;
+  run_id?: string | null;
+  session_id?: string | null;
+  /** boosts; never filters */
+  project?: string | null;
+  /** where the answer will be read */
+  audience?: "private" | "group";
+  /** the home's owner asks for the memories of all users and agents */
+  all_users?: boolean;
+  /** Beyond 4,000 characters it is searched by its first and last 2,000, and the answer says so. */
+  query: string;
+  /** what was true then; a date is the end of that day */
+  as_of?: string | null;
+  /** what had been recorded by then */
+  known_at?: string | null;
+  /** the asker's, in which yesterday ends: Europe/Berlin; by default the home's */
+  timezone?: string | null;
+  /** when it is asked, if not now: what yesterday counts from */
+  now?: string | null;
+  /** only memories like this, by folder, tag, property, kind, speaker and time */
+  where?: WhereBody | null;
+  /** characters of the block at most, its frame included */
+  budget_chars?: number | null;
+  /** estimated tokens of the block at most; with budget_chars, both hold; either replaces the recipe's */
+  budget_tokens?: number | null;
+  /** excerpts in the block at most */
+  max_results?: number | null;
+  /** single memories in the block at most; an excerpt may have several */
+  max_items?: number | null;
+  /** what the block looks like; fence by default */
+  format?: "fence" | "long-term" | "context-pack" | "cortex" | null;
+  /** for everything, end to end */
+  timeout_ms?: number | null;
+  /** ask only these */
+  backends?: string[] | null;
+  recipe?: string | null;
+  /** the receipt's reasons with the answer */
+  explain?: boolean;
+  /** true: fill the block up to its limits; false: leave out what adds too little */
+  fill?: boolean | null;
+  /** false: answer whatever the prompt is, although the recipe's gate would be silent */
+  gate?: boolean | null;
+  asker?: AskerBody | null;
+  /** keep the input of the answer in memory for ten minutes, for POST /v1/replay */
+  record?: boolean;
+}
+
+/** An answer with its candidates; ``recording`` is the id to replay it by, null if it was not recorded. */
+export interface Asked {
+  answer: FuseReply;
+  candidates: AskedCandidate[];
+  recording: string | null;
+}
+
+/**
+ * A candidate of an answer as its receipt has it, and the beginning of its text. ``text`` is null where it is not known
+ * any more, and for what was left out as private.
+ */
+export interface AskedCandidate {
+  ref: string;
+  decision: string;
+  reason: string;
+  local: number;
+  probability: number | null;
+  sort: string;
+  judge: number | null;
+  rrf: number;
+  neighbour_of: string | null;
+  rivals: unknown[][];
+  source_hits: SourceHitOfCandidate[];
+  signals: Record<string, number>;
+  text: string | null;
+}
+
 /** Who asks, while the scope says whose memories are searched. An asker never filters. */
 export interface AskerBody {
   /** the agent that asks */
@@ -2331,6 +2408,24 @@ export interface RecipeName {
   hash: string;
 }
 
+/** A recipe of the home: its values by part and name, as in its file. */
+export interface RecipeValues {
+  name: string;
+  hash: string;
+  values: Record<string, Record<string, unknown>>;
+}
+
+/**
+ * The recipes of the home; ``fields`` has the JSON schema of each value by part and name: range, choices, default.
+ * ``signals`` are the names that weights, penalties and factors may have, and ``default`` is the home's own recipe.
+ */
+export interface Recipes {
+  default: string;
+  recipes: RecipeValues[];
+  fields: Record<string, Record<string, Record<string, unknown>>>;
+  signals: string[];
+}
+
 /** Which memories to read in full. */
 export interface RecordsBody {
   user_id?: string | null;
@@ -2388,6 +2483,20 @@ export interface RememberOutcome {
 
 export interface RememberReply {
   memories: RememberOutcome[];
+}
+
+/** A recorded question, and the numbers to answer it by; they replace those of the question and of the recipe. */
+export interface ReplayBody {
+  /** the receipt of an answer to a question with record = true */
+  receipt_id: string;
+  /** who asked; the recording of another is not found */
+  user_id?: string | null;
+  /** instead of the question's */
+  recipe?: string | null;
+  /** values of a recipe, nested as in its file; GET /v1/recipes has their names and ranges */
+  changes?: Record<string, Record<string, JsonValue>>;
+  budget_chars?: number | null;
+  max_results?: number | null;
 }
 
 /** The other requests that the server works on now. */
@@ -2506,6 +2615,15 @@ export interface Settled {
 export interface SourceCount {
   source: string;
   memories: number;
+}
+
+export interface SourceHitOfCandidate {
+  backend: string;
+  ref: string;
+  native_id: string;
+  rank: number;
+  reason: string;
+  score?: number | null;
 }
 
 export interface Sources {
@@ -3025,6 +3143,20 @@ export interface Routes {
     query: {};
     body: FuseBody;
     reply: FuseReply;
+  };
+  /** Answer a recorded question by other numbers, without asking any store */
+  "POST /v1/replay": {
+    path: {};
+    query: {};
+    body: ReplayBody;
+    reply: Asked;
+  };
+  /** List the recipes with their values, and the range, choices and default of each value */
+  "GET /v1/recipes": {
+    path: {};
+    query: {};
+    body: undefined;
+    reply: Recipes;
   };
   /** Ask once, answer by two arms, and show what differs and why */
   "POST /v1/compare": {

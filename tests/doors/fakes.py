@@ -32,6 +32,7 @@ from fusion.gateway.items import ItemSearch, NamespaceSearch
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
 from fusion.gateway.receipts import ReceiptsRequest
+from fusion.gateway.replaying import ReplayRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport
 from fusion.home import HomeLock, ServerRecord, owner, write_record
@@ -50,7 +51,7 @@ from fusion.lib.item_address import Address
 from fusion.lib.observation import NewObservation
 from fusion.recall.context_pack import SCHEMA, Citation, PackItem, PackMeta, PackNotes
 from fusion.recall.engine import Fused, FuseRequest
-from fusion.recall.gather import Answer
+from fusion.recall.gather import Answer, Answered
 from fusion.recall.pack import Excerpt, Member
 from fusion.settings import Settings
 from fusion.trust.token import home_token
@@ -543,6 +544,19 @@ class FakeFusion:
         if receipt_id != "r1":
             raise NotFound("There is no such receipt here.")
         return {"receipt_id": receipt_id, "tenant": tenant}
+
+    async def ask(self, request: FuseRequest, answered: Answered) -> dict[str, Any]:
+        fused = await self.fuse(request)
+        answered(Answer("markdown", "ok", (), 3.1))
+        return {"answer": fused, "candidates": [], "recording": fused.receipt_id if request.record else None}
+
+    async def replay(self, request: ReplayRequest, tenant: str) -> object:
+        if request.receipt_id != "r1":
+            raise NotFound(f"there is no recording of {request.receipt_id}")
+        return examples()["replay"]["reply"]
+
+    async def recipes_of_home(self, tenant: str) -> object:
+        return examples()["recipes"]["reply"]
 
     async def receipts_page(self, request: ReceiptsRequest) -> object:
         if request.after == "r2":

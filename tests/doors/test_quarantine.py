@@ -63,6 +63,9 @@ for one in ("why", "trust", "memories"):
     case("GET", f"/v1/{one}/{{ref:path}}", at=f"/v1/{one}/{{ref}}")
     case("GET", f"/v1/{one}/{{ref:path}}", at=f"/v1/{one}/{{event_id}}")
 case("GET", "/v1/memories", NOTHING, {"document": "log.md"})
+case("POST", "/v1/ask", QUERY, {**QUERY, **SESSION})
+case("POST", "/v1/replay", {"receipt_id": "{receipt}", "changes": {"rerank": {"floor": 0}}})
+case("GET", "/v1/recipes")
 case("GET", "/v1/receipts", NOTHING, SESSION)
 case("GET", "/v1/receipts/{receipt_id}", at="/v1/receipts/{receipt}")
 case("GET", "/v1/documents", {"path": "log.md"}, {"path": "log.md", "summaries": "rules"})
@@ -246,7 +249,8 @@ async def quarantined(owner: Key) -> list[dict[str, str]]:
     drafts += [{"text": "The harbour has a lighthouse", "document": "log.md", "position": 2, **SESSION}]
     kept = (await owner.send("POST", "/v1/memories", drafts)).json()["memories"]
     await owner.send("POST", "/v1/settle", {"timeout_s": 60})
-    receipt = (await owner.send("POST", "/v1/fuse", QUERY)).json()["receipt_id"]
+    lines = (await owner.send("POST", "/v1/ask", {**QUERY, "record": True})).text.splitlines()
+    receipt = json.loads(lines[-1])["recording"]
     fact = {"subject": "harbour", "predicate": "status", "object": f"{MARK} blue", "sources": [f"obs:{kept[1]['ref']}"]}
     asserted = (await owner.send("POST", "/v1/facts", fact)).json()
     await owner.send("POST", "/v1/cards/refresh", {"subject": "harbour"})

@@ -6,6 +6,7 @@ four embedded backends, journal, receipts and the HTTP application are the real 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -150,6 +151,11 @@ class Tenant:
         for number, receipt in enumerate(receipts[:4]):
             me.note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
         await me.get("/v1/receipts", limit="100")
+        asked = await self.post("/v1/ask", {"query": word, "record": True})
+        recorded = json.loads(asked.text.splitlines()[-1])["recording"]
+        await self.settle()
+        await me.post("/v1/replay", {"receipt_id": recorded, "changes": {"pack": {"max_results": 2}}})
+        await me.get("/v1/recipes")
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
         me.note("POST /v1/feedback", await self.post("/v1/feedback", votes))
         await me.get("/v1/feedback")

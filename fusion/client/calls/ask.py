@@ -132,6 +132,24 @@ def why(ref: str, *, limit: int = 20, **scope: str | None) -> Call[wire.Why]:
     return Call.get(f"/v1/why/{quote(ref, safe='')}", {"limit": limit, **scope})
 
 
+def replay(
+    receipt_id: str,
+    *,
+    user_id: str | None = None,
+    recipe: str | None = None,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    budget_chars: int | None = None,
+    max_results: int | None = None,
+) -> Call[wire.Asked]:
+    """Answer a question of POST /v1/ask with ``record`` by other numbers: {"pack": {"max_results": 3}}."""
+    return Call.post("/v1/replay", locals())
+
+
+def recipes() -> Call[wire.Recipes]:
+    """The recipes of the home with their values, and the range, choices and default of each value."""
+    return Call.get("/v1/recipes", {})
+
+
 def compare(
     query: str,
     a: str,

@@ -1,4 +1,4 @@
-"""Streams a verb's reply as lines of JSON, each with one member: ``progress``, ``line``, or last ``result``.
+"""Streams a reply as lines of JSON. Those of a verb have one member each: ``progress``, ``line``, or last ``result``.
 
 A failure before the first line is an HTTP error; a later failure is the last line, ``problem``.
 """
@@ -25,6 +25,8 @@ MAX_BUFFERED_LINES = 256
 
 Line = Callable[[str], Awaitable[None]]
 Work = Callable[[Line, Progress], Awaitable[object]]
+Part = dict[str, object]
+Parts = asyncio.Queue[Part]
 
 
 async def no_lines(line: str) -> None:
@@ -33,7 +35,31 @@ async def no_lines(line: str) -> None:
 
 
 async def streamed(work: Work) -> Response:
-    """A streamed reply of ``work``, which is cancelled when the client hangs up. Raises early errors."""
+    """A streamed reply of a verb: its lines and its progress, and last its result. Raises early errors."""
+
+    async def run(parts: Parts) -> Part:
+        async def line(text: str) -> None:
+            await parts.put({"line": text})
+
+        def progress(done: int, total: int | None, note: str = "") -> None:
+            offer(parts, {"progress": {"done": done, "total": total} | ({"note": note} if note else {})})
+
+        return {"result": await work(line, progress)}
+
+    return await streamed_parts(run)
+
+
+def offer(parts: Parts, part: Part) -> None:
+    """Send a part unless the reader is far behind: a later part replaces it."""
+    if not parts.full():
+        parts.put_nowait(part)
+
+
+async def streamed_parts(work: Callable[[Parts], Awaitable[Part]]) -> Response:
+    """A streamed reply of the parts that ``work`` puts and of the last one, which it returns. Raises early errors.
+
+    It is cancelled when the client hangs up.
+    """
     parts = _parts(work)
     first = await anext(parts)
     if isinstance(first, Exception):
@@ -48,18 +74,10 @@ async def streamed(work: Work) -> Response:
     return StreamingResponse(lines(), media_type=NDJSON)
 
 
-async def _parts(work: Work) -> AsyncGenerator[dict[str, object] | Exception]:
-    """The lines and progress of ``work`` in order, then its result or its exception."""
-    queue: asyncio.Queue[dict[str, object]] = asyncio.Queue(MAX_BUFFERED_LINES)
-
-    async def line(text: str) -> None:
-        await queue.put({"line": text})
-
-    def progress(done: int, total: int | None, note: str = "") -> None:
-        if not queue.full():  # a later progress replaces it
-            queue.put_nowait({"progress": {"done": done, "total": total} | ({"note": note} if note else {})})
-
-    task = asyncio.ensure_future(work(line, progress))
+async def _parts(work: Callable[[Parts], Awaitable[Part]]) -> AsyncGenerator[Part | Exception]:
+    """The parts of ``work`` in order, then the last one or its exception."""
+    queue: Parts = asyncio.Queue(MAX_BUFFERED_LINES)
+    task = asyncio.ensure_future(work(queue))
     try:
         while not (task.done() and queue.empty()):
             receiving = asyncio.ensure_future(queue.get())
@@ -69,16 +87,13 @@ async def _parts(work: Work) -> AsyncGenerator[dict[str, object] | Exception]:
             else:
                 receiving.cancel()
         error = task.exception()
-        if isinstance(error, Exception):
-            yield error
-        else:
-            yield {"result": task.result()}
+        yield error if isinstance(error, Exception) else task.result()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _line(part: dict[str, object] | Exception) -> bytes:
+def _line(part: Part | Exception) -> bytes:
     if isinstance(part, FusionError):
         part = {"problem": problem_of(part)}
     elif isinstance(part, Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from fusion.compare.arms import ALL_BACKENDS
@@ -33,6 +33,7 @@ from fusion.doors.schemas.base import (
     where_of,
 )
 from fusion.gateway.receipts import ReceiptsRequest
+from fusion.gateway.replaying import ReplayRequest
 from fusion.lib.budget import MAX_BUDGET_CHARS, MAX_BUDGET_TOKENS
 from fusion.recall.engine import FuseRequest
 
@@ -88,6 +89,37 @@ class FuseBody(Question):
     def request(self, tenant: str) -> FuseRequest:
         asker = None if self.asker is None else self.asker.asker()
         return self._as(FuseRequest, scope=self.scope(tenant), asker=asker, where=where_of(self.where))
+
+
+class AskBody(FuseBody):
+    """A question whose answer is watched, and may be replayed."""
+
+    record: bool = Field(
+        default=False, description="keep the input of the answer in memory for ten minutes, for POST /v1/replay"
+    )
+
+
+_Values = Annotated[dict[Name, JsonValue], Field(max_length=64)]
+
+
+class ReplayBody(Body):
+    """A recorded question, and the numbers to answer it by; they replace those of the question and of the recipe."""
+
+    receipt_id: Reference = Field(description="the receipt of an answer to a question with record = true")
+    user_id: UserId | None = Field(default=None, description="who asked; the recording of another is not found")
+    recipe: Name | None = Field(default=None, description="instead of the question's")
+    changes: Annotated[dict[Name, Annotated[dict[Name, JsonValue], Field(max_length=64)]], Field(max_length=16)] = (
+        Field(
+            default={},
+            description="values of a recipe, nested as in its file; GET /v1/recipes has their names and ranges",
+            examples=[{"pack": {"max_results": 3}}],
+        )
+    )
+    budget_chars: int | None = Field(default=None, ge=1, le=MAX_BUDGET_CHARS)
+    max_results: int | None = Field(default=None, ge=1, le=100)
+
+    def request(self, tenant: str) -> ReplayRequest:
+        return self._as(ReplayRequest, tenant=tenant)
 
 
 class CompareBody(Question):

@@ -327,6 +327,20 @@ async def tells_backends(me: Tenant, other: Tenant, word: str) -> Replies:
         yield not_found(await me.post("/v1/backends/verbed/drop", {"ref": ref}), ref)
 
 
+@case(("POST", "/v1/ask"), ("POST", "/v1/replay"), ("GET", "/v1/recipes"))
+async def watches(me: Tenant, other: Tenant, word: str) -> Replies:
+    """What one tenant recorded the other cannot replay."""
+    for scope in ({}, {"user_id": "ana"}, {"project": other.mark}):
+        yield (reply := await me.post("/v1/ask", {"query": word, "record": True, **scope}))
+        if (recorded := json.loads(reply.text.splitlines()[-1]).get("recording")) is not None:
+            me.receipts.append(recorded)
+            changes = {"pack": {"max_results": 50}, "rerank": {"floor": 0}}
+            yield await me.post("/v1/replay", {"receipt_id": recorded, "changes": changes})
+    for receipt_id in other.receipts[-3:]:
+        assert (await me.post("/v1/replay", {"receipt_id": receipt_id})).status_code == 404
+    yield await me.get("/v1/recipes")
+
+
 @case(("GET", "/v1/receipts"))
 async def lists_receipts(me: Tenant, other: Tenant, word: str) -> Replies:
     """One's own questions name the other, and are left out of what is compared; the other's receipts are not there."""
