@@ -104,6 +104,7 @@ WITHOUT = {
     "backends",
     "do",
     "health",
+    "inspector_link",
     "jobs",
     "pause_job",
     "propose",
