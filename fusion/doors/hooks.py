@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from fusion import local_server
+from fusion.doors.hook_calls import UNKNOWN, record
 from fusion.doors.pause import is_paused
 from fusion.doors.terminal import plain
 from fusion.errors import BadInput, FusionError, HomeGone, NobodyNamed, NotFound, ServerUnreachable, SettingsError
@@ -634,6 +635,8 @@ class Hook(NamedTuple):
     """whether it adds context for the model; the others answer with an empty object"""
     detached: bool = False
     """whether it answers at once and works in a process of its own, which outlives its caller"""
+    needs: tuple[str, ...] = ()
+    """fields of its input, one of which must be a text"""
 
     nothing: Mapping[str, Any] = MappingProxyType({})
     """the answer of a hook without context when it has done nothing"""
@@ -648,14 +651,14 @@ class Hook(NamedTuple):
 
 
 HOOKS: Mapping[str, Hook] = {
-    "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, before_prompt=True, context=True),
+    "user-prompt-submit": Hook("UserPromptSubmit", recall, 15, before_prompt=True, context=True, needs=("prompt",)),
     "session-start": Hook("SessionStart", profile, 15, context=True),
     "pre-tool-use": Hook("PreToolUse", observe_tool, 10, detached=True),
     "post-tool-use": Hook("PostToolUse", observe_tool, 10, detached=True),
-    "stop": Hook("Stop", capture, 55),
-    "pre-compact": Hook("PreCompact", capture_transcript, 55),
+    "stop": Hook("Stop", capture, 55, needs=("transcript_path", "last_assistant_message")),
+    "pre-compact": Hook("PreCompact", capture_transcript, 55, needs=("transcript_path",)),
     # Claude Code gives a plugin 1.5 seconds here, whichever timeout the plugin asks for, and then exits.
-    "session-end": Hook("SessionEnd", capture_transcript, 120, detached=True),
+    "session-end": Hook("SessionEnd", capture_transcript, 120, detached=True, needs=("transcript_path",)),
 }
 
 CORTEX_HOOKS: Mapping[str, Hook] = {
@@ -676,15 +679,20 @@ class _TooLate(BaseException):
 
 def main(arguments: Sequence[str]) -> None:
     """Run one hook: JSON on stdin, JSON on stdout. It never raises, because a hook always exits with 0."""
-    hook = _ALL.get(arguments[0] if arguments else "")
+    name = arguments[0] if arguments else ""
+    hook = _ALL.get(name)
     answer = hook.answer("") if hook else {}
+    call, notice = None, ""
     try:
         if hook is None:
+            call = _unknown_call(name, arguments[1:])
             raise BadInput(f"there is no such hook; there are {', '.join(_ALL)}")
         with limit(STDIN_S):
-            call = read_call(arguments[1:])._replace(before_prompt=hook.before_prompt, detached=hook.detached)
+            call = read_call(arguments[1:])
+        call = call._replace(before_prompt=hook.before_prompt, detached=hook.detached)
         if hook.detached and not _detach(call.home, answer):
             return
+        _check_shape(hook, call)
         with limit(min(hook.limit_s, _left_s(call)) if hook.before_prompt else hook.limit_s):
             answer = hook.answer(hook.run(call))
     except BaseException as error:  # noqa: BLE001 — no failure of memory may hold up an agent
@@ -693,6 +701,22 @@ def main(arguments: Sequence[str]) -> None:
         if hook is not None and hook.event == "SessionStart":
             answer["systemMessage"] = notice  # shown to the user once a session
     write_line(1, json.dumps(answer))
+    if call is not None:
+        record(call.home, name if hook else UNKNOWN, notice)
+
+
+def _unknown_call(name: str, options: Sequence[str]) -> HookCall | None:
+    """The call of a hook that does not exist, to be recorded; None if nothing says where, and for a person's own."""
+    with suppress(FusionError, OSError, ValueError), limit(STDIN_S):
+        return read_call(options) if name else None
+    return None
+
+
+def _check_shape(hook: Hook, call: HookCall) -> None:
+    """Raise BadInput for an input that lacks what the hook reads, as that of a later version of the host may."""
+    if hook.needs and not any(isinstance(call.payload.get(name), str) for name in hook.needs):
+        fields = " or ".join(hook.needs)
+        raise BadInput(f"the input has no text {fields}: has the host changed its hooks? See `fusion doctor`")
 
 
 def _left_s(call: HookCall) -> float:

@@ -90,7 +90,7 @@ def test_hook_does_not_wait_for_a_server_that_does_not_start(broken: Path, tmp_p
 
 
 def test_hook_asks_no_program_that_has_the_address_of_a_server_that_has_gone(home: Path, tmp_path: Path) -> None:
-    """The program at that address would fail if it were asked; a server is started as if there were no record."""
+    """It would be named if it were asked; a server is started as if there were no record."""
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(SMALL)
     environment = {**os.environ, "FUSION_HOOKS__RECALL_TIMEOUT_MS": "900"}

@@ -104,7 +104,7 @@ def examine(
     found += failed_jobs(home, status)
     found += documents_held_back(home, status)
     found += links_not_read(status)
-    found += hosts()
+    found += hosts(home)
     return found
 
 

@@ -1,4 +1,8 @@
-"""Checks of `fusion doctor` in the files of agents' hosts: servers and hooks of ours that are dead or switched off."""
+"""Checks of `fusion doctor` in the files of agents' hosts: servers and hooks of ours that are dead or switched off.
+
+A host that is upgraded may call hooks no more, or with another input, and says so to nobody. The hooks record their
+calls in the home (`fusion.doors.hook_calls`), so a transcript that is newer than the last call shows that.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +12,77 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fusion.doors.cli.finding import Finding, ok
 from fusion.doors.cli.host_files import HOSTS, read_text
+from fusion.doors.hook_calls import UNKNOWN, LastCall, last_calls
 from fusion.errors import SettingsError
 from fusion.lib import jsonc
+from fusion.trust.fingerprint import printable
 
 PLUGIN = "memory-fusion@"
 """the beginning of the plugin's name with that of its marketplace"""
+LATE_S = 600.0
+"""seconds by which a transcript may be newer than a prompt's hook: the model may work that long on one prompt"""
+MAX_PROJECTS = 2000
+"""folders of transcripts that are looked at"""
+RULES = ("mcp__memory-fusion", "mcp__plugin_memory-fusion")
+"""the beginning of a rule of Claude Code that is about our tools"""
 _OURS = re.compile(r"\bfusion[\"']?\s+hook\s+[a-z-]+")
 
 
-def hosts(user: Path | None = None) -> Iterator[Finding]:
+def hosts(home: Path, user: Path | None = None) -> Iterator[Finding]:
     """What is wrong with our server in each host that names it, and with Claude Code's hooks."""
     user = user or Path.home()
     for name, host in HOSTS.items():
         check = f"host {name}"
         try:
-            words = host.words_in(read_text(host.file(user)) or "")
+            text = read_text(host.file(user)) or ""
+            words = host.words_in(text)
         except (ValueError, SettingsError, RecursionError) as error:
             yield Finding(check, "warn", f"{host.file(user)} cannot be read: {error}", "correct the file")
             continue
         if not words:
             continue
-        home = words[words.index("--home") + 1] if "--home" in words[:-1] else None
+        named = words[words.index("--home") + 1] if "--home" in words[:-1] else None
         if not _runs(words[0]):
             yield Finding(check, "fail", f"its command {words[0]} is not there any more", f"fusion connect {name}")
-        elif home is not None and not Path(home).is_dir():
-            yield Finding(check, "fail", f"its home {home} is not there any more", f"fusion connect {name}")
+        elif named is not None and not Path(named).is_dir():
+            yield Finding(check, "fail", f"its home {named} is not there any more", f"fusion connect {name}")
+        elif host.is_off(text):
+            yield Finding(check, "warn", f"{host.file(user)} switches the server off", "switch it on in the host")
         else:
             yield ok(check, f"{host.title} starts {' '.join(words)}")
-    yield from _claude_code(user)
+    yield from _claude_code(home, user)
+    yield from _complaints(home)
 
 
-def _claude_code(user: Path) -> Iterator[Finding]:
+def _complaints(home: Path) -> Iterator[Finding]:
+    """What the last call of each hook of the home complained of, whichever host called it."""
+    for call in last_calls(home):
+        if call.notice:
+            detail = f"its last call, {_time(call.at)}: {printable(call.notice.removeprefix('fusion hook: '))}"
+            yield Finding(f"hook {printable(call.hook)}", "warn", detail, _fix(call))
+
+
+def _fix(call: LastCall) -> str:
+    if call.hook == UNKNOWN:
+        return "update memory-fusion, or take that hook out of the host's settings"
+    if "has the host changed" in call.notice:
+        return "update memory-fusion: pipx upgrade memory-fusion"
+    return "the next call that succeeds ends this"
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _claude_code(home: Path, user: Path) -> Iterator[Finding]:
     """The plugin and the hooks in Claude Code's settings."""
     folder = Path(os.environ.get("CLAUDE_CONFIG_DIR") or user / ".claude")
     file = folder / "settings.json"
@@ -56,6 +95,11 @@ def _claude_code(user: Path) -> Iterator[Finding]:
     check = "hooks of Claude Code"
     if settings.get("disableAllHooks") is True:
         yield Finding(check, "fail", f"{file} switches all hooks off", 'remove "disableAllHooks" there')
+    if settings.get("allowManagedHooksOnly") is True:
+        yield Finding(check, "fail", f"{file} allows managed hooks only", 'remove "allowManagedHooksOnly" there')
+    if denied := _denied(settings):
+        yield Finding(check, "warn", f"{file} denies the tools {', '.join(denied)}", "take that out of its permissions")
+    yield from _silent(home, folder)
     for name, on in named.items():
         if on is not True:
             yield Finding(check, "warn", f"{file} switches the plugin {name} off", f"/plugin enable {name}")
@@ -69,6 +113,41 @@ def _claude_code(user: Path) -> Iterator[Finding]:
             yield Finding(check, "fail", f"a hook in {file} runs {program}, which is not there", "correct its command")
         else:
             yield ok(check, f"{one} is registered")
+
+
+def _denied(settings: Mapping[str, Any]) -> list[str]:
+    """The rules by which Claude Code refuses our tools."""
+    permissions = settings.get("permissions")
+    rules = permissions.get("deny") if isinstance(permissions, dict) else None
+    return [printable(one) for one in rules or () if isinstance(one, str) and one.startswith(RULES)]
+
+
+def _silent(home: Path, folder: Path) -> Iterator[Finding]:
+    """Whether Claude Code has talked since it last called the hook of a prompt, in whatever way it was switched off."""
+    talked, called = _newest_transcript(folder / "projects"), {one.hook: one.at for one in last_calls(home)}
+    last = called.get("user-prompt-submit", _changed(folder / "plugins" / "installed_plugins.json"))
+    if talked is None or last is None or talked <= last + LATE_S:
+        return
+    when = f"was last called {_time(last)}" if "user-prompt-submit" in called else "was never called"
+    detail = f"Claude Code last wrote a transcript {_time(talked)}, and its hook {when}, for the home {home}"
+    fix = "claude --debug shows why; update Claude Code and the plugin, or name the home that is used: --home"
+    yield Finding("hooks of Claude Code", "warn", detail, fix)
+
+
+def _newest_transcript(folder: Path) -> float | None:
+    """The time of the newest transcript; a session changes its own file, so each folder is looked into."""
+    with suppress(OSError):
+        folders = [one for one in islice(folder.iterdir(), MAX_PROJECTS) if one.is_dir()]
+        times = (_changed(file) for one in folders for file in one.glob("*.jsonl"))
+        return max((time for time in times if time is not None), default=None)
+    return None
+
+
+def _changed(file: Path) -> float | None:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -65,6 +65,27 @@ class Host:
         found = jsonc.members_of(self.parsed(text), [self.servers, NAME])
         return found if isinstance(found, dict) else None
 
+    def names_servers(self, text: str) -> bool:
+        """Whether a text has the object of servers, if only an empty one."""
+        return self.servers in self.parsed(text)
+
+    def without_empty_servers(self, text: str) -> str:
+        """A text without the object of servers, if that is empty. A table in TOML is gone with its last server."""
+        if self.format == "toml" or self.parsed(text).get(self.servers) != {}:
+            return text
+        return jsonc.without_member(text, [self.servers])
+
+    def is_off(self, text: str) -> bool:
+        """Whether the host is set not to start our server, though its file names it. Raises ValueError."""
+        entry, lists = self.entry_in(text) or {}, self.parsed(text).get("mcp")
+        excluded, allowed = (lists.get("excluded"), lists.get("allowed")) if isinstance(lists, dict) else (None, None)
+        return (
+            entry.get("enabled") is False
+            or entry.get("disabled") is True
+            or (isinstance(excluded, list) and NAME in excluded)  # Gemini CLI's lists of names
+            or (isinstance(allowed, list) and NAME not in allowed)
+        )
+
     def words_in(self, text: str) -> list[str]:
         """The command of our server in a text; [] if there is none."""
         entry = self.entry_in(text) or {}
