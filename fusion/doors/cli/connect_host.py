@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -31,11 +31,12 @@ CHECK_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A host's file before and after a connection; None: it was not there."""
+    """A host's file before and after a connection; None: it was not there. ``folders`` were made for it."""
 
     file: Path
     before: str | None
     after: str
+    folders: tuple[str, ...] = ()
 
 
 @command(without=["direct"])
@@ -64,14 +65,18 @@ def connect(
     file = about.file(Path.home())
     before = read_text(file)
     words = None if undo else server_words(home, user)
-    after = _taken_back(about, file, before, record) if undo else about.changed(before or "", words)
+    kept = _kept(record, file)
+    after = _taken_back(about, file, before, kept) if undo else about.changed(before or "", words)
     changed = after != before
     if changed and not dry_run:
+        made = _missing(file.parent)
         _write(file, after)
         if undo:
+            _remove_empty(kept.folders if kept else ())
             record.unlink(missing_ok=True)
         else:
-            _keep(record, Kept(file, _first(record, file, before), after or ""))
+            first = kept if kept is not None and kept.after == before else Kept(file, before, "")
+            _keep(record, Kept(file, first.before, after or "", (*first.folders, *made)))
     checked = None if dry_run or words is None else check(words)
     report = {"host": host, "file": str(file), "changed": changed, "dry_run": dry_run, "undo": undo, "checked": checked}
     target.show(report, "\n".join(_told(about, report, before, after)))
@@ -147,33 +152,32 @@ def _state(host: Host) -> str:
     return "not connected" if file.parent.is_dir() else "not found on this computer"
 
 
-def _taken_back(host: Host, file: Path, before: str | None, record: Path) -> str | None:
-    """The host's file as it was before the connection; if it was changed since, without the server alone."""
-    kept = _kept(record)
-    if kept is not None and kept.file == file and kept.after == before:
+def _taken_back(host: Host, file: Path, before: str | None, kept: Kept | None) -> str | None:
+    """The host's file as it was before the connection; if it was changed since, without what the connection added."""
+    if kept is not None and kept.after == before:
         return kept.before
     if before is None or host.entry_in(before) is None:
         raise NotFound(f"{host.title} is not connected: {file} does not name the server")
-    return host.changed(before, None)
+    rest = host.changed(before, None)
+    if kept is None or host.names_servers(kept.before or ""):
+        return rest
+    rest = host.without_empty_servers(rest)
+    return None if kept.before is None and not host.parsed(rest) else rest
 
 
-def _first(record: Path, file: Path, before: str | None) -> str | None:
-    """The file as it was before the first of several connections, if nobody else has changed it since."""
-    kept = _kept(record)
-    return kept.before if kept is not None and kept.file == file and kept.after == before else before
-
-
-def _kept(record: Path) -> Kept | None:
+def _kept(record: Path, file: Path) -> Kept | None:
+    """What is known of the last connection, unless it was one of another file."""
     try:
         found = json.loads(read_regular(record, MAX_KEPT_BYTES, ours=True))
-        return Kept(Path(found["file"]), found["before"], found["after"])
+        kept = Kept(Path(found["file"]), found["before"], found["after"], tuple(found.get("folders", ())))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    return kept if kept.file == file else None
 
 
 def _keep(record: Path, kept: Kept) -> None:
     record.parent.mkdir(mode=0o700, exist_ok=True)
-    content = {"file": str(kept.file), "before": kept.before, "after": kept.after}
+    content = {"file": str(kept.file), "before": kept.before, "after": kept.after, "folders": kept.folders}
     write_atomically(record, json.dumps(content).encode())
 
 
@@ -187,6 +191,21 @@ def _write(file: Path, text: str | None) -> None:
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
     write_atomically(real, text.encode())
     real.chmod(mode)
+
+
+def _missing(folder: Path) -> tuple[str, ...]:
+    """The folders that have to be made for one, the outermost first."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    return tuple(str(one) for one in reversed(missing))
+
+
+def _remove_empty(folders: Sequence[str]) -> None:
+    """Remove the folders that a connection made, unless something else is in them by now."""
+    for folder in reversed(folders):
+        try:
+            Path(folder).rmdir()
+        except OSError:
+            return
 
 
 def _told(host: Host, report: Mapping[str, Any], before: str | None, after: str | None) -> list[str]:

@@ -88,7 +88,15 @@ def test_file_that_was_not_there_is_removed_again(home: Path, user: Path) -> Non
     assert json.loads(file.read_text())["mcpServers"][NAME]["args"] == ["mcp", "--home", str(home)]
     assert file.stat().st_mode & 0o777 == 0o600
     run(home, "cursor", "--undo")
-    assert not file.exists()
+    assert not file.parent.exists()
+
+
+def test_folder_in_which_the_host_has_put_something_stays(home: Path, user: Path) -> None:
+    run(home, "zed")
+    other = HOSTS["zed"].file(user).with_name("keymap.json")
+    other.write_text("[]")
+    run(home, "zed", "--undo")
+    assert [one.name for one in other.parent.iterdir()] == ["keymap.json"]
 
 
 def test_undo_keeps_what_was_changed_since(home: Path, user: Path) -> None:
@@ -97,7 +105,21 @@ def test_undo_keeps_what_was_changed_since(home: Path, user: Path) -> None:
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({**settings, "theme": "light"}))
     run(home, "gemini", "--undo")
-    assert json.loads(file.read_text()) == {"mcpServers": {}, "theme": "light"}
+    assert json.loads(file.read_text()) == {"theme": "light"}
+
+
+@pytest.mark.parametrize(("before", "rest"), [("{}", "{}"), ('{"mcpServers": {}}', '{"mcpServers": {}}'), (None, None)])
+def test_undo_of_a_changed_file_leaves_no_part_of_ours(
+    home: Path, user: Path, before: str | None, rest: str | None
+) -> None:
+    file = HOSTS["gemini"].file(user)
+    file.parent.mkdir()
+    if before is not None:
+        file.write_text(before)
+    run(home, "gemini")
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=3))  # as a host that writes its settings anew
+    run(home, "gemini", "--undo")
+    assert (json.loads(file.read_text()) if file.exists() else None) == (json.loads(rest) if rest else None)
 
 
 @pytest.mark.parametrize(("name", "text"), [("cursor", '{"mcpServers": '), ("codex", "a = "), ("zed", "[1]")])
@@ -136,7 +158,7 @@ def test_doctor_sees_dead_servers_and_hooks(tmp_path: Path, monkeypatch: pytest.
     """A command or a home that is gone, a plugin that is off or removed, hooks that are switched off."""
     for variable in HOST_FOLDERS:
         monkeypatch.delenv(variable, raising=False)
-    assert list(examine_hosts(tmp_path)) == []
+    assert list(examine_hosts(tmp_path / "home", tmp_path)) == []
     gone = {"command": "/nowhere/fusion", "args": ["mcp"]}
     moved = {"command": sys.executable, "args": ["mcp", "--home", str(tmp_path / "gone")]}
     lives = {"command": sys.executable, "args": ["mcp", "--home", str(tmp_path)]}
@@ -155,7 +177,7 @@ def test_doctor_sees_dead_servers_and_hooks(tmp_path: Path, monkeypatch: pytest.
     (claude / "settings.json").write_text(json.dumps(settings))
     places = {"memory-fusion@memory-fusion": [{"installPath": str(tmp_path / "removed")}]}
     (claude / "plugins" / "installed_plugins.json").write_text(json.dumps({"plugins": places}))
-    found = [(one.check, one.status, one.detail) for one in examine_hosts(tmp_path)]
+    found = [(one.check, one.status, one.detail) for one in examine_hosts(tmp_path / "home", tmp_path)]
     assert [(check, status) for check, status, _ in found] == [
         ("host cursor", "fail"),
         ("host windsurf", "fail"),
