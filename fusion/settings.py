@@ -78,6 +78,7 @@ def _exact_origin(text: str) -> str:
     return text.lower().rstrip("/")
 
 
+NonNegative = Annotated[float, Field(ge=0)]
 Origin = Annotated[str, AfterValidator(_exact_origin)]
 """scheme, host and port of a web page's server"""
 
@@ -107,6 +108,10 @@ class ServerSettings(_Part):
     log_mb: float = Field(default=8.0, gt=0)
     open_to_local_users: bool = False
     keys: tuple[KeySettings, ...] = ()
+
+
+class TelemetrySettings(_Part):
+    prices: dict[str, tuple[NonNegative, NonNegative]] = Field(default_factory=dict)
 
 
 class NextEmbedderSettings(_Part):
@@ -617,6 +622,7 @@ class Settings(BaseSettings):
     recipe: str = "default"
     backends_only: bool = False
     server: ServerSettings = ServerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     embedder: EmbedderSettings = EmbedderSettings()
     judge: JudgeSettings = JudgeSettings()
     model: ModelSettings = ModelSettings()

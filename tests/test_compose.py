@@ -32,6 +32,7 @@ def test_a_file_a_service() -> None:
         "mem0",
         "hindsight",
         "ollama",
+        "observe",
     }
 
 
@@ -50,8 +51,8 @@ def test_mem0s_server_is_of_the_library_that_is_tested() -> None:
 
 
 KEYS = frozenset(
-    "build cap_drop command depends_on environment healthcheck image mem_limit ports read_only restart security_opt "
-    "stop_grace_period tmpfs volumes".split()
+    "build cap_drop command depends_on environment healthcheck image mem_limit ports read_only restart secrets "
+    "security_opt stop_grace_period tmpfs volumes".split()
 )
 """of a service, as the Compose specification spells them; the ones that these files use"""
 CHECK_KEYS = frozenset({"test", "interval", "timeout", "retries", "start_period"})
@@ -66,7 +67,8 @@ class TestEach:
     def test_it_is_what_compose_reads(self, file: Path) -> None:
         """No key is misspelt, what it names is there: Docker, which would say so, is not where the tests run."""
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
-        assert {key for key in document if not key.startswith("x-")} == {"name", "services", "volumes"}
+        keys = {key for key in document if not key.startswith("x-")}
+        assert {"name", "services", "volumes"} <= keys <= {"name", "services", "volumes", "secrets"}
         volumes = set()
         for name, service in document["services"].items():
             assert service.keys() <= KEYS, name
@@ -77,7 +79,11 @@ class TestEach:
             assert all(re.fullmatch(r"(\d+(us|ms|s|m|h))+", duration) for duration in durations), name
             assert not check or check["test"][0] in ("CMD", "CMD-SHELL"), name
             assert set(service.get("depends_on", ())) <= document["services"].keys(), name
-            volumes |= {str(volume).partition(":")[0] for volume in service["volumes"]}
+            mounted = {str(volume).partition(":")[0] for volume in service["volumes"]}
+            files = {source for source in mounted if source.startswith("./")}
+            assert all((COMPOSE / source).is_file() for source in files), name
+            volumes |= mounted - files
+            assert set(service.get("secrets", ())) <= document.get("secrets", {}).keys(), name
             assert re.fullmatch(r"\d+[bkmg]", service["mem_limit"]), name
         assert volumes == document["volumes"].keys()
 

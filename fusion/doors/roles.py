@@ -120,6 +120,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/jobs/{name}/resume"): OPERATOR,
     ("POST", "/v1/backends/{backend}/{verb}"): OPERATOR,
     ("GET", "/v1/export"): OPERATOR,
+    ("GET", "/metrics"): OPERATOR,
     ("POST", "/v1/import"): OPERATOR,
 }
 

@@ -115,7 +115,9 @@ class Answering(TenantParts):
                 outcome = await self._outcome(limited, session, packer, answered)
             except NobodyAnswered as error:
                 error.retry_after_s = self.retry_after_s(asked.backends)
+                self.measures.failed(error.details["backends"])
                 raise
+            self.measures.answered(outcome)
             self.health.judged[outcome.fused.rerank["status"]] += 1
         if outcome.fused.abstained in SILENT:
             self.health.silent[outcome.fused.abstained] += 1

@@ -264,6 +264,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             use_trackers={n: b for n, b in stores.items() if isinstance(b, TracksUse)},
             embedders=embedders,
             admission=shared.admission,
+            measures=shared.measures,
             model=shared.model,
             notes=shared.notes,
             session_watcher=None if damaged else _session_watcher(settings, intake, observations),

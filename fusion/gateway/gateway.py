@@ -39,6 +39,7 @@ from fusion.gateway.plans import PlanCalls
 from fusion.gateway.prefix import PrefixCalls
 from fusion.gateway.progressive import ProgressiveRecall, RecordsRequest, full_records, record_of_episode
 from fusion.gateway.read_only import writable_home
+from fusion.gateway.readings import ReadingCalls
 from fusion.gateway.receipts import ReceiptCalls
 from fusion.gateway.replaying import ReplayCalls
 from fusion.gateway.scoped import CallerGateway
@@ -109,6 +110,7 @@ class Gateway(
     PlanCalls,
     PrefixCalls,
     ProgressiveRecall,
+    ReadingCalls,
     ReceiptCalls,
     ReplayCalls,
     TriageCalls,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
+from fusion.gateway.measures import ModelUse
 from fusion.lib.breaker import FAILURES, RETRY_AFTER_CAP_S, Breaker, Permit, Waits
 from fusion.lib.budget import estimate_tokens
 
@@ -52,6 +53,8 @@ class BudgetedModel:
         self._calls: deque[_Call] = deque()
         waits = Waits(OPEN_S, OPEN_S, spread=0.0, rate_limited_s=OPEN_S, unauthorized_s=MAX_WAIT_S)
         self._breaker = Breaker(clock, failures=FAILURES, waits=waits)
+        self.use = ModelUse()
+        """the calls since the start; tokens are estimated"""
 
     async def complete(self, system: str, user: str, max_tokens: int) -> str:
         call = self._within_budget(estimate_tokens(system + user), max_tokens)
@@ -64,8 +67,10 @@ class BudgetedModel:
             answer = await self._model.complete(system, user, max_tokens)
         except BaseException as error:
             _report(permit, error)
+            self.use.note("failed")
             raise
         permit.succeeded()
+        self.use.note("ok", estimate_tokens(system + user), estimate_tokens(answer))
         call.tokens += estimate_tokens(answer) - max_tokens
         return answer
 

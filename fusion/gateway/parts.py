@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fusion.contract import Judge, LanguageModel, Scope, TracksUse
 from fusion.gateway.admission import Admission
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.health import Health
+from fusion.gateway.measures import Measures
 from fusion.gateway.prefix_windows import PrefixWindows
 from fusion.gateway.recent_questions import RecentQuestions
 from fusion.gateway.recordings import Recordings
@@ -60,6 +61,7 @@ class SharedParts:
     unwritable: str = ""
     """why the home cannot be written to; empty if it can"""
     clock: Clock = utc_now
+    measures: Measures = field(default_factory=Measures)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,3 +111,5 @@ class TenantParts:
     """None if no sessions are configured"""
     note_watcher: NoteWatcher | None = None
     """None if no folder of notes is configured"""
+    measures: Measures = field(default_factory=Measures)
+    """counts of all tenants, for the home's operator"""

@@ -368,6 +368,14 @@ def log(
     return [_decision(db, row) for row in rows]
 
 
+def counts(db: Connection) -> dict[tuple[str, str], int]:
+    """The number of decisions, by who made them (job, caller) and what they do (decide, undo)."""
+    rows = db.execute(
+        "select run is not null as job, undoes is not null as undo, count(*) as n from decision group by 1, 2"
+    )
+    return {("job" if row["job"] else "caller", "undo" if row["undo"] else "decide"): row["n"] for row in rows}
+
+
 def of_run(db: Connection, run: str, scope: Scope) -> list[Row]:
     """The rows of the decisions of one run of a job on a scope's memories, the latest first."""
     terms, values = _of_owner(scope)

@@ -52,6 +52,7 @@ from fusion.recall.rrf import Ranked, ceiling, rrf
 from fusion.recall.shown_before import NOTHING, InContext, shown_keys
 from fusion.recall.signals import Likeness, contexts_of, local_signals
 from fusion.recall.split_query import split_query
+from fusion.recall.stages import Stage, Stages
 from fusion.recall.standing import STANDING, USE, Use, standings_of, with_conflicts
 from fusion.recall.wants_memory import GateResult, arranges, gate, needs_no_search
 from fusion.recipe import GateSettings, PackSettings, Recipe, RerankSettings
@@ -234,6 +235,8 @@ class Outcome:
     """the keys of the memories in the block, by which a session recognises them later"""
     block: Block | None = None
     """the block as it was packed"""
+    stages: Sequence[Stage] = ()
+    """how long each stage took; none for an answer that was prepared"""
 
     def found(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Hit]:
         """The hits with these native ids of these backends, by backend and native id."""
@@ -261,6 +264,7 @@ async def fuse(
     Raises BadInput for a query that cannot be asked, and NobodyAnswered when every backend failed.
     """
     started = time.perf_counter()
+    ended = Stages(started)
     query, truncated = _query(request, recipe, io.now())
     named = _dates(query, recipe, event)
     if event is not None:  # its words would find the event, not what is asked for
@@ -283,6 +287,7 @@ async def fuse(
             frequencies = await counting
         finally:
             counting.cancel()
+    ended("gather")
     _require_one(answers)
     admitted, refused, records = await _admitted(answers, query, io)
     answered = AnsweredHits(admitted, recipe.dedup)
@@ -290,6 +295,7 @@ async def fuse(
     reworded = await io.reworded(doubtful) if doubtful else ()
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
+    ended("merge")
     neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
     happened, then = ([], {}) if silent else await _admitted_happenings(query, named, io)
     known = {**then, **more, **records}
@@ -298,9 +304,11 @@ async def fuse(
     standings = standings_of(known, weighed, uses)
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
     pool = await _in_passages(query, pool, known, frequencies, recipe, io)
+    ended("expand")
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
     contexts = contexts_of(pool) if recipe.rerank.second_encoder else None
     likeness = await io.likeness(query.text, texts, contexts) if pool else None
+    ended("compare")
     compared = likeness is not None and bool(likeness.words or likeness.dense)
     numbers = recipe.rerank if compared else recipe.rerank.by_words
     best = ceiling([a.backend for a in answers if a.status == "ok"], recipe.fuse)
@@ -326,10 +334,12 @@ async def fuse(
         gated = gate(order, query.text, frequencies, named, gates)
         gate_ms = (time.thread_time() - began_s) * 1000
     silent = gated.silent if gated is not None else silent
+    ended("rank")
     if not silent:
         order, rerank = await _ask_judge(order, query, recipe, io, left_s() - JUDGE_MARGIN_S)
     else:
         rerank = {"status": "not_needed" if io.has_judge else "off"}
+    ended("judge")
     order = next_to_rivals(AskedSections(query.text).first(order))
     if named.nothing_else:
         order = of_that_time(order, named)
@@ -354,6 +364,7 @@ async def fuse(
     shown = context.keys_among((scored.pooled.candidate for scored in first), request.query)
     ranking = Ranking(query.text, first, packing, numbers, io.nonce(), shown, left_out, by_date, known)
     block = await packer(ranking) if packer is not None else ranking.block()
+    ended("pack")
 
     gate_report: Mapping[str, Any] | None = None
     if gates.wants_memory:
@@ -382,6 +393,7 @@ async def fuse(
         neighbour_hits=neighbour_hits,
         gate_report=gate_report,
         event=event,
+        stages=ended.ended,
     )
 
 
@@ -446,6 +458,7 @@ def _outcome(
     neighbour_hits: Sequence[BackendHits] = (),
     gate_report: Mapping[str, Any] | None = None,
     event: EventTime | None = None,
+    stages: Sequence[Stage] = (),
 ) -> Outcome:
     """The answer with its receipt."""
     answers, block, recipe = packed.answers, packed.block, packed.recipe
@@ -480,7 +493,7 @@ def _outcome(
     )
     best = (scored.pooled.candidate for scored in packed.order[:RETRIEVED])
     retrieved = tuple(dict.fromkeys(candidate.hit.event_id or candidate.ref for candidate in best))
-    return Outcome(fused, receipt, _used(shown), included, retrieved, hits, keys, block)
+    return Outcome(fused, receipt, _used(shown), included, retrieved, hits, keys, block, stages)
 
 
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})

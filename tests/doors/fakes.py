@@ -29,8 +29,10 @@ from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.extracting import ExtractRequest
 from fusion.gateway.graph import GraphRequest, MatchRequest, PathRequest
 from fusion.gateway.items import ItemSearch, NamespaceSearch
+from fusion.gateway.measures import Measures
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
 from fusion.gateway.progressive import IndexRequest, RecordsRequest, TimelineRequest
+from fusion.gateway.readings import Readings
 from fusion.gateway.receipts import ReceiptsRequest
 from fusion.gateway.replaying import ReplayRequest
 from fusion.gateway.temporal_facts import EndRequest, FactPackRequest, FactRequest
@@ -129,6 +131,9 @@ class FakeFusion:
         self.tidy = Recorded(takes_s=0)
         self.runner = Runner((self.tidy.job("0 0 29 2 *"),), cast("Journal", MemoryJournal()), "fake")
         self.text = "We move to Postgres in April."
+
+    async def readings(self) -> Readings:
+        return Readings(Measures(), {}, {"markdown": "closed"}, {"markdown": 0}, {"markdown": 0}, {}, 1.0)
 
     def require_home(self) -> None:
         if self.gone is not None:

@@ -36,6 +36,7 @@ from fusion.doors.compat.errors import Words, in_words
 from fusion.doors.compat.mem0.errors import refused as refused_by_mem0
 from fusion.doors.compat.openclaw_mem.errors import refused as refused_by_openclaw_mem
 from fusion.doors.compat.qmd.errors import refused as refused_by_qmd
+from fusion.doors.http.request_counts import RequestCounts
 from fusion.doors.inspector.files import is_page
 from fusion.doors.inspector.sessions import Sessions
 from fusion.errors import FusionError, Overloaded, TooLarge
@@ -229,6 +230,7 @@ class Gate:
         self.draining = False
         """whether the server is about to stop: `/readyz` reports it, and requests are still served"""
         self._wait_limits: set[asyncio.Timeout] = set()
+        self.counts = RequestCounts()
 
     @property
     def in_flight(self) -> int:
@@ -287,12 +289,13 @@ class Gate:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()
         scope["request_id"] = request_id.decode()
-        started_reply = False
+        status = 0
+        """of the reply, once it has started"""
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started_reply
+            nonlocal status
             if message["type"] == "http.response.start":
-                started_reply = True
+                status = message["status"]
                 took = b"total;dur=%.2f" % ((time.perf_counter() - started) * 1000)
                 headers = message.get("headers", ())
                 own = {name for name, _ in headers}
@@ -312,11 +315,13 @@ class Gate:
         except Refused as refused:
             await refused.reply(scope, receive, send_with_headers)
         except asyncio.CancelledError:
-            if started_reply or not self.draining:
+            if status or not self.draining:
                 raise
             # The drain time is over. A reset would give no reason; this reply says to ask the next server.
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
             await ProblemResponse.of(late)(scope, receive, send_with_headers)
+        finally:
+            self.counts.note(scope, status, time.perf_counter() - started)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key and the body, and pass the request on when it has a place."""

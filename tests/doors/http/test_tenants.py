@@ -418,6 +418,13 @@ async def asks_for_jobs(me: Tenant, other: Tenant, word: str) -> Replies:
         yield reply
 
 
+@case(("GET", "/metrics"))
+async def asks_for_metrics(me: Tenant, other: Tenant, word: str) -> Replies:
+    """They count all tenants, so they are for the operator."""
+    yield (reply := await me.get("/metrics"))
+    assert reply.status_code == 422
+
+
 @case(("GET", "/v1/export"), ("POST", "/v1/import"))
 async def moves_memories(me: Tenant, other: Tenant, word: str) -> Replies:
     """An export has nothing of the other, and an import writes nothing there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from functools import partial
@@ -14,6 +15,7 @@ from fastapi.responses import Response
 import fusion as package
 from fusion import wire
 from fusion.doors import schemas
+from fusion.doors.http.metrics import MEDIA_TYPE, Exposed, exposition, load_library
 from fusion.doors.http.routing import Context, InQuery, Name, problems, reply, router, while_connected
 from fusion.doors.http.streaming import NDJSON, Line, no_lines, streamed
 from fusion.trust.token import CHALLENGE, PROOF
@@ -28,6 +30,7 @@ async def backends(context: Context) -> Response:
 
 
 _LINES = '{"progress":{"done":500,"total":50000}}\n{"result":{"expired":3}}\n'
+_METRICS = 'fusion_questions_total{outcome="answered"} 12.0\n'
 _VERB = {"type": "object", "description": "a scope (user_id, …), and the verb's own arguments"}
 
 
@@ -92,6 +95,24 @@ async def status(context: Context, query: Annotated[schemas.Scoped, InQuery]) ->
     found = await context.gateway.status(context.tenant, scope if scope.named() else None)
     caller = {"name": context.caller, "role": context.role, "tenant": context.tenant}
     return reply({**found, "requests": context.gate.load(context.tenant), "caller": caller})
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": _METRICS}}}},
+)
+async def metrics(context: Context) -> Response:
+    """The metrics of the home, for Prometheus
+
+    They are of all tenants, so they need a key of the tenant default with the role operator.
+    """
+    jobs = await context.gateway.jobs(context.tenant).views()
+    gate = context.gate
+    prices = context.settings.telemetry.prices
+    exposed = Exposed(gate.counts, gate.in_flight - 1, gate.queued, await context.gateway.readings(), jobs, prices)
+    await asyncio.to_thread(load_library)
+    return Response(exposition(exposed), media_type=MEDIA_TYPE)
 
 
 @router.post("/v1/settle", response_model=wire.Settled)

@@ -1,0 +1,54 @@
+"""The readings of an open home that operators' metrics are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusion.gateway.llm_budget import BudgetedModel
+from fusion.gateway.measures import Measures, ModelUse
+from fusion.gateway.parts import TenantParts
+from fusion.journal import state
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Counts since the start, and the state now. Backlogs and breakers are those of the home's owner."""
+
+    measures: Measures
+    models: Mapping[tuple[str, str], ModelUse]
+    """by name and use: judge, or model for everything else that asks ``[model]``"""
+    breakers: Mapping[str, str]
+    """the state of each backend's breaker: closed, open, half_open; disabled for a backend without one in use"""
+    backlog: Mapping[str, int]
+    """deliveries that a backend has not acknowledged yet"""
+    given_up: Mapping[str, int]
+    """deliveries that were given up"""
+    decisions: Mapping[tuple[str, str], int]
+    uptime_s: float
+
+
+class ReadingCalls(TenantParts):
+    """Reads what operators count."""
+
+    async def readings(self) -> Readings:
+        """The readings of the whole home."""
+        deliveries = await self.journal.deliveries()
+        backlog = await self.deliverer.backlog()
+        return Readings(
+            measures=self.measures,
+            models=self._models(),
+            breakers={g.name: "disabled" if g.disabled is not None else g.breaker.state for g in self.guarded.values()},
+            backlog={name: backlog.get(name, 0) for name in self.guarded},
+            given_up={name: deliveries[name].failed if name in deliveries else 0 for name in self.guarded},
+            decisions=await self.journal.read(state.counts),
+            uptime_s=self.health.uptime_s,
+        )
+
+    def _models(self) -> Mapping[tuple[str, str], ModelUse]:
+        found: dict[tuple[str, str], ModelUse] = {}
+        if self.live.judge is not None:
+            found[self.live.judge.name, "judge"] = self.measures.judge
+        if isinstance(self.model, BudgetedModel):
+            found[self.model.name, "model"] = self.model.use
+        return found
