@@ -183,7 +183,7 @@ class Tenant:
         await me.post("/v1/import", {})
         # Of these only the status is compared: jobs are of the whole home, and its owner sees when they ran; an export
         # has the tenant's own ids and a checksum over them; a run of the lifecycle has an id.
-        for path in ("/v1/jobs", "/v1/jobs/log", "/v1/export"):
+        for path in ("/v1/jobs", "/v1/jobs/log", "/v1/export", "/metrics"):
             await me.status("GET", path)
         for path in ("/v1/jobs/checks/run", "/v1/jobs/checks/pause", "/v1/jobs/checks/resume", "/v1/lifecycle"):
             await me.status("POST", path, {})
