@@ -623,20 +623,27 @@ class Gateway(
 
     @in_tenant
     async def feedback(
-        self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
+        self,
+        receipt_id: str,
+        scope: Scope,
+        *,
+        useful: Sequence[str] = (),
+        useless: Sequence[str] = (),
+        merge: bool = False,
     ) -> Mapping[str, Any]:
-        """Store durably which memories of an answer were useful; earlier feedback on the answer is replaced.
+        """Store durably which memories of an answer were useful; earlier feedback on the answer is replaced, or with
+        ``merge`` that on the same memories alone.
 
         Without refs, the earlier feedback is removed. Raises NotFound for a receipt of another tenant or user, and
         BadInput, which names the ref, for a ref that is not in the receipt, was forgotten since, or is in both lists.
         """
         body = await self._receipt(receipt_id, scope.tenant, scope.user_id)
         votes = labelled(body, useful, useless)
-        await self.journal.write(feedback.put, scope, receipt_id, votes, self.live.now())
+        kept = await self.journal.write(feedback.put, scope, receipt_id, votes, self.live.now(), merge=merge)
         return {
             "receipt_id": receipt_id,
-            "useful": [vote.ref for vote in votes if vote.useful],
-            "useless": [vote.ref for vote in votes if not vote.useful],
+            "useful": [ref for ref, useful in kept.items() if useful],
+            "useless": [ref for ref, useful in kept.items() if not useful],
         }
 
     @in_tenant

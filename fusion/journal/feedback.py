@@ -71,8 +71,13 @@ def _body(receipt: Mapping[str, Any], position: int, row: Mapping[str, Any]) -> 
     return {"recipe": receipt["recipe"], "position": position, **copied, **scored, "found_by": found_by}
 
 
-def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], now: datetime) -> None:
-    """Replace the votes on an answer. Raises BadInput for a memory that was forgotten since it was shown."""
+def put(
+    db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], now: datetime, *, merge: bool = False
+) -> Mapping[str, bool]:
+    """Replace the votes on an answer, or with ``merge`` those on the same memories alone; returns the votes by ref.
+
+    Raises BadInput for a memory that was forgotten since it was shown.
+    """
     for vote in votes:
         gone = db.execute(
             "select 1 from audit where tenant = ? and ref = ? and at >= ?",
@@ -80,12 +85,19 @@ def put(db: Connection, scope: Scope, receipt_id: str, votes: Sequence[Vote], no
         ).fetchone()
         if gone is not None:
             raise BadInput(f"{vote.ref} was forgotten since; it takes no feedback")
-    db.execute("delete from label where tenant = ? and receipt_id = ?", (scope.tenant, receipt_id))
+    answer = (scope.tenant, receipt_id)
+    if merge:
+        one = "delete from label where tenant = ? and receipt_id = ? and ref = ?"
+        db.executemany(one, [(*answer, vote.ref) for vote in votes])
+    else:
+        db.execute("delete from label where tenant = ? and receipt_id = ?", answer)
     at, asked_by = microseconds(now), json.dumps(scope.named())
     db.executemany(
         "insert into label(tenant, receipt_id, ref, useful, at, scope, body) values(?, ?, ?, ?, ?, ?, ?)",
-        [(scope.tenant, receipt_id, v.ref, v.useful, at, asked_by, json.dumps(v.body)) for v in votes],
+        [(*answer, v.ref, v.useful, at, asked_by, json.dumps(v.body)) for v in votes],
     )
+    rows = db.execute("select ref, useful from label where tenant = ? and receipt_id = ? order by id", answer)
+    return {row["ref"]: bool(row["useful"]) for row in rows}
 
 
 def page(db: Connection, tenant: str, limit: int, after: int = 0) -> VotePage:

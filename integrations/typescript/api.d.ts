@@ -1057,6 +1057,8 @@ export interface FeedbackBody {
   useful?: string[];
   /** no ref may be both */
   useless?: string[];
+  /** keep earlier feedback on the answer's other memories */
+  merge?: boolean;
 }
 
 /** The use of a session's context window. Rules that are not set come from the settings. */

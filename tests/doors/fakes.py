@@ -220,7 +220,13 @@ class FakeFusion:
         }
 
     async def feedback(
-        self, receipt_id: str, scope: Scope, *, useful: Sequence[str] = (), useless: Sequence[str] = ()
+        self,
+        receipt_id: str,
+        scope: Scope,
+        *,
+        useful: Sequence[str] = (),
+        useless: Sequence[str] = (),
+        merge: bool = False,
     ) -> dict[str, Any]:
         if receipt_id != "r1":
             raise NotFound("There is no such receipt here.")

@@ -131,6 +131,17 @@ async def test_labels_are_forgotten_with_their_memory(journal: Journal) -> None:
     assert await labels(journal) == [("r1", other, True)]  # and nothing was half written
 
 
+async def test_merged_feedback_keeps_the_votes_on_other_memories(journal: Journal) -> None:
+    """A vote on a memory replaces the earlier one on it; the whole is returned."""
+    one, two = await kept(journal, "Berit likes clogs"), await kept(journal, "We moved to Postgres")
+    now = datetime.now(UTC)
+    await journal.write(feedback.put, ADA, "r1", labelled(receipt(one, two), [one], []), now)
+    await journal.write(feedback.put, ADA, "r1", labelled(receipt(one, two), [two], []), now, merge=True)
+    votes = await journal.write(feedback.put, ADA, "r1", labelled(receipt(one, two), [], [one]), now, merge=True)
+    assert votes == {one: False, two: True}
+    assert sorted(await labels(journal)) == sorted([("r1", one, False), ("r1", two, True)])
+
+
 async def test_feedback_pages_are_oldest_first_and_complete(journal: Journal) -> None:
     """Five labels by two: three pages, each label once, nothing of another tenant."""
     refs = [await kept(journal, f"memory {n}") for n in range(5)]

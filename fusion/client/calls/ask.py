@@ -212,9 +212,17 @@ def receipts(
 
 
 def feedback(
-    receipt_id: str, *, useful: Sequence[str] = (), useless: Sequence[str] = (), **scope: str | None
+    receipt_id: str,
+    *,
+    useful: Sequence[str] = (),
+    useless: Sequence[str] = (),
+    merge: bool | None = None,
+    **scope: str | None,
 ) -> Call[wire.Feedback]:
-    """Say which memories of an answer were useful, by ref; replaces earlier feedback on it."""
+    """Say which memories of an answer were useful, by ref; replaces earlier feedback on it.
+
+    With ``merge`` it replaces that on the same memories alone.
+    """
     return Call.post("/v1/feedback", locals())
 
 

@@ -93,6 +93,9 @@ async def feedback(
     useless: Annotated[
         list[str] | None, typer.Option(metavar="REF", help="A memory that did not help. Repeatable.")
     ] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Keep earlier feedback on the answer's other memories.")
+    ] = False,
     export: Annotated[Path | None, typer.Option(help="Write all feedback to this file, one line of JSON each.")] = None,
     owner: Owner,
     target: Target,
@@ -102,7 +105,7 @@ async def feedback(
     New feedback on a receipt replaces the old; feedback without refs removes it.
     `fusion tune --learner` learns from the export.
     """
-    if (receipt_id is None) == (export is None) or (export is not None and (useful or useless)):
+    if (receipt_id is None) == (export is None) or (export is not None and (useful or useless or merge)):
         raise typer.BadParameter("give a RECEIPT with --useful and --useless, or --export FILE alone")
 
     from fusion.doors.cli.compare import export_labels
@@ -112,7 +115,9 @@ async def feedback(
             labels = await export_labels(client, export)
             target.show({"labels": labels, "file": str(export)}, f"{counted(labels, 'label')} in {export}")
             return
-        kept = await client.feedback(receipt_id or "", useful=useful or (), useless=useless or (), **owner.ids())
+        kept = await client.feedback(
+            receipt_id or "", useful=useful or (), useless=useless or (), merge=merge or None, **owner.ids()
+        )
     target.show(kept, f"{kept['receipt_id']}: {len(kept['useful'])} useful, {len(kept['useless'])} useless")
 
 

@@ -33,6 +33,10 @@ NO_RESET = (
     "A home is not reset by one request. Delete what one user, agent or run has: DELETE /memories?user_id=…; to remove "
     "everything, stop the server and delete the home's folder"
 )
+NO_EXPORT = "Memories are not rewritten by a schema here. `fusion export` writes everything that a user has"
+NO_SUMMARY = "There are no summaries of exports here. POST /v1/fuse packs what answers a question"
+NO_PROFILE = "There are no profiles of users here. POST /v1/fuse says what is known of one"
+NO_WEBHOOK = "The server calls no address that a client names. GET /v1/memories has what is new"
 NO_CONFIGURE = "This server is configured by fusion.toml in its home, not by a client"
 
 
@@ -44,6 +48,8 @@ class Asked:
     query: Mapping[str, str]
     id_: str
     memories: Memories
+    kind: str = ""
+    """the type of an entity in the path"""
 
 
 async def ping(asked: Asked) -> dict[str, Any]:
@@ -84,14 +90,33 @@ async def get(asked: Asked) -> dict[str, Any]:
 
 async def update(asked: Asked) -> dict[str, Any]:
     """Replace the text of a memory, or say when it ends."""
-    if refused := sorted({"metadata", "timestamp"} & {name for name, value in asked.body.items() if value is not None}):
-        raise BadInput(f"{', '.join(refused)} cannot be changed here; delete the memory and add it again")
-    text = requests.optional_text(asked.body, "text") or requests.optional_text(asked.body, "data")
-    ends = requests.optional_text(asked.body, "expiration_date")
-    if text is None and ends is None:
-        raise BadInput("Say what to change: text, or expiration_date")
-    changes = {"text": text, "valid_to": ends}
-    return await asked.memories.update(asked.id_, **{name: one for name, one in changes.items() if one is not None})
+    return await asked.memories.update(asked.id_, **requests.changes_of(asked.body))
+
+
+async def update_batch(asked: Asked) -> dict[str, Any]:
+    """Replace the texts of several memories, or none of them."""
+    entries = requests.batch_of(asked.body)
+    return await asked.memories.update_each([(entry["memory_id"], requests.changes_of(entry)) for entry in entries])
+
+
+async def delete_batch(asked: Asked) -> dict[str, Any]:
+    """Forget several memories, or none of them."""
+    return await asked.memories.delete_each([entry["memory_id"] for entry in requests.batch_of(asked.body)])
+
+
+async def feedback(asked: Asked) -> dict[str, Any]:
+    """Keep whether a memory was useful."""
+    return await asked.memories.feedback(requests.text(asked.body, "memory_id"), requests.verdict_of(asked.body))
+
+
+async def entities(asked: Asked) -> dict[str, Any]:
+    """The users, agents and runs that have memories."""
+    return await asked.memories.entities()
+
+
+async def delete_entity(asked: Asked) -> dict[str, Any]:
+    """Forget all memories of one user, agent or run."""
+    return await asked.memories.delete_entity(asked.kind, asked.id_)
 
 
 async def delete(asked: Asked) -> dict[str, Any]:
@@ -109,16 +134,6 @@ async def history(asked: Asked) -> list[dict[str, Any]]:
     return await asked.memories.history(asked.id_)
 
 
-async def reset(asked: Asked) -> None:
-    """Refuse to delete everything."""
-    raise HTTPException(403, NO_RESET)
-
-
-async def configure(asked: Asked) -> None:
-    """Refuse to be configured."""
-    raise HTTPException(403, NO_CONFIGURE)
-
-
 Serve = Callable[[Asked], Coroutine[Any, Any, object]]
 ROUTES: Mapping[tuple[str, str], Serve] = {
     # of mem0's own server
@@ -130,8 +145,6 @@ ROUTES: Mapping[tuple[str, str], Serve] = {
     ("DELETE", "/memories/{id}"): delete,
     ("GET", "/memories/{id}/history"): history,
     ("POST", "/search"): search,
-    ("POST", "/reset"): reset,
-    ("POST", "/configure"): configure,
     # of the package's client; its older versions call those with v1 and v2
     ("GET", "/v1/ping/"): ping,
     ("POST", "/v1/memories/"): add,
@@ -147,21 +160,57 @@ ROUTES: Mapping[tuple[str, str], Serve] = {
     ("PUT", "/v1/memories/{id}/"): update,
     ("DELETE", "/v1/memories/{id}/"): delete,
     ("GET", "/v1/memories/{id}/history/"): history,
+    ("PUT", "/v1/batch/"): update_batch,
+    ("DELETE", "/v1/batch/"): delete_batch,
+    ("POST", "/v1/feedback/"): feedback,
+    ("GET", "/v1/entities/"): entities,
+    ("DELETE", "/v2/entities/{kind}/{id}/"): delete_entity,
 }
 """what each route does, by method and path"""
+REFUSED: Mapping[tuple[str, str], str] = {
+    ("POST", "/reset"): NO_RESET,
+    ("POST", "/configure"): NO_CONFIGURE,
+    ("GET", "/api/v1/orgs/organizations/{org}/projects/{id}/"): NO_CONFIGURE,
+    ("PATCH", "/api/v1/orgs/organizations/{org}/projects/{id}/"): NO_CONFIGURE,
+    ("POST", "/v1/exports/"): NO_EXPORT,
+    ("POST", "/v1/exports/get/"): NO_EXPORT,
+    ("POST", "/v1/summary/"): NO_SUMMARY,
+    ("GET", "/v2/entities/user/{id}/profile/"): NO_PROFILE,
+    ("POST", "/v2/profiles/jobs/"): NO_PROFILE,
+    ("GET", "/v2/profiles/jobs/{id}/"): NO_PROFILE,
+    ("GET", "/v2/profiles/settings/"): NO_PROFILE,
+    ("POST", "/v2/profiles/settings/"): NO_PROFILE,
+    ("GET", "/api/v1/webhooks/projects/{id}/"): NO_WEBHOOK,
+    ("POST", "/api/v1/webhooks/projects/{id}/"): NO_WEBHOOK,
+    ("PUT", "/api/v1/webhooks/{id}/"): NO_WEBHOOK,
+    ("DELETE", "/api/v1/webhooks/{id}/"): NO_WEBHOOK,
+}
+"""why the other calls of its clients are refused, by method and path"""
 
 
 def add_routes(app: Starlette) -> None:
     """Add the routes to an application, whose own routes answer them."""
-    for (method, path), serve in ROUTES.items():
+    refused = {route: _refuse(reason) for route, reason in REFUSED.items()}
+    for (method, path), serve in {**ROUTES, **refused}.items():
         app.add_route(f"{PREFIX}{path}", _endpoint(app, serve), methods=[method])
+
+
+def _refuse(reason: str) -> Serve:
+    """Refuse a call, with the reason and another way."""
+
+    async def refuse(asked: Asked) -> None:
+        raise HTTPException(403, reason)
+
+    return refuse
 
 
 def _endpoint(app: ASGIApp, serve: Serve) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await _body_of(request)
         async with client_for(request.scope, app) as client:
-            asked = Asked(body, dict(request.query_params), request.path_params.get("id", ""), Memories(client))
+            path = request.path_params
+            query = dict(request.query_params)
+            asked = Asked(body, query, path.get("id", ""), Memories(client), path.get("kind", ""))
             return reply(await while_connected(request, serve(asked)))
 
     return endpoint

@@ -140,6 +140,7 @@ class FeedbackBody(Scoped):
     receipt_id: Reference
     useful: Refs = Field(default=(), description="refs as the answer cites them; empty, without useless: taken back")
     useless: Refs = Field(default=(), description="no ref may be both")
+    merge: bool = Field(default=False, description="keep earlier feedback on the answer's other memories")
 
     @model_validator(mode="after")
     def _check_lists(self) -> Self:

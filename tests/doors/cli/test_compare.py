@@ -106,6 +106,10 @@ async def test_feedback_on_an_answer_and_its_labels(tenants: dict[str, AsyncClie
     assert page["labels"][0]["signals"]["fusion"] > 0
     assert page["labels"][0]["scope"] == {"user_id": "u1"}
     assert page["next_cursor"] is None
+    merged = await ada.feedback(receipt, useful=[two], merge=True, user_id="u1")
+    assert sorted(merged["useful"]) == sorted([one, two])
+    assert await ada.feedback(receipt, useful=[one], useless=[two], user_id="u1") == stands
+    page = await ada.labels()
     first = await ada.labels(limit=1)
     assert first["next_cursor"] is not None
     assert (await ada.labels(cursor=first["next_cursor"]))["labels"] == page["labels"][1:]

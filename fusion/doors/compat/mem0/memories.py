@@ -11,7 +11,7 @@ from fusion import wire
 from fusion.client import AsyncClient
 from fusion.doors.compat.mem0 import records
 from fusion.doors.compat.mem0.records import Versions
-from fusion.doors.compat.mem0.requests import Filter
+from fusion.doors.compat.mem0.requests import USEFUL, Filter, owner_of
 from fusion.doors.quarantine import is_quarantined
 from fusion.errors import BadInput, NobodyAnswered, NotFound
 
@@ -27,6 +27,9 @@ BEGINNING = "1970-01-01T00:00:00Z"
 """before every memory was recorded"""
 EVENTS: Mapping[str, str] = {"stored": "ADD", "superseded": "UPDATE", "duplicate": "NONE"}
 """mem0's word for what became of a message; one that is blocked or has no text left is not in the reply"""
+NO_ANSWER = (
+    "Feedback here is on a memory of an answer, and no answer that is still known had this one; search for it first"
+)
 NO_OWNER = "Say whose memories to delete: user_id, agent_id or run_id. All of a home's are not deleted at this door"
 
 
@@ -97,9 +100,46 @@ class Memories:
             more = reply["more"]
         return {"message": "Memories deleted successfully!"}
 
+    async def update_each(self, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+        """Replace memories by new versions, by id. Raises NotFound before any is changed."""
+        versions = {id_: await self._readable(id_) for id_, _ in changes}
+        for id_, change in changes:
+            await self.client.update(versions[id_][-1]["ref"], **change)
+        return {"message": f"Successfully updated {len(changes)} memories"}
+
+    async def delete_each(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Forget memories with their earlier versions, by id. Raises NotFound before any is forgotten."""
+        refs = dict.fromkeys([(await self._versions(id_))[-1]["ref"] for id_ in ids])
+        for ref in refs:
+            await self.client.forget(ref)
+        return {"message": f"Successfully deleted {len(refs)} memories"}
+
+    async def entities(self) -> dict[str, Any]:
+        """The users, agents and runs that have memories, with how many, the latest first."""
+        return records.entities([memory async for memory in self._listed(Filter())])
+
+    async def delete_entity(self, kind: str, name: str) -> dict[str, Any]:
+        """Forget all memories of one user, agent or run. Raises NotFound if there is none of that name."""
+        which = Filter({owner_of(kind): name})
+        if not [memory async for memory in self._listed(which)]:
+            raise NotFound(f"there is no {kind} {name!r} with memories here")
+        await self.delete_all(which)
+        return {"message": "Entity deleted successfully!"}
+
     async def history(self, id_: str) -> list[dict[str, Any]]:
         """The changes of a memory, the oldest first. Raises NotFound."""
         return records.history(await self._versions(id_))
+
+    async def feedback(self, id_: str, verdict: str) -> dict[str, Any]:
+        """Keep whether a memory was useful in the last answer with it. Raises NotFound, and BadInput without one."""
+        versions = await self._readable(id_)
+        for version in reversed(versions):
+            inclusions = (await self.client.why(version["ref"], limit=1))["inclusions"]
+            if inclusions:
+                useful, useless = ([version["ref"]], []) if verdict == USEFUL else ([], [version["ref"]])
+                await self.client.feedback(inclusions[0]["receipt_id"], useful=useful, useless=useless, merge=True)
+                return {"id": records.id_of(versions), "feedback": verdict, "feedback_reason": None}
+        raise BadInput(NO_ANSWER)
 
     async def _found(self, item: wire.ToolSearchItem, which: Filter) -> dict[str, Any] | None:
         """A result of a search; None if its metadata does not fit, or if it is not there any more."""

@@ -57,6 +57,23 @@ def bare_record(item: wire.ToolSearchItem) -> dict[str, Any]:
     }
 
 
+def entities(memories: Sequence[wire.StoredMemory]) -> dict[str, Any]:
+    """The owners of memories in the fields of mem0's entities; ``memories`` are the newest first."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for memory in memories:
+        whose: Mapping[str, str] = memory["scope"]
+        for owner in OWNERS:
+            if name := whose.get(owner):
+                kind = owner.removesuffix("_id")
+                times = {"created_at": memory["recorded_at"], "updated_at": memory["recorded_at"]}
+                entity = found.setdefault(
+                    (kind, name), {"id": f"{kind}:{name}", "type": kind, "name": name, "total_memories": 0, **times}
+                )
+                entity["total_memories"] += 1
+                entity["created_at"] = memory["recorded_at"]
+    return {"count": len(found), "next": None, "previous": None, "results": list(found.values())}
+
+
 def metadata_of(memory: wire.StoredMemory) -> dict[str, Any]:
     """What the caller of a memory stated besides."""
     return dict(memory.get("metadata") or {})

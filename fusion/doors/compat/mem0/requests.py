@@ -21,6 +21,11 @@ ANY = "*"
 """the value of an owner that stands for every one"""
 ORIGINS = {"user": "owner", "assistant": "agent", "tool": "tool"}
 """who wrote a message, by its role; the message of any other role comes from an agent"""
+MAX_BATCH = 1000
+"""memories of a batch, as at mem0's service"""
+USEFUL = "POSITIVE"
+VERDICTS = (USEFUL, "NEGATIVE", "VERY_NEGATIVE")
+"""what feedback says of a memory; both negative ones say that it was not useful"""
 NOT_KEPT = "system"
 """the role whose messages are instructions and no memories"""
 ONLY_EQUAL = (
@@ -85,6 +90,46 @@ def _conditions(filters: object) -> Iterator[tuple[str, Any]]:
             if isinstance(one, Mapping) and "AND" in one:
                 raise BadInput("AND has its filters in one list, and no AND in it")
             yield from _conditions(one)
+
+
+def owner_of(kind: str) -> str:
+    """The dimension of an entity's type: user, agent or run. Raises BadInput."""
+    if f"{kind}_id" not in OWNERS:
+        raise BadInput(f"{kind}: an entity here is a user, an agent or a run; app_id does not separate memories")
+    return f"{kind}_id"
+
+
+def changes_of(given: Body) -> dict[str, Any]:
+    """What a request changes of one memory. Raises BadInput for what cannot be changed, and if it changes nothing."""
+    if refused := sorted({"metadata", "timestamp"} & {name for name, value in given.items() if value is not None}):
+        raise BadInput(f"{', '.join(refused)} cannot be changed here; delete the memory and add it again")
+    new_text = optional_text(given, "text") or optional_text(given, "data")
+    changes = {"text": new_text, "valid_to": optional_text(given, "expiration_date")}
+    found = {name: value for name, value in changes.items() if value is not None}
+    if not found:
+        raise BadInput("Say what to change: text, or expiration_date")
+    return found
+
+
+def batch_of(given: Body) -> list[Body]:
+    """The entries of a batch, each with a ``memory_id``. Raises BadInput, also for an id that is there twice."""
+    entries = given.get("memories")
+    if not isinstance(entries, list) or not entries or len(entries) > MAX_BATCH:
+        raise BadInput(f"memories must be a list of 1 to {MAX_BATCH} objects with memory_id")
+    if not all(isinstance(entry, Mapping) for entry in entries):
+        raise BadInput("memories: each must be an object with memory_id")
+    ids = [text(entry, "memory_id") for entry in entries]
+    if len(set(ids)) < len(ids):
+        raise BadInput("memories: the same memory_id is there twice")
+    return entries
+
+
+def verdict_of(given: Body) -> str:
+    """The verdict of feedback on a memory. Raises BadInput, also for one that takes feedback back."""
+    verdict = optional_text(given, "feedback")
+    if verdict not in VERDICTS:
+        raise BadInput(f"feedback must be one of {', '.join(VERDICTS)}; it is not taken back here, but may be changed")
+    return verdict
 
 
 def drafts_of(given: Body) -> list[dict[str, Any]]:

@@ -22,7 +22,9 @@ async def feedback(context: Context, body: schemas.FeedbackBody) -> Response:
     """Say which memories of an answer were useful, and which were not"""
     scope = body.scope(context.tenant)
     return reply(
-        await context.gateway.feedback(checked_ref(body.receipt_id), scope, useful=body.useful, useless=body.useless)
+        await context.gateway.feedback(
+            checked_ref(body.receipt_id), scope, useful=body.useful, useless=body.useless, merge=body.merge
+        )
     )
 
 

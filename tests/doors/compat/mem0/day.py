@@ -49,6 +49,28 @@ def main(url: str, key: str) -> dict[str, Any]:
     said["history"] = client.history(id_)
     said["delete"] = client.delete(id_)
     said["get deleted"] = error_of(lambda: client.get(id_))
+    two = [client.add(f"Ada has a {what}.", user_id="ada")["results"][0]["id"] for what in ("boat", "barn")]
+    said["users"] = client.users()
+    said["batch_update"] = client.batch_update([{"memory_id": one, "text": f"Ada sold {one}."} for one in two])
+    said["batch updated"] = [client.get(one)["memory"] == f"Ada sold {one}." for one in two]
+    said["feedback"] = client.feedback(found(client, "What has Ada sold?", ADA)[0]["id"], "POSITIVE")
+    said["batch_delete"] = client.batch_delete([{"memory_id": one} for one in two])
+    said["batch deleted"] = client.get_all(filters=ADA)["results"]
+    client.add("Cy has a tent.", user_id="cy")
+    said["delete_users"] = client.delete_users(user_id="cy")
+    said["users then"] = client.users()
+    said["delete_users of nobody"] = error_of(lambda: client.delete_users(user_id="nobody"))
+    refused = {
+        "get_summary": client.get_summary,
+        "create_memory_export": lambda: client.create_memory_export("{}"),
+        "get_memory_export": lambda: client.get_memory_export(user_id="ada"),
+        "generate_profile": lambda: client.generate_profile("ada"),
+        "get_profile": lambda: client.get_profile("ada"),
+        "get_profile_settings": client.get_profile_settings,
+        "get_webhooks": lambda: client.get_webhooks("home"),
+        "get_project": client.get_project,
+    }
+    said["refused"] = {name: error_of(call) for name, call in refused.items()}
     said["delete_all of nobody"] = error_of(client.delete_all)
     said["delete_all"] = client.delete_all(user_id="bob")
     said["left"] = client.get_all(filters=BOB)["results"]

@@ -63,6 +63,19 @@ def test_a_day_of_its_client(url: str, tmp_path: Path) -> None:
     assert [one["event"] for one in said["history"]] == ["ADD", "UPDATE"]
     assert "message" in said["delete"]
     assert said["get deleted"] == "MemoryNotFoundError"
+    assert {(one["type"], one["name"]): one["total_memories"] for one in said["users"]["results"]} == {
+        ("user", "ada"): 2,
+        ("user", "bob"): 1,
+    }
+    assert said["batch_update"] == {"message": "Successfully updated 2 memories"}
+    assert said["batch updated"] == [True, True]
+    assert said["feedback"]["feedback"] == "POSITIVE"
+    assert said["batch_delete"] == {"message": "Successfully deleted 2 memories"}
+    assert said["batch deleted"] == []
+    assert said["delete_users"] == {"message": "Entity deleted successfully."}
+    assert [one["name"] for one in said["users then"]["results"]] == ["bob"]
+    assert said["delete_users of nobody"] == "MemoryNotFoundError"
+    assert set(said["refused"].values()) == {"AuthenticationError"}
     assert said["delete_all of nobody"] == "ValidationError"
     assert said["left"] == []
     assert said["wrong key"] == "ValueError"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fusion.contract import Scope
+from fusion.doors.http.mem0 import REFUSED
 from fusion.doors.http.serve import own_ports
 from tests.doors.compat.mem0.port import PORT, Port, open_port
 from tests.doors.compat.openclaw_mem.client import key_of, keyed
@@ -198,3 +199,72 @@ async def test_what_is_quarantined_is_in_no_reply(port: Port) -> None:
 
 def test_it_has_a_port_of_its_own_if_asked(home: Path) -> None:
     assert [*own_ports(keyed(home, mem0={"port": PORT}))] == [("mem0.port", PORT, "/mem0")]
+
+
+@pytest.mark.feature("mem0's clients update and delete several memories at once, all or none")
+async def test_a_batch_changes_all_or_none(port: Port) -> None:
+    """An id that is unknown or there twice, or a change that is refused, leaves every memory as it was."""
+    ids = [await port.added(TEA), await port.added("Ada has a boat.")]
+    for wrong, status in (
+        ([{"memory_id": ids[0], "text": "No."}, {"memory_id": "mzzzzzz", "text": "No."}], 404),
+        ([{"memory_id": ids[0], "text": "No."}, {"memory_id": ids[1], "metadata": {"a": 1}}], 422),
+        ([{"memory_id": ids[0], "text": "No."}] * 2, 422),
+        ([{"memory_id": ids[0], "text": "No."}, {"memory_id": ids[1]}], 422),
+        ([{"text": "No."}], 422),
+        (["No."], 422),
+        ([], 422),
+    ):
+        reply = await port.send("PUT", "/v1/batch/", {"memories": wrong})
+        assert reply.status_code == status, reply.text
+    reply = await port.send("DELETE", "/v1/batch/", {"memories": [{"memory_id": ids[0]}, {"memory_id": "mzzzzzz"}]})
+    assert reply.status_code == 404
+    assert [(await port.result("GET", f"/memories/{id_}"))["memory"] for id_ in ids] == [TEA, "Ada has a boat."]
+    changes = [{"memory_id": id_, "text": f"New {number}."} for number, id_ in enumerate(ids)]
+    await port.result("PUT", "/v1/batch/", {"memories": changes})
+    assert [(await port.result("GET", f"/memories/{id_}"))["memory"] for id_ in ids] == ["New 0.", "New 1."]
+    await port.result("DELETE", "/v1/batch/", {"memories": [{"memory_id": id_} for id_ in ids]})
+    assert (await port.result("GET", "/memories", user_id="ada"))["count"] == 0
+
+
+@pytest.mark.feature("mem0's clients list the users, agents and runs that have memories, and delete what one has")
+async def test_entities_are_the_owners_of_memories(port: Port) -> None:
+    await port.added(TEA, agent_id="bot")
+    await port.added("Ada has a boat.")
+    await port.added("Bob has a kite.", user_id="bob", run_id="r1")
+    found = (await port.result("GET", "/v1/entities/"))["results"]
+    assert {(one["type"], one["name"], one["total_memories"]) for one in found} == {
+        ("user", "ada", 2),
+        ("user", "bob", 1),
+        ("agent", "bot", 1),
+        ("run", "r1", 1),
+    }
+    assert all(one["created_at"] <= one["updated_at"] for one in found)
+    for path, status in (("user/nobody", 404), ("app/x", 422)):
+        assert (await port.send("DELETE", f"/v2/entities/{path}/")).status_code == status
+    await port.result("DELETE", "/v2/entities/agent/bot/")
+    assert [one["memory"] for one in (await port.result("GET", "/memories", user_id="ada"))["results"]] == [
+        "Ada has a boat."
+    ]
+
+
+@pytest.mark.feature("mem0's clients say whether a memory was useful, which is feedback on the last answer with it")
+async def test_feedback_is_kept_with_the_last_answer(port: Port) -> None:
+    """Each verdict changes the vote on its memory alone; one on a memory of no answer is refused."""
+    tea, black = await port.added(TEA), await port.added("Ada prefers black tea in the evening.")
+    verdict = {"memory_id": tea, "feedback": "POSITIVE", "feedback_reason": "It was right."}
+    assert (await port.send("POST", "/v1/feedback/", verdict)).status_code == 422
+    found = await port.result("POST", "/search", {"query": "Which tea does Ada prefer?", "user_id": "ada"})
+    assert {one["id"] for one in found["results"]} == {tea, black}
+    await port.gateway.settle()
+    await port.result("POST", "/v1/feedback/", verdict)
+    await port.result("POST", "/v1/feedback/", {"memory_id": black, "feedback": "VERY_NEGATIVE"})
+    votes = {label["ref"]: label["useful"] for label in (await port.gateway.labels("default"))["labels"]}
+    assert votes == {tea: True, black: False}
+    assert (await port.send("POST", "/v1/feedback/", {"memory_id": tea, "feedback": None})).status_code == 422
+    assert (await port.send("POST", "/v1/feedback/", {**verdict, "memory_id": "mzzzzzz"})).status_code == 404
+
+
+async def test_other_calls_are_refused_with_another_way(port: Port) -> None:
+    for (method, path), reason in REFUSED.items():
+        reply = await port.send(method, path.replace("{id}", "home").replace("{org}", "memory-fusion"), {})
+        assert (reply.status_code, reply.json()["detail"]) == (403, reason)
