@@ -27,6 +27,7 @@ help:
 	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
 	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode, MCP Inspector and OpenClaw, which npm downloads"
 	@echo "make browser     install Debian's Chromium for the tests in a browser, if you are root and have apt-get"
+	@echo "make test-browser  tests of the inspector in that Chromium"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
@@ -190,6 +191,9 @@ browser:
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; \
 	else echo "No Chromium: install it, or run this as root where apt-get is." >&2; exit 1; fi
+
+test-browser: $(STAMP) browser
+	$(BIN)/python -m pytest -m browser $(or $(ARGS),tests/doors/inspector)
 
 features: $(STAMP)
 	$(BIN)/python -m tests.features

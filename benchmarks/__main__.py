@@ -138,6 +138,13 @@ def _parser() -> argparse.ArgumentParser:
     footprint.add_argument("--memories", type=int, default=3000)
     footprint.set_defaults(measure=_footprint)
 
+    inspector = commands.add_parser(
+        "inspector", help="the page in Chromium: weight, first paint, a long list, a slider, a live tail"
+    )
+    inspector.add_argument("--memories", type=int, default=100_000, help="of the long list")
+    inspector.add_argument("--tail", type=float, default=600.0, metavar="SECONDS")
+    inspector.add_argument("--only", type=_names, default=(), help="of paint,list,slider,tail")
+    inspector.set_defaults(measure=_inspector)
     doors = commands.add_parser(
         "doors", help="a hook, MCP's start, a thousand questions at once, ten thousand in a row"
     )
@@ -447,6 +454,12 @@ def _footprint(options: argparse.Namespace) -> Mapping[str, Any]:
     from benchmarks.footprint import run
 
     return run(options.memories)
+
+
+def _inspector(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.inspector import PARTS, run
+
+    return run(options.memories, options.tail, options.only or PARTS)
 
 
 def _doors(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import { SignIn } from "./parts/sign_in.js";
 import { connection, signedIn } from "./lib/api.js";
 import { EVERYBODY, useStatus } from "./lib/home.js";
 import { html, render, useEffect, useState } from "./lib/html.js";
-import { FIRST_VIEW, change, href, useRoute } from "./lib/route.js";
+import { FIRST_VIEW, change, follow, href, useRoute } from "./lib/route.js";
 import * as session from "./lib/session.js";
 import { useStore } from "./lib/store.js";
 import { S } from "./strings.js";
@@ -90,5 +90,6 @@ function Theme() {
 const kept = localStorage.getItem(THEME);
 if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
 const stale = await session.begin();
+follow(); // the code was no address
 if (session.token()) signedIn();
 render(html`<${App} stale=${stale} />`, document.getElementById("app"));

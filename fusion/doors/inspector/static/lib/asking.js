@@ -1,11 +1,11 @@
 // One question: the backends as they answer, the answer, its candidates, and the block of a changed recipe.
-import { lines, post } from "./api.js";
+import { Problem, lines, post } from "./api.js";
 import { useCallback, useEffect, useRef, useState } from "./html.js";
 
 const NOTHING = { state: "idle", backends: {}, answer: null, candidates: [], recording: null, error: null };
 
-/** The recipe's numbers that a person moves, as `POST /v1/replay` takes them. */
-const KNOB_PAUSE_MS = 60;
+/** milliseconds that a slider has to rest */
+const KNOB_PAUSE_MS = 30;
 
 export function useAsking() {
   const [asked, setAsked] = useState(NOTHING);
@@ -27,7 +27,7 @@ export function useAsking() {
         if (abort.signal.aborted) return;
         if (line.backend) setAsked((now) => ({ ...now, backends: { ...now.backends, [line.backend]: line } }));
         else if (line.answer) setAsked((now) => ({ ...now, ...line, state: "answered" }));
-        else if (line.error || line.problem) throw new Error((line.error ?? line.problem).detail ?? line.error);
+        else if (line.problem) throw new Problem(line.problem.status, line.problem);
       }
     } catch (error) {
       if (!abort.signal.aborted) setAsked((now) => ({ ...now, state: "failed", error }));
@@ -49,7 +49,7 @@ export function useReplay(recording, changes) {
     const abort = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const replayed = await post("/v1/replay", { recording, ...changes }, { signal: abort.signal });
+        const replayed = await post("/v1/replay", { receipt_id: recording, ...changes }, { signal: abort.signal });
         setState({ replayed, error: null });
       } catch (error) {
         if (!abort.signal.aborted) setState((now) => ({ ...now, error }));

@@ -17,7 +17,12 @@ export function href(view, { ref = "", ...params } = {}) {
 }
 
 const route = store(parse(location.hash));
-addEventListener("hashchange", () => route.set(parse(location.hash)));
+
+/** Read the address again. */
+export function follow() {
+  route.set(parse(location.hash));
+}
+addEventListener("hashchange", follow);
 
 export const useRoute = () => useStore(route);
 
@@ -31,7 +36,7 @@ export function change(params, { replace = false } = {}) {
   const next = href(now.view, { ref: now.ref, ...now.params, ...params });
   if (replace) {
     history.replaceState(null, "", next);
-    route.set(parse(next));
+    follow();
   } else {
     location.hash = next;
   }

@@ -29,13 +29,13 @@ export function bytes(value) {
   return `${(value / unit[1]).toFixed(unit[1] === 1 || value / unit[1] >= 100 ? 0 : 1)} ${unit[0]}`;
 }
 
-/** A time as a person writes it: 2026-04-21 14:05, in the zone of the browser; a date that has no time has none. */
-export function time(at) {
+/** A time as a person writes it: 2026-04-21 14:05, in the zone of the browser; midnight in UTC is a date alone. */
+export function time(at, { exact = false } = {}) {
   if (!at) return "";
   const moment = new Date(at);
   if (Number.isNaN(moment.getTime())) return visible(at);
   const two = (part) => String(part).padStart(2, "0");
-  if (/T00:00:00(\.0+)?(Z|\+00:00)$/.test(at)) return at.slice(0, 10);
+  if (!exact && /T00:00:00(\.0+)?(Z|\+00:00)$/.test(at)) return at.slice(0, 10);
   return `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())} ${two(moment.getHours())}:${two(moment.getMinutes())}`;
 }
 

@@ -13,7 +13,7 @@ export function Said({ text, find = "", limit = 2000 }) {
 }
 
 function marked(text, find) {
-  const words = find.split(/\s+/).filter((word) => word.length > 1).slice(0, 12);
+  const words = find.split(/\s+/).filter((word) => word.length > 3).slice(0, 12);
   if (!words.length) return text;
   const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu");
   return text.split(pattern).map((part, at) => (at % 2 ? html`<mark>${part}</mark>` : part));
@@ -21,8 +21,8 @@ function marked(text, find) {
 
 export const Chip = ({ tone = "", title, children }) => html`<span class="chip ${tone}" title=${title}>${children}</span>`;
 
-export function When({ at }) {
-  return at ? html`<time datetime=${at} title=${ago(at)}>${time(at)}</time>` : null;
+export function When({ at, exact }) {
+  return at ? html`<time datetime=${at} title=${ago(at)}>${time(at, { exact })}</time>` : null;
 }
 
 export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;

@@ -8,18 +8,18 @@ const CHARS = { min: 500, max: 20_000, step: 100 };
 const RESULTS = { min: 1, max: 30, step: 1 };
 const WEIGHT = { min: 0, max: 10, step: 0.25 };
 
-/** `changes` are the fields of `POST /v1/replay`; `onChange` gets them anew. */
-export function Knobs({ recipe, answer, changes, onChange, took, error }) {
-  const signals = recipe?.fields?.rerank?.signals ?? {};
+/** `values` are those of the recipe; `changes` are the fields of `POST /v1/replay`; `onChange` gets them anew. */
+export function Knobs({ values, changes, onChange, took, error }) {
+  const signals = values?.rerank?.signals ?? {};
   const changed = changes.changes?.rerank?.signals ?? {};
   function weigh(name, value) {
-    onChange({ ...changes, changes: { rerank: { signals: { ...signals, ...changed, [name]: value } } } });
+    onChange({ ...changes, changes: { rerank: { signals: { ...changed, [name]: value } } } });
   }
   const moved = Object.keys(changes).length > 0;
   return html`<details class="panel"><summary class="summary"><h2>${S.ask.knobs}</h2><span class="small muted">${S.ask.knobsLead}</span></summary><div class="body">
     <div class="knobs">
-      <${Knob} text=${S.ask.chars} ...${CHARS} value=${changes.budget_chars ?? answer.budget?.chars ?? 6000} onInput=${(value) => onChange({ ...changes, budget_chars: value })} />
-      <${Knob} text=${S.ask.results} ...${RESULTS} value=${changes.max_results ?? answer.budget?.max_results ?? 8} onInput=${(value) => onChange({ ...changes, max_results: value })} />
+      <${Knob} text=${S.ask.chars} ...${CHARS} value=${changes.budget_chars ?? values?.pack?.budget_chars ?? CHARS.min} onInput=${(value) => onChange({ ...changes, budget_chars: value })} />
+      <${Knob} text=${S.ask.results} ...${RESULTS} value=${changes.max_results ?? values?.pack?.max_results ?? RESULTS.min} onInput=${(value) => onChange({ ...changes, max_results: value })} />
       ${Object.entries(signals).map(([name, weight]) => html`<${Knob} key=${name} text=${name} ...${WEIGHT} value=${changed[name] ?? weight} onInput=${(value) => weigh(name, value)} />`)}
     </div>
     <div class="row"><button disabled=${!moved} onClick=${() => onChange({})}>${S.ask.reset}</button><span class="small muted" role="status">${moved && took !== undefined ? S.ask.replayed(ms(took)) : ""}</span></div>
@@ -27,5 +27,5 @@ export function Knobs({ recipe, answer, changes, onChange, took, error }) {
   </div></details>`;
 }
 
-const Knob = ({ text, value, min, max, step, onInput }) => html`<label>${text}<output>${value}</output>
+const Knob = ({ text, value, min, max, step, onInput }) => html`<label>${text}<span class="value" aria-hidden="true">${value}</span>
   <input type="range" min=${min} max=${max} step=${step} value=${value} onInput=${(event) => onInput(Number(event.target.value))} /></label>`;

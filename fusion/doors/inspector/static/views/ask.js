@@ -41,6 +41,8 @@ export function Ask({ route, status }) {
   }
 
   const shown = replayed ?? asking;
+  const values = valuesOf(recipes, recipe);
+  const most = knobs.budget_chars ?? values?.pack?.budget_chars;
   return html`
     <div class="head"><h1>${S.ask.title}</h1><p class="lead">${S.ask.lead}</p></div>
     <form class="ask" onSubmit=${submit} role="search">
@@ -51,8 +53,8 @@ export function Ask({ route, status }) {
     <div class="row">
       <label class="row small">${S.ask.recipe}
         <select value=${recipe} onChange=${(event) => change({ recipe: event.target.value })}>
-          <option value="">default</option>
-          ${(recipes?.recipes ?? []).filter((one) => one.name !== "default").map((one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}
+          <option value="">${recipes?.default ?? ""}</option>
+          ${(recipes?.recipes ?? []).filter((one) => one.name !== recipes.default).map((one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}
         </select>
       </label>
       <span class="row small" role="group" aria-label=${S.ask.backends}>
@@ -66,13 +68,13 @@ export function Ask({ route, status }) {
     ${q ? html`<${Answering} asking=${asking} names=${chosen.length ? chosen : names} colourOf=${colourOf} />` : html`<${Start} />`}
     <${Fault} error=${asking.error} />
     ${asking.answer && html`
-      <${Knobs} recipe=${recipeOf(recipes, recipe)} answer=${asking.answer} changes=${knobs} onChange=${setKnobs} took=${replayed?.answer?.took_ms} error=${replayError} />
+      <${Knobs} values=${values} changes=${knobs} onChange=${setKnobs} took=${replayed?.answer?.took_ms} error=${replayError} />
       <div class="columns">
-        <${Block} answer=${shown.answer} candidates=${shown.candidates} />
-        <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(shown, recipes, recipe, knobs)} colourOf=${colourOf} show=${show} query=${q} user=${user} />
+        <${Block} answer=${shown.answer} most=${most} />
+        <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(values, knobs)} colourOf=${colourOf} show=${show} query=${q} user=${user} />
       </div>
       <${Missing} answer=${asking.answer} candidates=${asking.candidates} scope=${scopeOf(user)} />
-      <${Compared} question=${{ query: q, ...scopeOf(user) }} recipe=${recipe || "default"} recipes=${recipes?.recipes ?? []} other=${other} />`}
+      <${Compared} question=${{ query: q, ...scopeOf(user) }} recipe=${recipe || recipes?.default || "default"} recipes=${recipes?.recipes ?? []} other=${other} />`}
   `;
 }
 
@@ -82,12 +84,10 @@ function toggled(names, chosen, name) {
   return next.length === names.length || !next.length ? "" : next.join(",");
 }
 
-const recipeOf = (recipes, name) => (recipes?.recipes ?? []).find((one) => one.name === (name || "default"));
+/** The values of a recipe by part and name. */
+const valuesOf = (recipes, name) => (recipes?.recipes ?? []).find((one) => one.name === (name || recipes.default))?.values;
 
-function weightsOf(shown, recipes, name, knobs) {
-  const own = shown.weights ?? recipeOf(recipes, name)?.fields?.rank?.weights ?? recipeOf(recipes, name)?.weights;
-  return { ...own, ...(knobs.changes?.rank?.weights ?? knobs.changes?.weights) };
-}
+const weightsOf = (values, knobs) => ({ ...values?.rerank?.signals, ...knobs.changes?.rerank?.signals });
 
 /** Each backend as it answers. */
 function Answering({ asking, names, colourOf }) {
@@ -107,13 +107,12 @@ function Answering({ asking, names, colourOf }) {
 }
 
 /** The block, byte for byte, with its sizes. */
-function Block({ answer, candidates }) {
-  const most = answer.budget?.chars ?? 6000;
+function Block({ answer, most }) {
   const characters = [...answer.block].length;
   return html`<section class="panel" aria-label=${S.ask.block}>
     <header>
       <h2>${S.ask.block}</h2>
-      <span class="small muted">${S.ask.size(characters, most, answer.tokens ?? answer.budget?.used_tokens)}</span>
+      <span class="small muted">${S.ask.size(characters, most)}</span>
       ${answer.degraded && html`<${Chip} tone="warn">${S.ask.degraded}<//>`}
       <span class="push"><${Copy} label=${S.ask.copyBlock} text=${answer.block} /></span>
     </header>

@@ -42,7 +42,7 @@ export function Live({ route, status }) {
 
 function Row({ one, place, chosen, params, colourOf }) {
   const { style, ...at } = place;
-  return html`<div role="listitem"><a class="item answered" ...${at} style=${style} aria-current=${one.receipt_id === chosen ? "true" : undefined} href=${href("live", { ...params, ref: one.receipt_id })}>
+  return html`<div role="listitem" class="item" style=${style}><a class="cell" ...${at} aria-current=${one.receipt_id === chosen ? "true" : undefined} href=${href("live", { ...params, ref: one.receipt_id })}>
     <span class="line"><strong>${one.query ? opening(one.query, 200) : html`<span class="muted">${S.live.noQuery}</span>`}</strong></span>
     <span class="under small muted">
       <${When} at=${one.at} />
@@ -58,17 +58,19 @@ function Row({ one, place, chosen, params, colourOf }) {
 /** The newest answers; each second those that came since. At most `HELD` are kept, so the page does not grow. */
 function useTail({ session, user, paused }) {
   const held = useRef([]);
+  const since = useRef(undefined);
   const query = { session_id: session, limit: PAGE, ...scopeOf(user) };
   const key = JSON.stringify(query);
   const latest = useRef(key);
   if (latest.current !== key) {
     latest.current = key;
     held.current = [];
+    since.current = undefined;
   }
   const load = async (signal) => {
     if (paused && held.current.length) return held.current;
-    const newest = held.current[0]?.receipt_id;
-    const page = await get("/v1/receipts", { ...query, after: newest }, { signal });
+    const page = await get("/v1/receipts", { ...query, after: since.current }, { signal });
+    since.current = page.latest;
     const known = new Set(held.current.map((one) => one.receipt_id));
     held.current = [...page.receipts.filter((one) => !known.has(one.receipt_id)), ...held.current].slice(0, HELD);
     return held.current;

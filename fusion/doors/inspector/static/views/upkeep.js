@@ -101,8 +101,8 @@ function Jobs() {
       <tbody>${(value?.jobs ?? []).map((job) => html`<tr key=${job.name}>
         <td><strong>${visible(job.name)}</strong><div class="small muted">${visible(job.does)}</div></td>
         <td>${visible(job.schedule)} ${job.paused && html`<${Chip} tone="warn">${S.upkeep.paused}<//>`}</td>
-        <td>${job.last ? html`<button class="plain" onClick=${() => setReceipt({ job: job.name, ran: job.last })}><${When} at=${job.last.began ?? job.last.at} /></button> ${job.last.state && html`<${Chip} tone=${job.last.state === "done" ? "good" : "bad"}>${visible(job.last.state)}<//>`}` : html`<span class="muted">${S.upkeep.never}</span>`}</td>
-        <td><${When} at=${job.next} /></td>
+        <td>${job.last ? html`<button class="plain" onClick=${() => setReceipt({ job: job.name, ran: job.last })}><${When} at=${job.last.began} /></button> ${job.last.status && html`<${Chip} tone=${job.last.status === "done" ? "good" : "bad"}>${visible(job.last.status)}<//>`}` : html`<span class="muted">${S.upkeep.never}</span>`}</td>
+        <td><${When} at=${job.next} exact /></td>
         <td><div class="row"><button onClick=${() => run(job, true)}>${S.upkeep.dryRun}</button><button onClick=${() => run(job, false)}>${S.upkeep.run}</button><button class="plain" onClick=${() => turn(job)}>${job.paused ? S.upkeep.resume : S.upkeep.pause}</button></div></td>
       </tr>`)}</tbody>
     </table></div>
