@@ -94,7 +94,11 @@ def claude_code(
     world: World, model: ScriptedModel, prompt: str, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Claude Code with our plugin: its hooks and its MCP server. ``options`` do not apply."""
-    words = ["claude", "-p", prompt, "--plugin-dir", PLUGIN, "--allowedTools", FUSE]
+    return run_claude(world, model, "-p", prompt, "--plugin-dir", str(PLUGIN), "--allowedTools", FUSE)
+
+
+def run_claude(world: World, model: ScriptedModel, *words: str) -> subprocess.CompletedProcess[str]:
+    """Claude Code's command with any words; a plugin of ours finds the home and the command."""
     environment = world.environment(
         ANTHROPIC_BASE_URL=model.url,
         ANTHROPIC_API_KEY="sk-any",
@@ -103,7 +107,7 @@ def claude_code(
         FUSION_HOME=str(world.home),
         FUSION_COMMAND=str(world.command),
     )
-    return _run(world, words, environment)
+    return _run(world, ["claude", *words], environment)
 
 
 def codex(
@@ -176,8 +180,12 @@ def _connect(world: World, host: str, options: Sequence[str]) -> None:
 
 def inspector(world: World, *words: str) -> subprocess.CompletedProcess[str]:
     """The command line of MCP Inspector, which starts `fusion mcp` and sends one request."""
-    command = ["mcp-inspector", "--cli", world.command, "mcp", "--home", world.home, *words]
-    return _run(world, command, world.environment())
+    return run_inspector(world, str(world.command), "mcp", "--home", str(world.home), *words)
+
+
+def run_inspector(world: World, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line of MCP Inspector with any words."""
+    return _run(world, ["mcp-inspector", "--cli", *words], world.environment())
 
 
 HOSTS: Mapping[str, Runner] = {
