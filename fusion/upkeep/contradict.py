@@ -19,7 +19,7 @@ from fusion.errors import FusionError, InvalidAnswer
 from fusion.lib.budget import clip
 from fusion.lib.clean import clean
 from fusion.lib.prompt import parsed, tagged
-from fusion.lib.words import normalise
+from fusion.lib.single_valued import ATTRIBUTES, plain, same_value
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +49,10 @@ class Contradiction:
 
 # By rules
 
-_SINGLE_VALUED = {
-    "lives in": "place",
-    "moved to": "place",
-    "works at": "employer",
-    "works for": "employer",
-    "status": "status",
-    "has status": "status",
+_ALWAYS_EXCLUSIVE = frozenset({"place", "employer", "status"})
+"""attributes that exclude another value even without a word of change; "uses" needs one, like "now" """
+
+_SINGLE_VALUED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute in _ALWAYS_EXCLUSIVE} | {
     "is": "is",
     "uses": "uses",
     "prefers": "prefers",
@@ -63,9 +60,6 @@ _SINGLE_VALUED = {
     "decided on": "choice",
 }
 """predicates that have one object at a time, by the attribute that they state"""
-
-_ALWAYS_EXCLUSIVE = frozenset({"place", "employer", "status"})
-"""attributes that exclude another value even without a word of change; "uses" needs one, like "now" """
 
 _CHANGE = re.compile(
     r"\b(?:now|nowadays|instead|switch(?:ed|ing)|chang(?:ed|ing)|migrat(?:ed|ing)|replac(?:ed|es|ing)|these days|"
@@ -82,21 +76,19 @@ _GONE = re.compile(r"\b(?:no longer|instead of|rather than)\s+([^.,;:!?()]+)", r
 """matches what the new statement itself says is gone"""
 _MIN_SHARED_WORDS = 2
 """other words that both statements must share to have the same subject"""
-_ARTICLE = re.compile(r"^(?:a|an|the|my|our|his|her|their)\s+")
-_WORD = re.compile(r"[^\W_]+[+#]*")
 
 
 def contradiction(new: Claim, candidates: Sequence[Claim]) -> Contradiction | None:
     """The first of ``candidates`` that ``new`` contradicts by the rules; never one that is later than ``new``."""
     changed = bool(_CHANGE.search(new.text)) and not _AND_ALSO.search(new.text)
     ended = bool(_END.search(new.text))
-    said = f" {_key(new.text)} "
-    gone = [_key(named) for named in _GONE.findall(new.text)]
+    said = f" {plain(new.text)} "
+    gone = [plain(named) for named in _GONE.findall(new.text)]
     for old in candidates:
         if old.id == new.id or (new.at is not None and old.at is not None and new.at < old.at):
             continue
         for before in old.facts:
-            if ended and all(f" {_key(part)} " in said for part in (before.subject, before.object)):
+            if ended and all(f" {plain(part)} " in said for part in (before.subject, before.object)):
                 return Contradiction(old.id, f"no longer: {_told(before)}")
             for now in new.facts:
                 if _excludes(now, before, changed):
@@ -111,7 +103,7 @@ def _replaced(said: str, gone: Sequence[str], old: Claim) -> str | None:
 
     The new statement must repeat all other words of the old one, so that both are about one thing.
     """
-    before = f" {_key(old.text)} "
+    before = f" {plain(old.text)} "
     for named in gone:
         if f" {named} " in before:
             beyond = before.replace(f" {named} ", " ", 1).split()
@@ -122,10 +114,10 @@ def _replaced(said: str, gone: Sequence[str], old: Claim) -> str | None:
 
 def _excludes(now: Fact, before: Fact, changed: bool) -> bool:
     """Whether the fact ``now`` makes the fact ``before`` untrue."""
-    slot = _SINGLE_VALUED.get(_key(now.predicate))
-    if slot is None or slot != _SINGLE_VALUED.get(_key(before.predicate)):
+    slot = _SINGLE_VALUED.get(plain(now.predicate))
+    if slot is None or slot != _SINGLE_VALUED.get(plain(before.predicate)):
         return False
-    if not _key(now.subject) or _key(now.subject) != _key(before.subject) or _alike(now.object, before.object):
+    if not plain(now.subject) or plain(now.subject) != plain(before.subject) or same_value(now.object, before.object):
         return False
     return changed or slot in _ALWAYS_EXCLUSIVE or (slot == "is" and _is_attribute(now) and _is_attribute(before))
 
@@ -135,17 +127,6 @@ def _is_attribute(fact: Fact) -> bool:
     not say what kind of thing somebody is ("Ana is a nurse"), of which there may be several."""
     owned = "'s " in fact.subject.replace("’", "'")
     return (owned or fact.subject[:1].islower()) and not re.match(r"(?i)(?:an?|one|some)\s", fact.object)
-
-
-def _alike(one: str, other: str) -> bool:
-    """Whether two objects may be one thing at different precision: "Berlin" and "Berlin Mitte"."""
-    a, b = set(_key(one).split()), set(_key(other).split())
-    return a <= b or b <= a
-
-
-def _key(text: str) -> str:
-    """Words alone, without the article before them."""
-    return " ".join(_WORD.findall(_ARTICLE.sub("", normalise(text).strip())))
 
 
 def _told(fact: Fact) -> str:
