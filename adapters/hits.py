@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any, TypeVar, get_args
 
-from fusion.contract import DIMENSIONS, KINDS, Hit, Moment, PartialHits, Place, Precision, Scope, Unit
+from fusion.contract import DIMENSIONS, KINDS, Fact, Hit, Moment, PartialHits, Place, Precision, Scope, Unit
 from fusion.errors import InvalidAnswer
 
 T = TypeVar("T")
@@ -82,7 +82,10 @@ def hit_of(item: Any, assumed: Scope = Scope()) -> Hit:  # noqa: B008  # frozen
 
 
 _KINDS = frozenset(KINDS)
-_FURTHER = frozenset("event_id raw_kind speaker recorded_at valid_from valid_to trust origin derived_from path".split())
+_FURTHER = frozenset(
+    "event_id raw_kind speaker recorded_at valid_from valid_to trust origin derived_from path subject fact "
+    "version_of".split()
+)
 
 
 def _further(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +101,17 @@ def _further(item: Mapping[str, Any]) -> dict[str, Any]:
         "origin": get("origin") or "owner",
         "derived_from": tuple(get("derived_from") or ()),
         "path": tuple(get("path") or ()),
+        "fact": fact_in(fact if isinstance(fact := get("fact"), dict) else item),
+        "version_of": get("version_of"),
     }
+
+
+def fact_in(item: Mapping[str, Any]) -> Fact | None:
+    """The triple in an item's fields subject, predicate (or attribute) and object (or value); None without one."""
+    get = item.get
+    parts = get("subject"), get("predicate", get("attribute")), get("object", get("value"))
+    found = [part for part in parts if isinstance(part, str) and part]
+    return Fact(*found) if len(found) == len(parts) else None
 
 
 _SCOPE_FIELDS = ("tenant", *DIMENSIONS, "project", "audience")

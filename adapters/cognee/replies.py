@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from adapters.hits import hit_of
-from fusion.contract import Extracted, Hit, Scope
+from fusion.contract import Extracted, Fact, Hit, Scope
 
 LABEL = "fusion"
 """the key of the event in a document's metadata"""
@@ -190,6 +190,7 @@ def _connections(lines: str, assumed: Scope) -> Iterator[Hit]:
             scope=assumed,
             kind="fact",
             path=(subject, relation, object_),
+            fact=Fact(subject, relation, object_),
         )
 
 

@@ -83,7 +83,7 @@ class Cortex:
         if query.limit <= 0:
             return []
         best = (await self.recall(query))[: query.limit]
-        return [Hit.of(r.memory.event, score=r.score, path=r.path) for r in best]
+        return [_hit(one) for one in best]
 
     async def recall(self, query: Query, *, history: bool = False) -> Sequence[Ranked]:
         """Everything found for ``query``, best first, with the factors of each score; ignores the query's limit.
@@ -189,3 +189,12 @@ class Cortex:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
         await self.graph.close()
+
+
+def _hit(found: Ranked) -> Hit:
+    """A memory as a hit. One that states a single fact is compared by it with what other stores say."""
+    memory = found.memory
+    hit = Hit.of(memory.event, score=found.score, path=found.path)
+    if len(memory.extraction.facts) == 1:
+        (hit.fact,) = memory.extraction.facts  # nobody else has the hit yet
+    return hit

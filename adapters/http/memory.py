@@ -59,7 +59,8 @@ TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 """the name of a header (RFC 9110, 5.6.2)"""
 FIELDS = sorted(
     "native_id event_id text score kind raw_kind speaker at precision zone recorded_at valid_from valid_to trust "
-    "origin document start end unit tenant user_id agent_id run_id session_id project audience".split()
+    "origin document start end unit tenant user_id agent_id run_id session_id project audience subject predicate "
+    "object".split()
 )
 OURS = frozenset({"query", "limit", "audience", *DIMENSIONS, "project"})
 TIMES = ("at", "recorded_at", "valid_from", "valid_to")

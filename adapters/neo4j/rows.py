@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from adapters.hits import time_or_none
 from adapters.neo4j.options import Options
-from fusion.contract import DIMENSIONS, Hit, Moment, Scope
+from fusion.contract import DIMENSIONS, Fact, Hit, Moment, Scope
 
 
 @dataclass(slots=True)
@@ -95,7 +95,9 @@ class Rows:
     ) -> Hit:
         """A relationship as a hit: its own text, or the names of its ends."""
         scope = self._owned(_shared(edge.owners, subject.owners, object_.owners))
-        return self._hit(edge, sentence(subject, edge, object_), scope, path, score, "fact", edge.predicate)
+        hit = self._hit(edge, sentence(subject, edge, object_), scope, path, score, "fact", edge.predicate)
+        hit.fact = Fact(subject.name, edge.predicate, object_.name)  # nobody else has the hit yet
+        return hit
 
     def _hit(
         self,

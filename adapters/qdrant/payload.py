@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
 
+from adapters.hits import fact_in, time_or_none
 from fusion.contract import Event, Hit, Scope
 from fusion.store.rows import EVENT_NAMES, event_in, event_values, hit_in, kept_in, microseconds, time_of
 
@@ -74,9 +75,26 @@ def payload_of(event: Event) -> dict[str, Any]:
 
 
 def hit_of(native_id: str, payload: Payload) -> Hit:
-    """A payload as a hit without a score. Of a payload that the gateway did not write, only mem0's keys count."""
+    """A payload as a hit without a score. Of a payload that the gateway did not write, only mem0's keys count, and the
+    triple in its metadata if it has one.
+
+    mem0 keeps the payload when another program updates a memory's text. Such a text was recorded at the update, and it
+    is a version of the event: nothing but its owner, kind, trust and origin is the event's.
+    """
     _, *kept = kept_in(_columns(payload))  # the first is the native id: the event's
-    return hit_in((native_id, *kept))
+    hit = hit_in((native_id, *kept))
+    if hit.event_id is None:
+        hit.fact = fact_in(payload)
+    changed = payload.get("updated_at")
+    if changed is None or changed == payload.get("created_at") or (at := time_or_none(changed)) is None:
+        return hit
+    if hit.recorded_at is not None and at <= hit.recorded_at:
+        return hit
+    hit.recorded_at = at
+    if hit.event_id is not None:
+        hit.event_id, hit.version_of = None, hit.event_id
+        hit.at = hit.valid_from = hit.place = None
+    return hit
 
 
 def event_of(payload: Payload) -> Event | None:

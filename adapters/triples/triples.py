@@ -24,7 +24,7 @@ from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
 from adapters.triples.parse import about, parse
-from fusion.contract import EVERYTHING, Description, Entity, Event, Extracted, Forgotten, Hit, Opening, Query
+from fusion.contract import EVERYTHING, Description, Entity, Event, Extracted, Fact, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.titles import BEGINNING
 from fusion.lib.words import stems
@@ -326,5 +326,5 @@ def _fact_hit(best: Asserted, asserted: Sequence[Asserted], read: Kept, score: f
     hit = hit_in(read, score, triple, None)  # nobody else has it yet, so it may still be changed
     hit.native_id, hit.event_id, hit.text = best.fact, None, " ".join(triple)
     hit.kind, hit.raw_kind, hit.speaker, hit.place = "fact", None, None, None
-    hit.derived_from = tuple(dict.fromkeys(edge.event_id for edge in asserted))
+    hit.derived_from, hit.fact = tuple(dict.fromkeys(edge.event_id for edge in asserted)), Fact(*triple)
     return hit

@@ -9,7 +9,19 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Literal, Protocol
 
-from fusion.contract.memories import BACKEND_PREFIX, FILE_PREFIX, Event, Kind, Moment, Origin, Place, Scope, Trust, Unit
+from fusion.contract.memories import (
+    BACKEND_PREFIX,
+    FILE_PREFIX,
+    Event,
+    Fact,
+    Kind,
+    Moment,
+    Origin,
+    Place,
+    Scope,
+    Trust,
+    Unit,
+)
 
 
 class Timed(Protocol):
@@ -183,6 +195,10 @@ class Hit:
     ``stated_by`` is the source that vouches for ``place``. An adapter that reads the user's files sets it to ``file:``
     and the file's path; other adapters leave it out, and the gateway sets it to ``backend:`` and the backend's name.
     ``properties`` are those of the note that it is part of, with names in lower case, and its tags (`TAG`).
+
+    ``fact`` is set by a backend that stores the memory as a triple of its own: an edge of a graph. ``version_of`` is
+    the id of the event of which the backend holds another text, that was changed in the backend at ``recorded_at``;
+    such a hit has no ``event_id``. `fusion.recall.contradictions` compares both with what other stores say.
     """
 
     native_id: str
@@ -205,6 +221,8 @@ class Hit:
     graph_score: float | None = None
     stated_by: str | None = None
     properties: tuple[Property, ...] = ()
+    fact: Fact | None = None
+    version_of: str | None = None
 
     @classmethod
     def of(
@@ -256,6 +274,12 @@ class Hit:
     def began(self) -> datetime | None:
         """The beginning of validity: ``valid_from``, else the time of the event, else the time of recording."""
         return self.valid_from or (self.at.utc if self.at else self.recorded_at)
+
+    @property
+    def event_ids(self) -> tuple[str, ...]:
+        """The events that it is, is a version of, or was derived from."""
+        own = self.event_id or self.version_of
+        return self.derived_from if own is None else (own, *self.derived_from)
 
     @property
     def external(self) -> bool:

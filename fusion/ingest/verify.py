@@ -84,7 +84,8 @@ class Verifier:
         own = Tombstones()
         own.add(Hit.of(event))
         for hit in hits:
-            itself = hit.event_id == event.event_id or (hit.event_id is None and hit.native_id in one.native_ids)
+            itself = event.event_id in (hit.event_id, hit.version_of)
+            itself = itself or (hit.event_id is None and hit.native_id in one.native_ids)
             if hit.event_id is None and any(_is_kept(i, event, known) for i in hit.derived_from):
                 # A fact that other memories also state is deleted with the last of them.
                 outcome = "hidden" if itself else outcome

@@ -12,7 +12,7 @@ from math import isfinite
 from operator import attrgetter, is_
 from typing import Any, SupportsFloat, get_args
 
-from fusion.contract import Hit, Kind, Moment, Origin, PartialHits, Place, Scope, Trust
+from fusion.contract import Fact, Hit, Kind, Moment, Origin, PartialHits, Place, Scope, Trust
 from fusion.errors import InvalidAnswer
 from fusion.lib.bm25 import counted
 from fusion.lib.clean import clean
@@ -29,9 +29,10 @@ ID_CHARS = 1_024
 """maximum characters of an id or a document; ids may be paths"""
 
 _QUESTION_INDEPENDENT = attrgetter(
-    *(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score"))
+    *(one.name for one in fields(Hit) if one.name not in ("score", "path", "graph_score", "fact"))
 )
-"""the fields of a hit that do not depend on the query"""
+"""the fields of a hit that do not depend on the query, without its fact: that is compared and never shown, and some
+backends make a new one for each question"""
 
 
 class ValidatedHits:
@@ -109,6 +110,8 @@ def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) 
             said = spoken(text, changes.get("speaker", hit.speaker))
             sketch(said)
             counted(said)
+        if hit.fact is not None and not _is_fact(hit.fact):
+            return None
         score = hit.score
         if score is not None and not (type(score) is float and isfinite(score)):
             changes["score"] = _number(score)
@@ -183,6 +186,7 @@ def _well_formed(hit: Any) -> bool:
         and all(map(_is_id, hit.derived_from))
         and isinstance(hit.properties, (tuple, list))
         and all(map(_is_property, hit.properties))
+        and (hit.version_of is None or (hit.event_id is None and _is_id(hit.version_of)))
     )
 
 
@@ -198,6 +202,11 @@ def _is_id(value: object) -> bool:
 def _is_property(value: object) -> bool:
     """Whether a value is a property's name and its value. They are compared and never shown."""
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
+
+
+def _is_fact(value: object) -> bool:
+    """Whether a value is a triple of strings. They are compared and never shown."""
+    return isinstance(value, Fact) and all(isinstance(o, str) for o in (value.subject, value.predicate, value.object))
 
 
 def _is_time(value: object) -> bool:

@@ -81,8 +81,10 @@ class Excerpt(TypedDict):
 class Dispute(TypedDict):
     """Two memories of a block that share most words and cannot both be true.
 
-    ``kind`` says in what they differ: word, name, number, negation or order. ``newer`` is the ref of the later one,
-    null where that is not known, and ``at`` its day; ``sources`` say where each of ``refs`` comes from.
+    ``kind`` says in what they differ: word, name, number, negation or order; or version or value, if two stores have
+    another version of one memory, or another value of one attribute: then ``newer`` takes the place of the other.
+    ``newer`` is the ref of the later one, null where that is not known, and ``at`` its day; ``sources`` say where each
+    of ``refs`` comes from.
     """
 
     refs: list[str]
@@ -280,6 +282,14 @@ class Labels(TypedDict):
     next_cursor: str | None
 
 
+class Triple(TypedDict):
+    """A fact as a graph stores it."""
+
+    subject: str
+    predicate: str
+    object: str
+
+
 class Hit(TypedDict):
     """One raw hit of a backend; the fields are those of `fusion.contract.Hit`, with ``linked`` for its graph score."""
 
@@ -302,6 +312,10 @@ class Hit(TypedDict):
     derived_from: list[str]
     path: list[str]
     linked: float | None
+    fact: Triple | None
+    """the triple as which the backend stores it"""
+    version_of: str | None
+    """the id of the event of which the backend has another text, that was changed there"""
     stated_by: str | None
     """the source of the place: a file that was read ("file:…"), or only this backend ("backend:…")"""
 

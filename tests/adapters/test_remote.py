@@ -16,7 +16,7 @@ import pytest
 from adapters.http import Http
 from adapters.inmemory import InMemory
 from adapters.remote import Remote, hit_of
-from fusion.contract import Backend, Extracted, Features, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.contract import Backend, Extracted, Fact, Features, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited, SettingsError, Unauthorized
 from tests import chaos
 from tests.backend_contract import NOW, RemoteBackendContract, make_query
@@ -231,8 +231,12 @@ def test_flat_and_nested_items_are_the_same() -> None:
             "start": 3,
             "end": 4,
             "user_id": "ada",
+            "subject": "Ada",
+            "predicate": "lives in",
+            "object": "Paris",
         }
     )
+    assert flat.fact == Fact("Ada", "lives in", "Paris")
     assert flat.at == Moment(datetime(2025, 5, 8, 11, 56, tzinfo=UTC), "minute")
     assert flat.place == Place("d", 3, 4)
     assert flat.scope == Scope(user_id="ada")

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fusion.contract import DIMENSIONS, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
+from fusion.contract import DIMENSIONS, Fact, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
 from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
@@ -677,6 +677,10 @@ def test_an_id_twice_is_one_hit() -> None:
         {"derived_from": b""},
         {"derived_from": None},
         {"speaker": 5},
+        {"fact": ("Ada", "lives in", "Paris")},
+        {"fact": Fact("Ada", "lives in", 5)},  # type: ignore[arg-type]
+        {"version_of": 5},
+        {"version_of": "e1", "event_id": "e1"},
     ],
     ids=lambda wrong: ascii(wrong)[:60],
 )

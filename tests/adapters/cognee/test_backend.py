@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from adapters.cognee import Cognee
 from adapters.cognee.api import PAGE
 from adapters.cognee.replies import passages, results, triplets
-from fusion.contract import Backend, Description, Extracted, Features, Hit, Opening, Scope
+from fusion.contract import Backend, Description, Extracted, Fact, Features, Hit, Opening, Scope
 from fusion.errors import (
     BackendError,
     BackendTimeout,
@@ -185,6 +185,7 @@ async def test_passages_and_triplets_in_both_shapes_of_reply(apart: bool) -> Non
         scope=Scope(user_id="ada"),
         kind="fact",
         path=("julien", "corrected_by", "bug gateway"),
+        fact=Fact("julien", "corrected_by", "bug gateway"),
     )
 
 

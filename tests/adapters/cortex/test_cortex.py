@@ -92,6 +92,7 @@ async def test_both_lists_count(cortex: Cortex) -> None:
         [0.45 + 0.05 + REST, 0.45 * (0.4 / 62) / (1 / 61) + 0.05 * 0.5 + REST]
     )
     assert hits[0].path == ("Julien", "corrected_by", "bug gateway")
+    assert hits[0].fact == Fact("Julien", "corrected_by", "bug gateway")
     assert hits[1].path == ("Julien", "corrected_by", "bug gateway", "in", "Release 4")
 
 

@@ -15,7 +15,7 @@ import pytest
 from adapters.http import HttpMemory
 from adapters.http.memory import Options, presets
 from adapters.inmemory import InMemory
-from fusion.contract import Backend, Describes, Extracted, Hit, Opening, PartialHits, Query, Scope
+from fusion.contract import Backend, Describes, Extracted, Fact, Hit, Opening, PartialHits, Query, Scope
 from fusion.errors import HttpStatus, InvalidAnswer, SettingsError
 from fusion.gateway.gateway import Gateway
 from tests import chaos
@@ -156,6 +156,7 @@ async def test_known_systems_are_a_preset(preset: str) -> None:
         (hit,) = await backend.search(make_query("bees?", Scope(user_id="ada"), limit=5))
         await backend.close()
     assert (hit.text, hit.scope.user_id) == ("Ada keeps bees.", "ada")
+    assert hit.fact == (Fact("n-1", "KEEPS", "n-2") if preset == "zep" else None)
     when = hit.at.utc if hit.at else hit.recorded_at
     assert when is not None
     assert f"{when:%Y-%m-%d}" == "2026-02-03"

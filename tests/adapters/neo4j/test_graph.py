@@ -21,7 +21,7 @@ from adapters.neo4j import Neo4j, Options
 from adapters.neo4j.cypher import Cypher
 from adapters.neo4j.graph import fused
 from adapters.options import build
-from fusion.contract import Backend, Extracted, Hit, Opening, PartialHits, Query, Scope, Where
+from fusion.contract import Backend, Extracted, Fact, Hit, Opening, PartialHits, Query, Scope, Where
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -356,6 +356,7 @@ async def test_a_triplet_carries_its_path(company: Neo4j) -> None:
     )
     assert hits["edge/knows"].path == ("bug gateway", "corrected_by", "Julien", "^knows", "Mara")
     assert (corrected.kind, corrected.raw_kind) == ("fact", "corrected_by")
+    assert corrected.fact == Fact("bug gateway", "corrected_by", "Julien")
 
 
 @pytest.mark.feature(

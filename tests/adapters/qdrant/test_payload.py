@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 
 from adapters.qdrant.payload import event_of, hit_of, payload_of
-from fusion.contract import Event, Hit, Moment, Place, Scope
+from fusion.contract import Event, Fact, Hit, Moment, Place, Scope
 from tests.store.test_rows import events
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -97,3 +98,30 @@ def test_hit_of_takes_only_mem0s_keys_from_a_payload_of_another_program() -> Non
     assert (hit.native_id, hit.event_id, hit.text, hit.recorded_at) == ("9", None, "Tea.", NOON)
     assert (hit.scope, hit.kind) == (Scope(user_id="ada", audience="group"), "note")
     assert event_of(payload) is None
+
+
+@pytest.mark.feature("a text that another program updated in mem0 is a version of the event, recorded at the update")
+def test_hit_of_an_updated_payload_is_a_version_of_its_event() -> None:
+    """mem0 keeps our keys at its UPDATE; the event's day and place say nothing of the new text."""
+    event = Event("1", "Ada lives in Berlin.", NOON, Scope(user_id="ada"), at=Moment(NOON), place=Place("talk", 1, 1))
+    later = "2026-02-01T09:00:00+00:00"
+    hit = hit_of("1", {**payload_of(event), "data": "Ada lives in Paris.", "updated_at": later})
+    assert (hit.event_id, hit.version_of, hit.recorded_at) == (None, "1", datetime(2026, 2, 1, 9, tzinfo=UTC))
+    assert (hit.at, hit.place, hit.scope, hit.text) == (None, None, event.scope, "Ada lives in Paris.")
+    assert hit_of("1", {**payload_of(event), "updated_at": "soon"}).event_id == "1"
+
+
+def test_hit_of_another_programs_payload_is_as_new_as_its_update() -> None:
+    """And it is a fact if its metadata has a triple."""
+    payload = {
+        "data": "Ada lives in Paris",
+        "created_at": "2026-01-31T12:00:00",
+        "updated_at": "2026-02-01T09:00:00",
+        "subject": "Ada",
+        "attribute": "lives in",
+        "value": "Paris",
+    }
+    hit = hit_of("9", payload)
+    assert (hit.recorded_at, hit.version_of) == (datetime(2026, 2, 1, 9, tzinfo=UTC), None)
+    assert hit.fact == Fact("Ada", "lives in", "Paris")
+    assert hit_of("9", {**payload, "value": 3}).fact is None

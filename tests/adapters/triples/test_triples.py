@@ -121,6 +121,7 @@ async def test_a_fact_answers_with_its_sources(triples: Triples) -> None:
     assert (fact.text, fact.path) == ("Julien Corrected by bug gateway", ("Julien", "Corrected by", "bug gateway"))
     assert (fact.kind, fact.event_id, fact.derived_from) == ("fact", None, (event_id(1), event_id(2)))
     assert fact.native_id.startswith("fact:")
+    assert fact.fact == Fact("Julien", "Corrected by", "bug gateway")
 
 
 async def test_one_fact_though_asserted_in_two_sessions(triples: Triples) -> None:
