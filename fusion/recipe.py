@@ -52,6 +52,7 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
         "abstain_without_model": 0.0,
     },
     "gate": {"wants_memory": 0.0, "private": 0.0},
+    "contradictions": {"outdated": "mark", "single_valued": ()},
 }
 """numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes; a part that
 has no others is left out with them"""
@@ -230,6 +231,16 @@ class RerankSettings(_Part):
 
 
 @dataclass(frozen=True)
+class ContradictionSettings(_Part):
+    """What becomes of a memory of which another store has a newer version or value (`fusion.recall.contradictions`)."""
+
+    outdated: Literal["mark", "leave_out"] = "mark"
+    """show it after the newer one, marked as superseded; or leave it out of the block"""
+    single_valued: tuple[str, ...] = ()
+    """more predicates that have one object at a time for a subject, such as "main sponsor" """
+
+
+@dataclass(frozen=True)
 class GateSettings(_Part):
     """Which prompts get a block at all: `fusion.recall.wants_memory`. For recipes that recall without being asked."""
 
@@ -285,6 +296,7 @@ class Recipe(_Part):
     fuse: FuseSettings = field(default_factory=FuseSettings)
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
+    contradictions: ContradictionSettings = field(default_factory=ContradictionSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     pack: PackSettings = field(default_factory=PackSettings)
     tuned_on: tuple[str, ...] = ()

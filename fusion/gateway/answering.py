@@ -37,7 +37,7 @@ from fusion.lib.moment import local_zone
 from fusion.lib.words import content_hash
 from fusion.recall.engine import Fused, FuseRequest, Outcome, Packer, dated_event, fuse, list_all, whole_query
 from fusion.recall.event_dates import EventTime
-from fusion.recall.filter import admit
+from fusion.recall.filter import admit, records_of
 from fusion.recall.gather import Answer, Answered, GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.mask import shown
@@ -442,8 +442,8 @@ class Answering(TenantParts):
         asked = Query(query, scope, now, limit, guarded.deadline_s, times=times, zone=zone, where=where)
         async with self.admission.slot(guarded.deadline_s):
             (answer,) = await self.live.answers(asked, [backend], guarded.deadline_s)
-        sources = [i for h in answer.hits for i in (h.event_id, *h.derived_from) if i]
-        kept, refused = admit(backend, answer.hits, asked, await self.journal.records(sources))
+        records = await records_of(answer.hits, self.journal.records)
+        kept, refused = admit(backend, answer.hits, asked, records)
         self.health.count_leaks(backend, refused)
         fresh = self.external_refs.unknown((item.ref for item in kept), scope)
         self.external_refs.note(

@@ -20,9 +20,12 @@ from fusion.journal.rows import RETIRED, Record
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.listing import no_memory, plain_ref, record_ref
 from fusion.lib.provenance import provenance_of
+from fusion.recall.contradictions import explained
 
 MAX_CHANGES = 50
 """state changes that are shown: the latest ones"""
+RECEIPTS_READ = 5
+"""receipts that are read for what contradicted a memory: those of the latest answers with it"""
 
 
 class WhyCalls(TenantParts):
@@ -68,7 +71,7 @@ class WhyCalls(TenantParts):
             "state": dict(decisions.shown_state(record.state, default)),
             "copies": await self._copies(record.ref),
             "layers": await self._layers(event.event_id),
-            **await self._used(event.event_id, scope, limit),
+            **await self._used(event.event_id, record.ref, scope, limit),
             "changes": await self._changes(record.ref, scope),
             "forgotten": None,
         }
@@ -99,7 +102,7 @@ class WhyCalls(TenantParts):
             "state": {},
             "copies": {item.backend: "its own"},
             "layers": {},
-            **await self._used(item.ref, scope, limit),
+            **await self._used(item.ref, item.ref, scope, limit),
             "changes": await self._changes(item.ref, scope),
             "forgotten": None,
         }
@@ -122,16 +125,30 @@ class WhyCalls(TenantParts):
             "layers": {},
             "included": 0,
             "inclusions": [],
+            "contradictions": [],
             "changes": [],
             "forgotten": {"at": entry.at.isoformat(), "by": entry.by, "backends": dict(entry.backends)},
         }
 
-    async def _used(self, item: str, scope: Scope, limit: int) -> _Used:
-        """The latest blocks and packs with a memory, and how many there are."""
+    async def _used(self, item: str, ref: str, scope: Scope, limit: int) -> _Used:
+        """The latest blocks and packs with a memory, how many there are, and what contradicted it in them."""
         await self.inclusions.flush()
         since = self.live.now() - timedelta(days=self.settings.receipts.keep_days)
         found, total = await self.journal.read(inclusions.of, item, since, limit, scope.user_id)
-        return {"included": total, "inclusions": [_shown(one) for one in found]}
+        return {
+            "included": total,
+            "inclusions": [_shown(one) for one in found],
+            "contradictions": [row for one in found[:RECEIPTS_READ] for row in await self._contradicted(ref, one)],
+        }
+
+    async def _contradicted(self, ref: str, inclusion: Inclusion) -> list[wire.Contradiction]:
+        """What contradicted a memory in an answer that had it, by the receipt of the answer if that is kept still."""
+        try:
+            body = await self.receipts.read(inclusion.receipt_id, self.tenant)
+        except NotFound:
+            return []
+        rows = (row for row in body.get("contradictions", ()) if ref in row["refs"])
+        return [wire.Contradiction(receipt_id=inclusion.receipt_id, **row) for row in explained([*rows])]
 
     async def _changes(self, ref: str, scope: Scope) -> list[wire.Decision]:
         """The decisions on a memory, the newest first."""
@@ -164,6 +181,7 @@ class _Used(TypedDict):
 
     included: int
     inclusions: list[wire.Inclusion]
+    contradictions: list[wire.Contradiction]
 
 
 def _status(record: Record) -> str:

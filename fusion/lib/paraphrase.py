@@ -34,6 +34,14 @@ class Kind(StrEnum):
     """two statements that answer the question of a context pack differently"""
     SUPERSEDED = "superseded"
     """two statements of which the later one names the value of the earlier one as past"""
+    VERSION = "version"
+    """two versions of one memory that two stores have"""
+    VALUE = "value"
+    """two values that stores have of an attribute with one value at a time"""
+
+
+STRUCTURAL = frozenset({Kind.VERSION, Kind.VALUE})
+"""the kinds of what stores contradict each other in, which no text decides (`fusion.recall.contradictions`)"""
 
 
 class Difference(NamedTuple):

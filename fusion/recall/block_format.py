@@ -31,7 +31,7 @@ from fusion.lib.listing import (
     without_annotations,
     without_frames,
 )
-from fusion.lib.paraphrase import Kind
+from fusion.lib.paraphrase import STRUCTURAL, Kind
 from fusion.lib.private_paths import without_private_paths
 from fusion.lib.words import spoken
 from fusion.recall.dispute import Dispute
@@ -184,7 +184,7 @@ class ContextBundle(Listing):
         return f"{item}{annotations}"
 
     def mark(self, dispute: Dispute, ref: str) -> str:
-        if dispute.kind is not Kind.SUPERSEDED:
+        if dispute.kind is not Kind.SUPERSEDED and (dispute.kind not in STRUCTURAL or dispute.newer is None):
             return CONFLICTS
         return SUPERSEDES if ref == dispute.newer else SUPERSEDED
 

@@ -28,6 +28,8 @@ class Decision(StrEnum):
     NO_CANDIDATE = "no_candidate"
     DETAIL_CAP = "detail_cap"
     LISTED = "listed"
+    CONTRADICTED = "contradicted"
+    ENDED_ELSEWHERE = "ended_elsewhere"
 
 
 TOO_WEAK = frozenset({Decision.BEST_BELOW_FLOOR, Decision.BELOW_FLOOR, Decision.BELOW_JUDGE_FLOOR})
@@ -63,6 +65,8 @@ _SENTENCES = {
     Decision.NO_CANDIDATE: "not among its candidates",
     Decision.DETAIL_CAP: "enough memories are shown in detail",
     Decision.LISTED: "listed as a hit, and not shown",
+    Decision.CONTRADICTED: "another store has it newer",
+    Decision.ENDED_ELSEWHERE: "another store says that it has ended",
 }
 _BY_SENTENCE = {sentence: decision for decision, sentence in _SENTENCES.items()}
 _ALL_IN = (" excerpt is in", " excerpts are in")

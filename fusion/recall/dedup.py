@@ -40,10 +40,15 @@ class SourceHit(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """Another memory that shares most words and contradicts. ``kind`` says in what they differ."""
+    """Another memory that shares most words and contradicts. ``kind`` says in what they differ.
+
+    Of two `STRUCTURAL` rivals ``newer`` is the ref of the one that holds, asserted ``at`` then; None if both stand.
+    """
 
     ref: str
     kind: Kind
+    newer: str | None = None
+    at: datetime | None = None
 
 
 class Candidate(NamedTuple):

@@ -7,14 +7,14 @@ conversation or file that was read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from fusion.contract import BACKEND_PREFIX, Hit
 from fusion.lib.budget import clip
 from fusion.lib.escape import escape
-from fusion.lib.paraphrase import Kind
+from fusion.lib.paraphrase import STRUCTURAL, Kind
 from fusion.lib.succession import outdates
 from fusion.lib.words import spoken
 from fusion.recall.dedup import Candidate
@@ -27,7 +27,7 @@ NAME_CHARS = 60
 @dataclass(frozen=True, slots=True)
 class Dispute:
     """Two memories that share most words and contradict each other. ``kind`` says in what they differ; `SUPERSEDED`
-    are two of which the later one names the value of the other as past.
+    are two of which the later one names the value of the other as past. Of `STRUCTURAL` ones ``newer`` holds.
 
     ``newer`` is the ref of the later one, None if that is unknown; ``at`` is its day. ``sources`` has the origin of
     each of ``refs``.
@@ -46,8 +46,10 @@ class Dispute:
         if self.newer is None:
             return f"[{one}, {other}] disagree: {one} is from {self.sources[0]}, {other} from {self.sources[1]}.\n"
         source = self.sources[self.refs.index(self.newer)]
+        old = one if self.newer == other else other
+        if self.kind in STRUCTURAL:
+            return f"[{one}, {other}] {old} is superseded by {self.newer} ({self.at}, from {source}).\n"
         if self.kind is Kind.SUPERSEDED:
-            old = one if self.newer == other else other
             return f"[{one}, {other}] {self.newer} says that {old} is past ({self.at}, from {source}).\n"
         return f"[{one}, {other}] disagree: {self.newer} is newer ({self.at}, from {source}).\n"
 
@@ -66,10 +68,21 @@ def next_to_rivals(order: Sequence[Scored]) -> Sequence[Scored]:
         ref = scored.ref
         if ref in rivals and scored is best[ref]:
             refs = [ref, *sorted(rivals[ref], key=at.__getitem__)]
-            for ref in sorted(refs, key=lambda ref: _credibility_key(best[ref].pooled.candidate.hit)):
+            group = {ref: best[ref] for ref in refs}
+            for ref in sorted(refs, key=lambda ref: _place_key(group[ref], refs)):
                 placed.setdefault(best[ref].pooled.key, best[ref])
         placed.setdefault(scored.pooled.key, scored)
     return tuple(placed.values())
+
+
+def _place_key(one: Scored, among: Collection[str]) -> tuple[bool, ...]:
+    """The sort key of a memory next to its rivals: after one of them that took its place, then by credibility."""
+    return not newer_than(one).isdisjoint(among), *_credibility_key(one.pooled.candidate.hit)
+
+
+def newer_than(one: Scored) -> set[str]:
+    """The refs of the memories that took the place of one, where two stores contradict each other."""
+    return {rival.ref for rival in one.pooled.candidate.rivals if rival.newer == rival.ref}
 
 
 def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
@@ -90,6 +103,10 @@ def rivals_of(order: Sequence[Scored]) -> dict[str, dict[str, Kind]]:
 def dispute(one: Scored, other: Scored, kind: Kind) -> Dispute:
     """The dispute between two memories: which is newer, and the origin of each."""
     hits = one.pooled.candidate.hit, other.pooled.candidate.hit
+    for rival in one.pooled.candidate.rivals:
+        if rival.ref == other.ref and rival.kind in STRUCTURAL:
+            day = None if rival.at is None else rival.at.date().isoformat()
+            return Dispute((one.ref, other.ref), rival.kind, rival.newer, day, (_origin(hits[0]), _origin(hits[1])))
     times = _latest(one.pooled.candidate), _latest(other.pooled.candidate)
     newer, at = None, None
     if times[0] is not None and times[1] is not None and times[0] != times[1]:

@@ -23,6 +23,14 @@ from fusion.lib.pasted import prompt_parts
 from fusion.lib.words import spoken
 from fusion.recall.asked_section import AskedSections
 from fusion.recall.calibration import calibration_of, missing, sort_of, with_probabilities
+from fusion.recall.contradictions import (
+    contradictions,
+    explained,
+    leave_out,
+    rows,
+    with_contradictions,
+    with_newer_shown,
+)
 from fusion.recall.course_of_talks import asks_for_course, person_first
 from fusion.recall.cut import cut
 from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of, sentence
@@ -30,7 +38,7 @@ from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.event_dates import SEARCHED, EventTime, dated_by, event_in
 from fusion.recall.expand import Pooled, expand
-from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one
+from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one, records_of
 from fusion.recall.gather import Answer
 from fusion.recall.list_all import MAX_LINES, one_each, pack_lines
 from fusion.recall.long_memories import best_of_each_first, best_parts, in_parts, parts_of
@@ -303,6 +311,9 @@ async def fuse(
     uses = await io.uses(list(known)) if weighed & USE else {}
     standings = standings_of(known, weighed, uses)
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
+    answered_hits = [(answer.backend, answer.hits) for answer in answers]
+    contradicting = contradictions(admitted, answered_hits, records, query, recipe.contradictions.single_valued)
+    pool = with_contradictions(pool, contradicting)
     pool = await _in_passages(query, pool, known, frequencies, recipe, io)
     ended("expand")
     texts = [spoken(p.candidate.hit.text, p.candidate.hit.speaker) for p in pool]
@@ -340,7 +351,7 @@ async def fuse(
     else:
         rerank = {"status": "not_needed" if io.has_judge else "off"}
     ended("judge")
-    order = next_to_rivals(AskedSections(query.text).first(order))
+    order = with_newer_shown(next_to_rivals(AskedSections(query.text).first(order)), recipe.rerank)
     if named.nothing_else:
         order = of_that_time(order, named)
     rerank |= uncalibrated
@@ -354,7 +365,7 @@ async def fuse(
     if model is not None:
         rerank["learned"] = {"file": model.file, **({"fault": model.fault} if model.trees is None else {})}
     packing = _packing(request, recipe, named)
-    left_out = _left_out(order, gated)
+    left_out = leave_out(order, contradicting, recipe.contradictions) | _left_out(order, gated)
     spread = best_of_each_first(order)
     first = _packed_first(spread, query, numbers)
     if model is None or model.trees is None:  # the scores of trees have another scale
@@ -385,6 +396,7 @@ async def fuse(
             encoders,
             numbers.signals,
             calibration if order else None,
+            rows(contradicting),
         ),
         io.receipt_id(),
         started,
@@ -446,6 +458,8 @@ class _Packed:
     """of the signals in the scores"""
     calibration: Calibration | None = None
     """what made probabilities of the scores"""
+    contradictions: Sequence[Mapping[str, Any]] = ()
+    """what stores contradict each other in, and what decided"""
 
 
 def _outcome(
@@ -577,10 +591,7 @@ async def _admitted(
     answers: Sequence[Answer], query: Query, io: RecallIO
 ) -> tuple[dict[str, tuple[Admitted, ...]], dict[str, Mapping[str, int]], Mapping[str, Record]]:
     """What the query may see of each answer, what was refused by reason, and the journal's records of the hits."""
-    hits = [hit for answer in answers for hit in answer.hits]
-    ids = dict.fromkeys(hit.event_id for hit in hits if hit.event_id)
-    ids.update(dict.fromkeys(i for hit in hits if hit.derived_from for i in hit.derived_from))
-    records = await io.records(list(ids)) if ids else {}
+    records = await records_of([hit for answer in answers for hit in answer.hits], io.records)
     admitted, refused = {}, {}
     for answer in answers:
         admitted[answer.backend], refused[answer.backend] = admit(answer.backend, answer.hits, query, records)
@@ -595,8 +606,7 @@ async def _admitted_neighbours(
         return {}, [], {}
     finds = [(r.candidate.ref, r.candidate.source_hits[0].backend, r.candidate.hit) for r in ranked]
     found = await io.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
-    ids = list(dict.fromkeys(h.event_id for hits in found.values() for h in hits if h.event_id))
-    records = await io.records(ids) if ids else {}
+    records = await records_of([hit for hits in found.values() for hit in hits], io.records)
     # What was found itself joins as no neighbour, so it need not be admitted again.
     seen: set[tuple[str, str | None]] = {("", hit.event_id) for _, _, hit in finds if hit.event_id in records}
     admitted: dict[str, list[Admitted]] = {}
@@ -750,6 +760,8 @@ def _receipt(receipt_id: str, packed: _Packed, took_ms: float) -> Receipt:
         "encoders": list(packed.encoders),
         "calibration": _calibration(packed.calibration),
     }
+    if packed.contradictions:
+        summary["contradictions"] = list(packed.contradictions)
     return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(packed.order, block))
 
 
@@ -806,7 +818,7 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
 
     Source hits in receipts of earlier versions have no score.
     """
-    rows = [
+    candidates = [
         {
             **row,
             "decision": decision_of(row["decision"]),
@@ -819,4 +831,6 @@ def explain(body: Mapping[str, Any]) -> dict[str, Any]:
         }
         for row in body["candidates"]
     ]
-    return {**body, "candidates": rows}
+    contradicting = body.get("contradictions")
+    said = {"contradictions": explained(contradicting)} if contradicting else {}
+    return {**body, **said, "candidates": candidates}

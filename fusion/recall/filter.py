@@ -6,17 +6,21 @@ Backends were asked for this scope only; hits are checked again, so that a leaki
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from fusion.contract import Event, Hit, Query, Scope, State, Trust
 from fusion.lib.ids import external_ref
+from fusion.lib.words import normalise
 
 JOURNAL = "journal"
 """where memories come from that no backend found"""
 TEXT_CHARS = 4_000
 """maximum characters of one hit; limits the work of later stages"""
+MAX_VERSIONS = 8
+"""newer versions of a memory that are looked at, one after the other"""
 
 
 class Record(Protocol):
@@ -67,32 +71,91 @@ def admit(
 
     ``records`` are the journal's records of the events. Their text, place, speaker, times, scope and trust are shown,
     regardless of what the backend sends; the backend adds its rank and score. A hit whose event the journal does not
-    have is external: it gets an `external_ref`, and only that backend vouches for it.
+    have is external: it gets an `external_ref`, and only that backend vouches for it. So does a text that the backend
+    changed after the journal recorded its own (`Hit.version_of`); the journal's follows it.
     """
     kept: list[Admitted] = []
     dropped: Counter[str] = Counter()
     for rank, hit in enumerate(hits, start=1):
         item = admit_one(backend, hit, rank, query, records)
-        if isinstance(item, Admitted):
-            kept.append(item)
-        else:
+        if not isinstance(item, Admitted):
             dropped[item] += 1
+            continue
+        kept.append(item)
+        if item.hit.version_of is not None and (original := original_of(hit, records)) is not None:
+            kept.append(_journalled(hit, original, rank, query))
     return tuple(kept), dropped
+
+
+async def records_of(
+    hits: Iterable[Hit], read: Callable[[Sequence[str]], Awaitable[Mapping[str, Record]]]
+) -> Mapping[str, Record]:
+    """The journal's records of the events that hits are, are versions of, or were derived from, as ``read`` gives them;
+    also the newer versions of an event that a backend has another text of."""
+    ids = dict.fromkeys(i for hit in hits for i in hit.event_ids)
+    records = await read(list(ids)) if ids else {}
+    changed = (records.get(hit.version_of) for hit in hits if hit.version_of is not None)
+    versions = [one for one in changed if one is not None]
+    for _ in range(MAX_VERSIONS):
+        newer = {one.superseded_by for one in versions if one.superseded_by is not None} - records.keys()
+        found = await read(sorted(newer)) if newer else {}
+        if not found:
+            break
+        records = {**records, **found}
+        versions = list(found.values())
+    return records
 
 
 def admit_one(backend: str, hit: Hit, rank: int, query: Query, records: Mapping[str, Record]) -> Admitted | str:
     """One hit as ``query`` may see it, or the reason for dropping it."""
     record = records.get(hit.event_id) if hit.event_id else None
-    reason = _refusal(hit, query, record)
+    original = original_of(hit, records)
+    if original is not None and not _is_newer_version(hit, original, query):
+        record, original = original, None
+        hit = replace(hit, recorded_at=None)
+    reason = _refusal(hit, query, record or original)
     if reason is None and hit.derived_from:
         reason = _unsupported(hit, query, records)
     if reason is None and _is_left_out(hit, query, record):
         reason = "where"
     if reason is not None:
         return reason
-    if record is None:
-        return Admitted(external_ref(backend, hit.native_id), hit.external_to(backend), rank)
-    return Admitted(record.ref, _as_journalled(hit, record, query), rank, hit)
+    if record is not None:
+        return _journalled(hit, record, rank, query)
+    external = hit.external_to(backend)
+    if original is not None and original.trust == "untrusted":
+        external.trust = "untrusted"
+    return Admitted(external_ref(backend, hit.native_id), external, rank)
+
+
+def _journalled(found: Hit, record: Record, rank: int, query: Query) -> Admitted:
+    return Admitted(record.ref, _as_journalled(found, record, query), rank, found)
+
+
+def original_of(hit: Hit, records: Mapping[str, Record]) -> Record | None:
+    """The journal's newest version of the memory that a backend has another text of; None where it has none."""
+    record = records.get(hit.version_of) if hit.version_of else None
+    for _ in range(MAX_VERSIONS):
+        if record is None or record.superseded_by is None or (newer := records.get(record.superseded_by)) is None:
+            break
+        record = newer
+    return record
+
+
+def _words(text: str) -> list[str]:
+    return normalise(text).split()
+
+
+def _is_newer_version(hit: Hit, original: Record, query: Query) -> bool:
+    """Whether a backend's text of a memory is another one than the journal's, was recorded later, and before the time
+    that the query asks about."""
+    said_at = original.said_at or original.event.recorded_at
+    return (
+        hit.recorded_at is not None
+        and hit.recorded_at > said_at
+        and _words(hit.text) != _words(original.event.text[:TEXT_CHARS])
+        and query.out_of_time(hit) is None
+    )
 
 
 def _is_left_out(hit: Hit, query: Query, record: Record | None) -> bool:

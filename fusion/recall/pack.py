@@ -22,7 +22,7 @@ from fusion.lib.budget import EMPTY, Budget, Size
 from fusion.lib.passages import Span
 from fusion.recall.block_format import FORMATS, GAP, Fence
 from fusion.recall.decision import BY_LIMIT, Decision
-from fusion.recall.dispute import Dispute, dispute, rivals_of
+from fusion.recall.dispute import Dispute, dispute, newer_than, rivals_of
 from fusion.recall.filter import Record
 from fusion.recall.mask import shown as without_secrets
 from fusion.recall.reading_order import current_first
@@ -226,6 +226,7 @@ def pack(
     decisions: dict[str, Decision] = {}
     events: set[str | None] = set()
     rivals = rivals_of(order)
+    there_are = {scored.ref for scored in order} if rivals else frozenset[str]()
     packed: dict[str, Scored] = {}
     disputes: list[Dispute] = []
     apart = rivals if layout.rivals_apart else {}
@@ -243,6 +244,10 @@ def pack(
             out = Decision.ITEMS_FULL
         if out is not None:
             decisions.setdefault(scored.ref, out)
+            continue
+        newer = newer_than(scored) & there_are if scored.ref in rivals else None
+        if newer and newer.isdisjoint(packed):
+            decisions.setdefault(scored.ref, Decision.CONTRADICTED)
             continue
         visible = layout.shown(hit)
         if visible is None:

@@ -21,6 +21,22 @@ class Inclusion(TypedDict):
     why: str
 
 
+class Contradiction(TypedDict):
+    """What two stores contradicted each other in, in one answer (`fusion.recall.contradictions`)."""
+
+    receipt_id: str
+    decision: str
+    """newest (the first of ``refs`` took the place of the second), less_trusted or same_time (both stand), ended (the
+    first says that the second has ended), or journal (the journal has a later word)"""
+    on: str
+    """version of one memory, or value of an attribute with one value at a time"""
+    refs: list[str]
+    stores: list[str]
+    at: list[str | None]
+    """when each was asserted"""
+    why: str
+
+
 class ComesFrom(TypedDict):
     """Where a memory comes from; ``derived_from`` has the refs of the memories that it was extracted from."""
 
@@ -65,6 +81,8 @@ class Why(TypedDict):
     """blocks and packs that had it, as long as receipts are kept"""
     inclusions: list[Inclusion]
     """the latest of them, the newest first"""
+    contradictions: list[Contradiction]
+    """what other stores said otherwise in the latest five of them"""
     changes: list[Decision]
     """the decisions on it, the newest first"""
     forgotten: ForgottenThen | None

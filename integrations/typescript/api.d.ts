@@ -371,6 +371,17 @@ export interface ComparedMemory {
   b: ReceiptEntry;
 }
 
+/** What two stores contradicted each other in, in one answer (`fusion.recall.contradictions`). */
+export interface Contradiction {
+  receipt_id: string;
+  decision: string;
+  on: string;
+  refs: string[];
+  stores: string[];
+  at: (string | null)[];
+  why: string;
+}
+
 /** What to recall, as Memory Cortex's ``POST /recall`` takes it. */
 export interface CortexQuestion {
   user_id?: string | null;
@@ -525,8 +536,9 @@ export interface Decisions {
 
 /**
  * Two memories of a block that share most words and cannot both be true. ``kind`` says in what they differ: word, name,
- * number, negation or order. ``newer`` is the ref of the later one, null where that is not known, and ``at`` its day;
- * ``sources`` say where each of ``refs`` comes from.
+ * number, negation or order; or version or value, if two stores have another version of one memory, or another value of
+ * one attribute: then ``newer`` takes the place of the other. ``newer`` is the ref of the later one, null where that is
+ * not known, and ``at`` its day; ``sources`` say where each of ``refs`` comes from.
  */
 export interface Dispute {
   refs: string[];
@@ -1562,6 +1574,8 @@ export interface Hit {
   derived_from: string[];
   path: string[];
   linked: number | null;
+  fact: Triple | null;
+  version_of: string | null;
   stated_by: string | null;
 }
 
@@ -2973,6 +2987,13 @@ export interface TriageSide {
   trust: string;
 }
 
+/** A fact as a graph stores it. */
+export interface Triple {
+  subject: string;
+  predicate: string;
+  object: string;
+}
+
 /**
  * The trust of a memory, without its text. ``trust`` holds now, ``stated_trust`` came with the memory, and ``changes``
  * are the decisions between them, the latest first. ``packEligibility`` is openclaw-mem's word for whether a pack may
@@ -3121,6 +3142,7 @@ export interface Why {
   layers: Record<string, string>;
   included: number;
   inclusions: Inclusion[];
+  contradictions: Contradiction[];
   changes: Decision[];
   forgotten: ForgottenThen | null;
 }

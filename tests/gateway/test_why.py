@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from adapters.inmemory import InMemory
+from fusion.contract import Event, Fact, Hit, Query
 from fusion.errors import NotFound
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
@@ -17,6 +19,18 @@ from fusion.gateway.progressive import IndexRequest
 from fusion.ingest.update import Change
 from fusion.journal import inclusions
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, OMAR, remember, small
+
+
+class Graph(InMemory):
+    """A graph whose edge says that the status of the bookings database has changed since."""
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        fact = Fact("bookings database", "status", "retired")
+        since = query.now + timedelta(days=1)
+        return [Hit("edge/1", "the bookings database is retired", query.scope, valid_from=since, fact=fact)]
+
+    def accepts(self, event: Event) -> bool:
+        return False
 
 
 @pytest.fixture
@@ -45,6 +59,24 @@ async def test_why_lists_the_answers_with_a_memory(gateway: Gateway) -> None:
     assert found["provenance"] is not None
     assert found["provenance"]["origin"] == "owner"
     assert len((await gateway.why(ref, NADIA, limit=1))["inclusions"]) == 1
+
+
+@pytest.mark.feature("`why` shows what another store said otherwise, with both stores, both times and what decided")
+async def test_why_shows_what_contradicted_a_memory(home: Path) -> None:
+    """Of the latest answers with it, by their receipts; the newer value is the graph's."""
+    settings = small(home, one="adapters.inmemory:InMemory", graph="tests.gateway.test_why:Graph")
+    async with Gateway.open(settings) as opened:
+        (ref,) = await remember(opened, "fact: bookings database status live")
+        fused = await opened.fuse("what is the status of the bookings database?", scope=NADIA)
+        found = await opened.why(ref, NADIA)
+        (edge,) = (one for one in fused.disputed[0].refs if one != ref)
+        (other,) = (await opened.why(edge, NADIA))["contradictions"]
+    (row,) = found["contradictions"]
+    assert row == other
+    assert (row["receipt_id"], row["decision"], row["on"]) == (fused.receipt_id, "newest", "value")
+    assert (row["refs"], row["stores"]) == ([edge, ref], ["graph", "journal"])
+    assert row["why"] == "the first was asserted later"
+    assert f"{ref} is superseded by {edge} (" in fused.block
 
 
 @pytest.mark.feature("`why` shows every change of a memory's state, and its earlier and later versions")

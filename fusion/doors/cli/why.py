@@ -9,6 +9,7 @@ import typer
 from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import refs_of
 from fusion.doors.cli.plural import counted
+from fusion.doors.cli.render.answers import contradiction
 from fusion.errors import BadInput
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def _print(found: wire.Why) -> None:
     print(f"included    in {counted(found['included'], 'answer')}")
     for one in found["inclusions"]:
         print(f"  {_minute(one['at'])} {one['kind']} {one['receipt_id']}: {one['why']}")
+    for row in found["contradictions"]:
+        print(f"  in {row['receipt_id']}: {contradiction(row)}")
     for change in found["changes"]:
         fields = ", ".join(
             f"{name} {part['before'].get(name)} → {value}"

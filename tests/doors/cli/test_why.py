@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fusion.doors.cli import app
+from fusion.doors.cli.render.answers import contradiction
 
 NOTES = """
 backends_only = true
@@ -43,3 +44,17 @@ def test_why_shows_uses_changes_and_forgetting(tmp_path: Path) -> None:
     assert run(home, "forget", ref, "--yes").exit_code == 0
     assert "is forgotten" in run(home, "why", ref).stdout
     assert run(home, "why", "m7zzz").exit_code == 2
+
+
+def test_contradiction_names_both_memories_with_their_stores_and_times() -> None:
+    row = {
+        "on": "value",
+        "refs": ["x3k7mq2p9wz", "m1z"],
+        "stores": ["zep", "journal"],
+        "at": ["2026-03-18T00:00:00+00:00", None],
+        "why": "neither is known to be later: both stand",
+    }
+    assert contradiction(row) == (
+        "value: x3k7mq2p9wz (zep, 2026-03-18 00:00 UTC) against m1z (journal, time unknown): "
+        "neither is known to be later: both stand"
+    )

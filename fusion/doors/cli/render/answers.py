@@ -103,8 +103,24 @@ def _memories_shown(answer: wire.FuseReply, *, left_out: bool) -> None:
             ),
             right=(1, 2),
         )
+    _contradictions((answer["explain"] or {}).get("contradictions", ()))
     if why := answer["rerank"].get("uncalibrated"):
         say(why)
+
+
+def _contradictions(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints what stores contradict each other in, and what decided."""
+    for row in rows:
+        say(contradiction(row))
+
+
+def contradiction(row: Mapping[str, Any]) -> str:
+    """A line on a contradiction: both memories with their stores and times, and the decision."""
+    named = (
+        f"{ref} ({store}, {at[:16].replace('T', ' ') + ' UTC' if at else 'time unknown'})"
+        for ref, store, at in zip(row["refs"], row["stores"], row["at"], strict=True)
+    )
+    return f"{row['on']}: {' against '.join(named)}: {row['why']}"
 
 
 def _percent(probability: float | None) -> str:
@@ -162,3 +178,4 @@ def receipt(answer: Mapping[str, Any]) -> None:
         ),
         right=(1, 2),
     )
+    _contradictions(answer.get("contradictions", ()))
