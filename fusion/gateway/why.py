@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import cast
 
 from typing_extensions import TypedDict
 
@@ -148,7 +149,7 @@ class WhyCalls(TenantParts):
         except NotFound:
             return []
         rows = (row for row in body.get("contradictions", ()) if ref in row["refs"])
-        return [wire.Contradiction(receipt_id=inclusion.receipt_id, **row) for row in explained([*rows])]
+        return [cast("wire.Contradiction", {"receipt_id": inclusion.receipt_id, **row}) for row in explained([*rows])]
 
     async def _changes(self, ref: str, scope: Scope) -> list[wire.Decision]:
         """The decisions on a memory, the newest first."""
