@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Iterator
-from functools import lru_cache
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, normalise
 
 # "C++" and "C#" are not "C"; an underscore joins words as a blank does ("corrected_by").
@@ -27,7 +27,7 @@ UNITS_READ = 600
 """words of a text that are searched for names: a query of 4,000 characters has fewer"""
 
 
-@lru_cache(1024)
+@text_cache(1024)
 def key(name: str) -> str:
     """The normal form of a name; "" when it has no letter or digit, or is too long to be a name."""
     plain = _plain(name)
@@ -42,7 +42,7 @@ def _plain(text: str) -> str:
     return " ".join(_TOKEN.findall(text))
 
 
-@lru_cache(16)
+@text_cache(16)
 def spans(text: str) -> tuple[tuple[int, int, str], ...]:
     """Every stretch of ``text`` that could be a name: its start and end in the normal form, and itself.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from fusion.contract import Fact
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import stems, word_list
 
 Type = Literal["USES", "BLOCKED_BY", "RELATES_TO", "EVALUATES", "DECIDES", "MENTIONS", "ALSO_CALLED", ""]
@@ -68,7 +68,7 @@ _AUXILIARY = frozenset(
 )
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def relation(predicate: str) -> Relation:
     """The relation of a predicate, independent of tense, case and auxiliaries: "is currently blocked_by"."""
     parts = _stemmed(predicate)

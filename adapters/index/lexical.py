@@ -14,7 +14,6 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
@@ -25,6 +24,7 @@ from tantivy import Document, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, 
 
 from adapters.index.expansion import keywords
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, content_hash, stems
 
 Result = TypeVar("Result")
@@ -61,7 +61,7 @@ def analysis() -> str:
     return content_hash(" ".join([*sorted(STOP_WORDS), *terms(_PROBE)]))
 
 
-@lru_cache(maxsize=64)
+@text_cache(64)
 def _asked(text: str) -> tuple[str, ...]:
     """The terms of a query: those of its keywords, and the names whose camelCase parts keywords do not have.
 

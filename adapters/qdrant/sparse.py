@@ -8,9 +8,8 @@ multiplies by idf, which it keeps up to date, where the vector's modifier says s
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from fusion.lib.bm25 import K1, B, counted
+from fusion.lib.text_cache import text_cache
 
 AVERAGE_LENGTH = 32
 """assumed terms of a memory: turns have some fifteen, pieces of notes a hundred. It must never change."""
@@ -34,7 +33,7 @@ def of_question(text: str) -> Sparse:
     return {"indices": numbers, "values": [1.0] * len(numbers)}
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def number(term: str) -> int:
     """The number of a term, below 2³¹ + 1."""
     signed = murmur3(term.encode("utf-8", "surrogatepass"))

@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import PurePosixPath
 
 from adapters.graph.names import key
@@ -29,6 +28,7 @@ from adapters.graph.relations import ALSO_CALLED
 from adapters.triples.names import aliases
 from fusion.contract import Fact
 from fusion.lib.front_matter import read
+from fusion.lib.text_cache import text_cache
 from fusion.lib.titles import bare, lead
 
 LINKS_TO = "links_to"
@@ -93,7 +93,7 @@ def parse(text: str, document: str | None = None) -> Parsed:
     return Parsed(subject, tuple(facts)[:MOST], tuple(names)[:MOST])
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def about(beginning: str, document: str | None) -> frozenset[str]:
     """The keys of what a text is about, by its beginning and its document."""
     front, _ = read(beginning) if beginning.startswith("---") else ([], [])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from json import dumps
 from typing import ClassVar, NamedTuple, Self
 
@@ -26,6 +25,7 @@ from adapters.triples.pagerank import spread
 from adapters.triples.parse import about, parse
 from fusion.contract import EVERYTHING, Description, Entity, Event, Extracted, Fact, Forgotten, Hit, Opening, Query
 from fusion.lib.rank_fusion import reciprocal
+from fusion.lib.text_cache import text_cache
 from fusion.lib.titles import BEGINNING
 from fusion.lib.words import stems
 from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
@@ -263,7 +263,7 @@ class Asserted(NamedTuple):
 _KEPT = f"select id, {', '.join(EVENT_NAMES)} from memory where id in {VALUES}"
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def _terms(*parts: str) -> frozenset[str]:
     return frozenset(stems(" ".join(parts).replace("_", " ")))
 

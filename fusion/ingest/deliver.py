@@ -35,6 +35,7 @@ from fusion.journal import Journal, distil_queue
 from fusion.journal.outbox import Due
 from fusion.lib.backoff import backoff_s
 from fusion.lib.clock import Clock, utc_now
+from fusion.lib.text_cache import empty_text_caches
 
 log = logging.getLogger(__name__)
 
@@ -298,6 +299,7 @@ class Deliverer:
             elif outcome is not None:
                 self._sought.pop((name, one.event.event_id), None)
                 states[one.seq] = outcome
+        empty_text_caches()  # the verification has computed what the words are
         return states
 
     async def _delete(self, name: str, batch: Sequence[Due]) -> Mapping[int, Forgotten | StillThere]:

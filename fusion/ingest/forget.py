@@ -29,6 +29,7 @@ from fusion.lib.ids import cursor, parse_cursor, parse_short_ref
 from fusion.lib.junk import content_words
 from fusion.lib.passages import is_long, spoken_passages
 from fusion.lib.redact import redact
+from fusion.lib.text_cache import empty_text_caches
 from fusion.lib.words import spoken
 
 log = logging.getLogger(__name__)
@@ -310,10 +311,11 @@ class Forgetter:
                 due.setdefault(name, []).append(Due(seq, deleted.record.event, 0, native_ids))
         outcomes = await asyncio.gather(*(self._forget_in(name, asked) for name, asked in due.items()))
         outcome_of = dict(zip(due, outcomes, strict=True))
-        await self.purge_caches([deleted.record.event for deleted in every])
+        receipts = [_receipt(deletions, outcome_of, released) for deletions in forgotten.values()]
+        await self.purge_caches([deleted.record.event for deleted in every])  # last: until here the texts are compared
         if any(not {"pending", "still_there"}.isdisjoint(outcome.values()) for outcome in outcomes):
             self._deliverer.wake()
-        return [_receipt(deletions, outcome_of, released) for deletions in forgotten.values()]
+        return receipts
 
     async def undo(self, scope: Scope, batch: str | None, *, limit: int, dry_run: bool) -> UndoResult:
         """Take back up to ``limit`` memories that an ingest run added, by default the last run.
@@ -364,13 +366,15 @@ class Forgetter:
         return states
 
     async def purge_caches(self, events: Sequence[Event]) -> None:
-        """Remove the texts of memories from the embedder's caches."""
-        if self._purge is None or not events:
+        """Remove the texts of memories from the embedder's caches and from those of what was computed for a text."""
+        if not events:
             return
-        try:
-            await self._purge([text for event in events for text in _embedded(event) if text])
-        except (FusionError, OSError) as error:
-            log.warning("the embedder's caches were not purged: %s", error)
+        if self._purge is not None:
+            try:
+                await self._purge([text for event in events for text in _embedded(event) if text])
+            except (FusionError, OSError) as error:
+                log.warning("the embedder's caches were not purged: %s", error)
+        empty_text_caches()
 
 
 def _embedded(event: Event) -> Iterator[str]:

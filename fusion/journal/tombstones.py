@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from fusion import wire
 from fusion.contract import Event, Hit, Place, Scope
 from fusion.journal.rows import WORDS, Record, keys_of, words_key
 from fusion.lib.chunk import chunks
 from fusion.lib.statements import says_something, statements, without
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import content_hash, normalise
 from fusion.store.sqlite import Connection
 
@@ -196,7 +196,7 @@ def item_keys(backend: str | None, hit: Hit) -> list[str]:
     return [f"{_EXTERNAL}{hit.scope.tenant}\0{backend}\0{hit.native_id}"]
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def _words(text: str, speaker: str | None, scope: Scope) -> str:
     """The words key, cached: backends find the same items again and again."""
     return words_key(text, speaker, scope)
@@ -255,7 +255,7 @@ def _piece_key(text: str) -> str:
     return content_hash("whole\0" + " ".join(words))
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def _former_line_keys(text: str) -> tuple[tuple[int, str], ...]:
     """Each line with words, by number from 0, with its key of earlier versions; "" for a short line."""
     lines = ((number, normalise(line).split()) for number, line in enumerate(text.split("\n")))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import stems
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Frequencies:
         return log(1 + (self.documents - n + 0.5) / (n + 0.5))
 
 
-@lru_cache(maxsize=8192)
+@text_cache(8192)
 def terms(text: str) -> tuple[str, ...]:
     """`stems` with a cache: the same memories occur in many queries."""
     return tuple(stems(text))
@@ -53,7 +53,7 @@ class Counted(NamedTuple):
     counts: Mapping[str, int]
 
 
-@lru_cache(maxsize=8192)
+@text_cache(8192)
 def counted(text: str) -> Counted:
     """Count a text's terms; cached, since a query looks up only its own few terms in each text."""
     found = stems(text)

@@ -6,9 +6,10 @@ import secrets
 import threading
 import time
 from base64 import b32encode
-from functools import lru_cache
 from hashlib import blake2b
 from uuid import UUID
+
+from fusion.lib.text_cache import text_cache
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)} | {"i": 1, "l": 1, "o": 0}
@@ -83,7 +84,7 @@ def parse_short_ref(ref: str) -> int | None:
     return seq if seq < 1 << 63 else None
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def external_ref(backend: str, native_id: str) -> str:
     """The ref of a memory that the journal does not have: ``x`` and ten characters.
 

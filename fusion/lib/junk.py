@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Literal
 
 from fusion.lib.clean import clean
@@ -17,6 +16,7 @@ from fusion.lib.envelope import is_silent, said, without_own_block
 from fusion.lib.jaccard import guard_words, jaccard
 from fusion.lib.prompt_words import COURTESY, FUNCTION, ORDER, OWN, QUESTION
 from fusion.lib.statements import sentences
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, stem
 
 Junk = Literal["heartbeat", "echo", "tool", "question", "offer", "instruction", "greeting", "fragment", "duplicate"]
@@ -308,7 +308,7 @@ def is_all_junk(text: str, speaker: str | None = None) -> bool:
     return all(junk_of(text[start:end], speaker) is not None for start, end in sentences(text))
 
 
-@lru_cache(maxsize=512)
+@text_cache(512)
 def stated(text: str, speaker: str | None = None) -> str:
     """A turn from its first statement to its last; "" if it states nothing: "Hi Max! Where do the bookings live?"
 

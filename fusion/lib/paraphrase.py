@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.word_forms import FUNCTION_WORDS, canonical, names, same_word
 
 
@@ -105,7 +105,7 @@ class _Pair(NamedTuple):
     named: frozenset[str]
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def difference(one: str, other: str) -> Difference:
     """The first difference of two texts that share most of their words, in the order of `_CHECKS`."""
     mine, theirs = canonical(one), canonical(other)
@@ -176,7 +176,7 @@ def _dates(word: str) -> bool:
     return word in DATES
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def _counts(word: str) -> bool:
     return any(c.isdigit() for c in word)
 

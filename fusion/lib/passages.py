@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import spoken
 
 SAID_CHARS = 600
@@ -54,7 +54,7 @@ def is_long(text: str, speaker: str | None) -> bool:
     return len(text) > (SAID_CHARS if speaker else WRITTEN_CHARS)
 
 
-@lru_cache(maxsize=8192)
+@text_cache(8192)
 def passages(text: str, speaker: str | None) -> tuple[Span, ...]:
     """The passages of a text in reading order, without white space around them; none of an empty text.
 

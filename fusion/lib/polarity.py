@@ -7,8 +7,8 @@ thumb: what is affirmed is up to the reader, who compares two statements on one 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import accentless, find_words, normalise
 
 MAX_CHARS = 1_000
@@ -66,7 +66,7 @@ def negates(text: str) -> bool:
     return not _NEGATIONS.isdisjoint(find_words(_plain(text)))
 
 
-@lru_cache(maxsize=8_192)
+@text_cache(8_192)
 def polarity(text: str) -> int:
     """1 for a statement that affirms, -1 for one that denies, 0 where it has neither a valence nor a negation."""
     plain = _plain(text)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 
 from fusion.lib.temporal_facts import RULES
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import normalise
 
 _NAMES: Mapping[str, str] = {
@@ -44,7 +44,7 @@ ATTRIBUTES: Mapping[str, str] = {
 """the attributes with one value at a time, by the predicates that state them"""
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def attribute_of(predicate: str) -> str | None:
     """The attribute with one value at a time that a predicate states ("LIVES_IN": place); None for another one."""
     return ATTRIBUTES.get(plain(predicate))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.word_forms import FUNCTION_WORDS
 from fusion.lib.words import accentless, find_words, normalise, stem
 
@@ -150,7 +150,7 @@ _ISO = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _VERSION = re.compile(r"(?<![\d.])\d+\.\d+(?:\.\d+)*(?![\d.])")
 
 
-@lru_cache(maxsize=8_192)
+@text_cache(8_192)
 def stated_values(text: str) -> frozenset[Value]:
     """The values that a statement gives."""
     plain = accentless(normalise(text[:MAX_CHARS])).replace("’", "'").replace(" o'clock", " uhr")

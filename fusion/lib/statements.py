@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from fusion.lib.redact import redact_lines
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import content_hash, words_and_pictures
 
 HEADING_WORDS = 3
@@ -60,7 +60,7 @@ def _found(text: str) -> tuple[Statement, ...]:
     return tuple(found.values())
 
 
-_cached = lru_cache(maxsize=1024)(_found)
+_cached = text_cache(1024)(_found)
 
 
 def without(text: str, forgotten: Callable[[str], bool]) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.word_forms import FUNCTION_WORDS, canonical, same_word
 
 MAX_CHARS = 600
@@ -85,7 +85,7 @@ def outdates(later: str, earlier: str) -> bool:
     return any(_is_of(change, words, content) for change in _changes(later))
 
 
-@lru_cache(maxsize=1_024)
+@text_cache(1_024)
 def _changes(text: str) -> tuple[Change, ...]:
     """The changes that a text reports."""
     return tuple(_found(text[:MAX_CHARS]))

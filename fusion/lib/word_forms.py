@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise
 
 _FILLERS = frozenset(
@@ -104,7 +104,7 @@ _WORD_IN_TEXT = re.compile(r"[^\W_][\w'’-]*")
 _SENTENCE_ENDS = re.compile(r"(?:^|[.!?…:;\n\"“”()\[\]{}*#>|-])\W*$")
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def canonical(text: str) -> tuple[str, ...]:
     """The words of a text in order, normalised for comparison."""
     plain = normalise(text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
@@ -117,7 +117,7 @@ def canonical(text: str) -> tuple[str, ...]:
     return tuple(_canonical_word(word) for word in find_words(plain))
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def _canonical_word(word: str) -> str:
     if not word.isascii():
         word = accentless(word).translate(_LOOKALIKES)
@@ -126,7 +126,7 @@ def _canonical_word(word: str) -> str:
     return _ABBREVIATED.get(word) or _NUMBERS.get(word) or _LONGER.get(word) or word
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def names(text: str) -> frozenset[str]:
     """The words written as names: capitalised within a sentence, or in capitals where other words are not."""
     found: list[str] = []
@@ -142,7 +142,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset(word for word in found if word not in FUNCTION_WORDS or len(word) == 1)  # "plan A"
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def same_word(one: str, other: str, named: bool = False) -> bool:
     """Whether two words are spellings, inflections or listed synonyms of each other; for names only spellings count."""
     if _spelling(one) == _spelling(other):
@@ -178,7 +178,7 @@ _SPELLINGS = (
 )
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def _spelling(word: str) -> str:
     """British and American spellings of a word as one."""
     if len(word) < 4:
@@ -191,7 +191,7 @@ def _spelling(word: str) -> str:
 _VOWEL = re.compile("[aeiouy]")
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def bases(word: str) -> frozenset[str]:
     """The words that a word may be an inflection of, itself included."""
     found = {word}

@@ -7,6 +7,8 @@ import unicodedata
 from functools import lru_cache
 from hashlib import blake2b
 
+from fusion.lib.text_cache import text_cache
+
 _WORD = re.compile(r"\w+")
 # Characters that do not change a word: soft hyphens, the joiners of Persian, Indic scripts and emoji, direction marks,
 # and the stroke that stretches an Arabic word.
@@ -93,7 +95,7 @@ def _stemmer(language: str) -> object:
     return Stemmer(language)
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def stem(word: str) -> str:
     """The Snowball stem of a normalised word without accents: Arabic for Arabic letters, English otherwise."""
     plain = word if word.isascii() else accentless(word)
@@ -131,7 +133,7 @@ def _pairs(word: str) -> list[str]:
     return terms
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def spoken(text: str, speaker: str | None) -> str:
     """``Speaker: text``, the form in which a text is indexed and shown in a block."""
     return f"{speaker}: {text}" if speaker else text

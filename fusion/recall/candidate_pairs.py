@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import words
 
 SKETCH_BITS = 512
@@ -56,7 +56,7 @@ def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> di
     return found
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def sketch(text: str) -> tuple[int, bytes]:
     """The number of a text's words, and their bits; cached, since queries return the same memories again and again.
 

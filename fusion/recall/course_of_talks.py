@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from math import isnan
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import accentless, find_words, normalise
 from fusion.recall.rerank import Scored
 
@@ -34,7 +34,7 @@ _HOW = frozenset("how wie comment como come fass fasse".split())
 _GREW = ("developed", "evolved", "progressed", "entwickelt", "zusammen", "evolue", "evolucion", "evolut")
 
 
-@lru_cache(maxsize=64)
+@text_cache(64)
 def asks_for_course(question: str) -> bool:
     """Whether a question asks what its asker said or did over several talks, by words of five languages."""
     words = [accentless(normalise(word)) for word in find_words(question)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 from fusion.contract import Hit
 from fusion.lib.redact import redact
+from fusion.lib.text_cache import text_cache
 
 
 def shown(hit: Hit) -> Hit:
@@ -20,7 +20,7 @@ def shown(hit: Hit) -> Hit:
     return hit if text is hit.text or text == hit.text else replace(hit, text=text)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def masked(text: str) -> str:
     """The redacted text; cached, since the same memories are shown again and again."""
     return redact(text)[0]

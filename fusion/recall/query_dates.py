@@ -13,12 +13,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 from fusion.contract import Hit, Moment, TimeRange
 from fusion.lib.bm25 import terms
 from fusion.lib.dated_notes import day_of_path
 from fusion.lib.moment import anchored, end_of, zone_of
+from fusion.lib.text_cache import text_cache
 from fusion.lib.times import MONTHS, windows
 from fusion.lib.translated_times import in_english
 
@@ -118,7 +118,7 @@ class Dates:
         return (not self.months or when.month in self.months) and (not self.years or when.year in self.years)
 
 
-@lru_cache(maxsize=64)
+@text_cache(64)
 def dates(text: str, now: datetime, zone: str | None = None) -> Dates:
     """The dates that a query names, asked at ``now`` in the time zone ``zone``."""
     text = in_english(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, find_words, normalise
 
 T = TypeVar("T")
@@ -62,12 +62,12 @@ def replaces(newer: str, older: str) -> bool:
     return bool(still) and any(len(word) >= MIN_SHARED_LETTERS for word in shared)
 
 
-@lru_cache(maxsize=256)
+@text_cache(256)
 def _words(text: str) -> frozenset[str]:
     return frozenset(find_words(text)) - STOP_WORDS
 
 
-@lru_cache(maxsize=4_096)
+@text_cache(4_096)
 def replaced_words(text: str) -> frozenset[str]:
     """The words that a normalised text says are replaced: the content word after "moved from", "instead of", …
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
-from functools import lru_cache
 from itertools import islice
 from math import isfinite
 from operator import attrgetter, is_
@@ -16,6 +15,7 @@ from fusion.contract import Fact, Hit, Kind, Moment, Origin, PartialHits, Place,
 from fusion.errors import InvalidAnswer
 from fusion.lib.bm25 import counted
 from fusion.lib.clean import clean
+from fusion.lib.text_cache import emptied_with_texts, text_cache
 from fusion.lib.words import spoken
 from fusion.recall.candidate_pairs import sketch
 from fusion.recall.filter import TEXT_CHARS
@@ -41,13 +41,17 @@ class ValidatedHits:
     Queries return the same memories again and again, mostly as the same immutable objects, which need no second check.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("__weakref__", "_parts")
 
     MAX_HITS = 16_384
     """hits that are kept; then the cache is emptied"""
 
     def __init__(self) -> None:
         self._parts: dict[str, tuple[object, ...]] = {}
+        emptied_with_texts(self)
+
+    def cache_clear(self) -> None:
+        self._parts.clear()
 
     def has(self, hit: Hit) -> bool:
         parts = self._parts.get(hit.native_id)
@@ -86,7 +90,7 @@ def sanitised(found: Sequence[Hit], limit: int, validated: ValidatedHits) -> San
 
 _KINDS, _TRUST, _ORIGINS = (frozenset(get_args(names)) for names in (Kind, Trust, Origin))
 
-_cleaned = lru_cache(maxsize=8192)(clean)
+_cleaned = text_cache(8192)(clean)
 """cached: queries return the same memories again and again"""
 
 

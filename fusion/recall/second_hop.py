@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from fusion.lib.dated_notes import day_of_path
+from fusion.lib.text_cache import text_cache
 from fusion.lib.titles import BEGINNING, bare, lead
 from fusion.lib.words import STOP_WORDS, find_words
 from fusion.recall.expand import Pooled
@@ -89,7 +89,7 @@ def _title_of(entry: Pooled) -> str:
     return _title(hit.text[:BEGINNING] if begins else "", hit.place.document if hit.place else "")
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def _title(beginning: str, document: str) -> str:
     path = PurePosixPath(document)
     if path.suffix:
@@ -101,7 +101,7 @@ def _title(beginning: str, document: str) -> str:
     return row if len(row) >= MIN_CHARS and row not in STOP_WORDS and not row.replace(" ", "").isdecimal() else ""
 
 
-@lru_cache(maxsize=256)
+@text_cache(256)
 def _names_in(text: str) -> _Names:
     linked = (_in_a_row(name).strip() for name in _LINK.findall(text))
     capitals = (word.casefold() for word in find_words(text) if word[:1].isupper())

@@ -6,9 +6,9 @@ Spanish and Italian, and words for what is shared.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import accentless, find_words, normalise
 
 NOUN_WITHIN = 4
@@ -40,7 +40,7 @@ _PAIRS = frozenset(
 )
 
 
-@lru_cache(maxsize=64)
+@text_cache(64)
 def asks_for_several(question: str) -> bool:
     """Whether the answer to a question is probably more than one thing."""
     words = [accentless(normalise(word)) for word in find_words(question)]

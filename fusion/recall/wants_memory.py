@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb, exp, isnan, log10, nan
 from typing import Any
 
@@ -36,6 +35,7 @@ from fusion.lib.prompt_words import (
     SHOWING,
     SUMS,
 )
+from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, spoken
 from fusion.recall.query_dates import Dates, time_of
 from fusion.recall.rerank import Scored, signals_of
@@ -159,7 +159,7 @@ class PromptWords:
     names: tuple[str, ...]
 
 
-@lru_cache(maxsize=64)
+@text_cache(64)
 def prompt_words(text: str) -> PromptWords:
     """The words of a prompt. A name is capitalised and not the first word of a sentence."""
     every = tuple(accentless(normalise(word)) for word in find_words(text))
