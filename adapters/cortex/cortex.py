@@ -83,7 +83,7 @@ class Cortex:
         if query.limit <= 0:
             return []
         best = (await self.recall(query))[: query.limit]
-        return [_hit(one) for one in best]
+        return [hit_of(one) for one in best]
 
     async def recall(self, query: Query, *, history: bool = False) -> Sequence[Ranked]:
         """Everything found for ``query``, best first, with the factors of each score; ignores the query's limit.
@@ -191,8 +191,9 @@ class Cortex:
         await self.graph.close()
 
 
-def _hit(found: Ranked) -> Hit:
-    """A memory as a hit. One that states a single fact is compared by it with what other stores say."""
+def hit_of(found: Ranked) -> Hit:
+    """A memory as a hit. One that states a single fact is compared by it with what other stores say, if the graph reads
+    facts with its memories: a server does, which other programs may write to."""
     memory = found.memory
     hit = Hit.of(memory.event, score=found.score, path=found.path)
     if len(memory.extraction.facts) == 1:

@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.cortex import Cortex
+from adapters.cortex.cortex import hit_of
 from adapters.cortex.options import Options
-from adapters.cortex.port import Graph, Link, Matches, View
+from adapters.cortex.port import Graph, Link, Matches, Memory, View
+from adapters.cortex.rank import Ranked, Weights
 from adapters.cortex.recall import walk_timeout_s
 from fusion.contract import Backend, Fact, Hit, Moment, Opening, Scope
 from fusion.errors import SettingsError, StoreDamaged
@@ -92,8 +94,15 @@ async def test_both_lists_count(cortex: Cortex) -> None:
         [0.45 + 0.05 + REST, 0.45 * (0.4 / 62) / (1 / 61) + 0.05 * 0.5 + REST]
     )
     assert hits[0].path == ("Julien", "corrected_by", "bug gateway")
-    assert hits[0].fact == Fact("Julien", "corrected_by", "bug gateway")
     assert hits[1].path == ("Julien", "corrected_by", "bug gateway", "in", "Release 4")
+
+
+def test_hit_of_a_memory_with_one_fact_has_it() -> None:
+    """A graph on a server reads facts with its memories; of several none says what the whole memory states."""
+    said = make_extracted(make_event(1, "it timed out"), Fact("Julien", "corrected_by", "bug gateway"))
+    both = make_extracted(make_event(2, "both"), Fact("Julien", "drinks", "Tea"), Fact("Marta", "drinks", "Tea"))
+    hits = [hit_of(Ranked(Memory(one.event, one.extraction), 1.0, Weights())) for one in (said, both)]
+    assert [hit.fact for hit in hits] == [Fact("Julien", "corrected_by", "bug gateway"), None]
 
 
 async def test_weights_are_options(tmp_path: Path) -> None:
