@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from fusion.contract import Kind
     from fusion.ingest.intake import NewMemory
     from fusion.lib.observation import NewObservation
+    from fusion.sources.bookmarks import Bookmarks
 
 MAX_INPUT_BYTES = 16 << 20
 """maximum bytes of a hook's input, which contains the last reply of the assistant"""
@@ -431,12 +432,20 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
         observe = seen.append if call.captures_tools() else None
         there = call.transcript.is_file()
         turns = read_session(call.transcript, whose, bookmarks=bookmarks, observe=observe) if there else ()
-        for batch in batches(chain((turn for turn in turns if not isinstance(turn, Skip)), more)):
+        kept = (turn for turn in turns if not isinstance(turn, Skip))
+        for batch in batches(chain(kept, _unless_unkept(call.transcript, bookmarks, more))):
             _send(memory, batch, reader)
             _send_observed(memory, seen)
             bookmarks.commit()
         _send_observed(memory, seen)
         bookmarks.commit()
+
+
+def _unless_unkept(transcript: Path, bookmarks: Bookmarks, replies: Sequence[NewMemory]) -> Iterator[NewMemory]:
+    """The replies that a transcript lacks, unless it ends with a prompt whose answer is not kept."""
+    mark = bookmarks.latest(str(transcript.parent.resolve() / transcript.name))  # as `read_session` names it
+    if mark is None or not mark.unattended:
+        yield from replies
 
 
 def _read_past(call: HookCall) -> None:
@@ -613,7 +622,7 @@ def post(call: HookCall) -> Mapping[str, Any]:
             origin="owner" if who == "user" else "agent",
         )
         for who, one in (("user", user), ("assistant", assistant))
-        if len(one.text) >= MIN_SIDE_CHARS and not user.unattended
+        if len(one.text) >= MIN_SIDE_CHARS and not user.whole_exchange
     ]
     if not turns:
         return {"stored": False}

@@ -239,9 +239,9 @@ class AgentMemory:
         return [memory for exchange in _exchanges(turns) for memory in self._of_exchange(exchange)]
 
     def _of_exchange(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
-        """One exchange as memories; none of a prompt that no person wrote, nor of its answer."""
+        """One exchange as memories; none of a prompt that no person wrote or that is marked, nor of its answer."""
         spoken = [(turn, said(turn.text, turn.role)) for turn in turns]
-        if any(one.unattended for _, one in spoken):
+        if any(one.whole_exchange for turn, one in spoken if turn.role == "user"):
             return []
         exchange = "\0".join(one.text for _, one in spoken)
         return [self._memory(turn, one.text[:TEXT_CHARS], exchange) for turn, one in spoken if one.text]

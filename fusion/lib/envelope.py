@@ -18,6 +18,7 @@ from fusion.lib.listing import CORTEX, END, END_BEGINS, HEADERS, ITEM, SEPARATOR
 Speaker = Literal["user", "assistant"]
 
 MARKED = "marked as private"
+ANSWER_TO_MARKED = "an answer to a prompt that is marked as private"
 UNATTENDED = "a heartbeat or a scheduled run, or an answer to one"
 ACK_CHARS = 300
 """an answer with HEARTBEAT_OK at its start or end is empty if the rest is no longer than this (OpenClaw's bound)"""
@@ -32,6 +33,12 @@ class Said(NamedTuple):
     text: str
     reason: str = ""
     unattended: bool = False
+
+    @property
+    def whole_exchange(self) -> bool:
+        """Whether neither this prompt nor the answer to it is kept: its author wants nothing of it kept, or no person
+        wrote it. An answer repeats what it was asked."""
+        return self.unattended or self.reason == MARKED
 
 
 def said(text: str, speaker: Speaker) -> Said:

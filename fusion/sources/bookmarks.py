@@ -65,6 +65,10 @@ class Bookmarks:
         except TypeError:  # written by another version
             return None
 
+    def latest(self, name: str) -> Bookmark | None:
+        """The bookmark of a file or database, also before `commit`."""
+        return self._new.get(self._key(name)) or self.find(name)
+
     def resume(self, mark: Bookmark) -> None:
         """Counts the memories before a bookmark as known, because reading continues there."""
         self.known += mark.memories

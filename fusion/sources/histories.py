@@ -25,7 +25,7 @@ from fusion.journal.histories import Backlog, HistoryKey, Taken, Waiting
 from fusion.lib.backoff import backoff_s
 from fusion.lib.budget import clip
 from fusion.lib.clock import Clock, utc_now
-from fusion.lib.envelope import UNATTENDED, said, without_own_block, without_wrappers
+from fusion.lib.envelope import MARKED, UNATTENDED, Said, said, without_own_block, without_wrappers
 from fusion.lib.queue_worker import QueueWorker
 from fusion.lib.words import content_hash
 from fusion.sources.follow import OPENING, Followed, edits_first_turn, fingerprint, follow
@@ -245,15 +245,16 @@ class Histories(QueueWorker):
         return Scope(self._tenant, key.user_id or None, key.agent_id or None, session_id=key.session_id)
 
     def _text(self, turns: Sequence[Turn], number: int) -> str:
-        """The text of a turn to keep; empty for a heartbeat and the answer to one."""
+        """The text of a turn to keep; empty for a heartbeat or a prompt marked as private, and for the answer to one."""
         turn = turns[number]
         found = said(turn.text, turn.speaker)
-        if not self._rules.skip_heartbeat:
-            unkept = found.reason == UNATTENDED
-            return without_wrappers(without_own_block(turn.text)).strip() if unkept else found.text
         prompt = next((turns[n] for n in range(number, -1, -1) if turns[n].speaker == "user"), None)
-        if prompt is not None and (prompt.unattended or said(prompt.text, "user").unattended):
+        asked = Said("") if prompt is None else said(prompt.text, "user")
+        unattended = asked.unattended or (prompt is not None and prompt.unattended)
+        if asked.reason == MARKED or (unattended and self._rules.skip_heartbeat):
             return ""
+        if not self._rules.skip_heartbeat and found.reason == UNATTENDED:
+            return without_wrappers(without_own_block(turn.text)).strip()
         return found.text
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from fusion.contract import Moment, Origin, Place, Scope
 from fusion.ingest.intake import NewMemory, not_one_line
-from fusion.lib.envelope import UNATTENDED, Speaker, said
+from fusion.lib.envelope import ANSWER_TO_MARKED, MARKED, UNATTENDED, Speaker, said
 from fusion.lib.moment import moment
 from fusion.lib.observation import NewObservation
 from fusion.sources.tool_events import ToolEvents
@@ -59,14 +59,15 @@ class Session:
 class Transcript:
     """Makes memories of a session's entries, which are given one by one in their order.
 
-    ``turns`` counts those so far; ``unattended`` says that no person wrote the last prompt. Pass both to continue where
-    an earlier reading stopped.
+    ``turns`` counts those so far; ``unattended`` says that no person wrote the last prompt, or that its author wants
+    nothing of it kept: then its answer is not kept either. Pass both to continue where an earlier reading stopped.
     """
 
     def __init__(self, session: Session, *, turns: int = 0, unattended: bool = False) -> None:
         self.session = session
         self.turns = turns
         self.unattended = unattended
+        self._why_no_answer = UNATTENDED
         self._tools = ToolEvents(session.scope, session.source)
 
     def take(self, entry: Mapping[str, Any]) -> NewMemory | str | None:
@@ -80,9 +81,12 @@ class Transcript:
         self.turns += 1
         found = said(turn.text.replace("\0", ""), turn.speaker)
         if turn.speaker == "user":
-            self.unattended = found.unattended or turn.unattended
+            self.unattended = found.whole_exchange or turn.unattended
+            self._why_no_answer = ANSWER_TO_MARKED if found.reason == MARKED else UNATTENDED
+            if self.unattended:
+                return found.reason or UNATTENDED
         if self.unattended:
-            return UNATTENDED
+            return self._why_no_answer
         if not found.text:
             return found.reason or None
         return NewMemory(

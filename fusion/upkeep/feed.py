@@ -18,7 +18,7 @@ from fusion.contract import REFLECTION, TakesFiles
 from fusion.errors import BadInput
 from fusion.lib.chunk import chunks
 from fusion.lib.clean import clean
-from fusion.lib.envelope import without_private
+from fusion.lib.envelope import is_marked, without_private
 from fusion.lib.front_matter import front_matter
 from fusion.lib.ignore import ALWAYS, matcher
 from fusion.lib.redact import redact
@@ -37,7 +37,6 @@ MAX_FILE_BYTES = 4 << 20
 MAX_LISTED = 100
 """maximum paths in a receipt"""
 _PRIVATE = re.compile(r"(?<![\w#])#private\b", re.IGNORECASE)
-_MARKED = re.compile(r"\[(?:NOEXPORT|PRIVATE|NOMEM)\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,7 @@ def _sections(text: str, path: str, home: str) -> Iterator[Section]:
     if matter.get("memory-fusion") == REFLECTION or "private" in re.split(r"[,\s]+", matter.get("tags", "").lower()):
         return
     for chunk in chunks(without_private(text), SECTION_TOKENS, 0):
-        if not chunk.text.strip() or _PRIVATE.search(chunk.text) or _MARKED.search(chunk.text):
+        if not chunk.text.strip() or _PRIVATE.search(chunk.text) or is_marked(chunk.text):
             continue
         said = redact(clean(chunk.text)[0])[0].strip()
         whole = f"{' › '.join([path, *chunk.headings])}\n\n{said}"

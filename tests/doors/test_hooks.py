@@ -759,6 +759,18 @@ class TestCapture:
             ("user", "where do our chains come from?"),
         ]
 
+    def test_capture_leaves_out_the_reply_to_a_marked_prompt(self, real: Path, talk: Talk) -> None:
+        """The reply is in the hook's own input alone, the mark in the transcript."""
+        talk.add("user", "[NOMEM] my PIN is 4711, keep it for today")
+        payload = talk.payload(last_assistant_message="Your PIN is 4711.")
+        assert hook("stop", payload, "--home", real) == ({}, "")
+        talk.add("user", "where do our chains come from?")
+        hook("stop", talk.payload(last_assistant_message="Chains come from Kedjan."), "--home", real)
+        assert sorted(kept(real)) == [
+            ("assistant", "Chains come from Kedjan."),
+            ("user", "where do our chains come from?"),
+        ]
+
     @pytest.mark.feature("before a compaction, everything that was said is stored")
     def test_pre_compact_hook_keeps_everything(self, real: Path, talk: Talk) -> None:
         """250 turns are three batches of at most 100; a second time, none of them again."""

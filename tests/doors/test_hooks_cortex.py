@@ -74,6 +74,8 @@ class TestShapes:
         sent = {"session_id": "s1", "user_message": "ok", "last_assistant_message": TURN["assistant_message"]}
         assert hook("post", sent, "--home", real)[0] == {"stored": True}
         assert hook("post", {"session_id": "s1", "user_message": "ok"}, "--home", real)[0] == {"stored": False}
+        marked = {**sent, "user_message": "[NOMEM] my PIN is 4711, and it is nobody's business"}
+        assert hook("post", marked, "--home", real)[0] == {"stored": False}
         with Client.of_home(real) as memory:
             assert [one["speaker"] for one in memory.memories()["memories"]] == ["assistant"]
 

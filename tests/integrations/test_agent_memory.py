@@ -101,6 +101,15 @@ def test_what_is_kept_identifies_the_turn(memory: AgentMemory, server: Server) -
     assert {(one["kind"], one["audience"], one["user_id"]) for one in server.told} == {("turn", "private", "ada")}
 
 
+@pytest.mark.parametrize("mark", ["[NOMEM] my PIN is 4711", "<private>my PIN is 4711</private>"])
+def test_marked_prompt_goes_with_its_answer(memory: AgentMemory, server: Server, mark: str) -> None:
+    """An answer that is marked itself takes no prompt with it."""
+    memory.keep([Turn("user", mark), Turn("assistant", "4711, noted"), Turn("user", ASKED), Turn("assistant", "4410")])
+    memory.keep([Turn("user", "where is the key?"), Turn("assistant", "[PRIVATE] under the mat")])
+    assert memory.flush()
+    assert [one["text"] for one in server.told] == [ASKED, "4410", "where is the key?"]
+
+
 @pytest.mark.parametrize("prompt", ["", "yes", "  ok ", BLOCK, "<private>my whole question is private</private>"])
 def test_a_prompt_that_asks_nothing_is_not_asked(memory: AgentMemory, server: Server, prompt: str) -> None:
     assert question_of(prompt) == ""

@@ -15,7 +15,7 @@ import zstandard
 
 from fusion.contract import Moment, Place, Scope
 from fusion.ingest.intake import NewMemory
-from fusion.lib.envelope import MARKED, UNATTENDED
+from fusion.lib.envelope import ANSWER_TO_MARKED, MARKED, UNATTENDED
 from fusion.sources import files as opening
 from fusion.sources import openclaw_database
 from fusion.sources.bookmarks import FILE, Bookmarks
@@ -233,6 +233,19 @@ def test_heartbeats_and_scheduled_runs_go_with_their_answers(agent: Path):
     file = put(agent / "sessions" / f"{ID}.jsonl", rows)
     assert texts(file) == ["And tomorrow?", "Two."]
     assert reasons(file) == [UNATTENDED] * 7
+
+
+@pytest.mark.feature("neither a prompt that is marked `[NOMEM]` nor the answer to it is kept, by any door")
+@pytest.mark.parametrize("mark", ["[NOMEM] My PIN is 4711.", "<private>My PIN is 4711.</private>"])
+def test_marked_prompt_goes_with_its_answer(home: Path, agent: Path, mark: str) -> None:
+    """Also if the answer is read later; until a person says something again."""
+    file = put(agent / "sessions" / f"{ID}.jsonl", [HEADER, claw(1, "user", mark)])
+    assert reasons(file) == [MARKED]
+    run(home, file)
+    later = [claw(2, "assistant", "4711, noted."), claw(3, "user", "And tomorrow?"), claw(4, "assistant", "Two.")]
+    append(file, jsonl(later))
+    assert run(home, file)[0] == ["And tomorrow?", "Two."]
+    assert reasons(file) == [MARKED, ANSWER_TO_MARKED]
 
 
 @pytest.mark.feature("OpenClaw's archives yield the same memories as the original sessions")
