@@ -245,7 +245,7 @@ class Histories(QueueWorker):
         return Scope(self._tenant, key.user_id or None, key.agent_id or None, session_id=key.session_id)
 
     def _text(self, turns: Sequence[Turn], number: int) -> str:
-        """The text of a turn to keep; empty for a heartbeat or a prompt marked as private, and for the answer to one."""
+        """The text of a turn to keep; empty for a heartbeat or a marked prompt, and for the answer to one."""
         turn = turns[number]
         found = said(turn.text, turn.speaker)
         prompt = next((turns[n] for n in range(number, -1, -1) if turns[n].speaker == "user"), None)
