@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from fusion.ingest.forget import shorten
 from fusion.store.dead_letters import Listed
@@ -20,8 +20,8 @@ _OWN = re.compile(r"\d+#\d+\Z|segment-\d+\Z")
 
 
 def item_of(letters: Sequence[Listed]) -> str:
-    """The id of the item of these letters. It does not mean letters that come later."""
-    return f"{PREFIX}{max(one.at for one in letters).isoformat()}"
+    """The id of the item of these letters, as short as a table needs it. It does not mean letters that come later."""
+    return f"{PREFIX}{max(one.at for one in letters).astimezone(UTC):%Y%m%dT%H%M%S.%f}Z"
 
 
 def newest_of(item: str) -> datetime | None:

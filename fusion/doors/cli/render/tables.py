@@ -34,20 +34,23 @@ def table(
 ) -> None:
     """Prints a table as wide as the terminal, and at least `LEAST_COLUMNS` wide.
 
-    People copy the first column and those that are ``whole``, so these do not wrap.
+    People copy the first column and those that are ``whole``, so these neither wrap nor shrink.
     """
+    lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
     console = new_console()
     console.width = max(console.width, LEAST_COLUMNS)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column, title in enumerate(titles):
+        kept = column == 0 or column in whole
         table.add_column(
             title,
             justify="right" if column in right else "left",
             overflow="fold",
-            no_wrap=column == 0 or column in whole,
+            no_wrap=kept,
+            min_width=max((row[column].cell_len for row in lines if column < len(row)), default=0) if kept else None,
         )
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    for row in lines:
+        table.add_row(*row)
     if console.is_terminal:
         console.print(table)
     else:  # piped output is compared and pasted: no blanks at the ends of lines
