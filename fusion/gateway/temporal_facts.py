@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from fusion import wire
 from fusion.contract import Origin, Scope, Trust
-from fusion.errors import BadInput
+from fusion.errors import BadInput, NotFound
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import TenantParts
 from fusion.ingest.intake import NewMemory
@@ -167,10 +167,22 @@ class FactCalls(TenantParts):
         }
 
     @in_tenant
-    async def fact_timeline(self, scope: Scope, subject: str, *, predicate: str | None = None) -> wire.FactTimeline:
-        """All facts about a subject, those that ended too, oldest first. Raises BadInput."""
-        ref = entity_ref(subject)
+    async def fact_timeline(
+        self, scope: Scope, subject: str | None = None, *, fact: str | None = None, predicate: str | None = None
+    ) -> wire.FactTimeline:
+        """All facts about a subject, those that ended too, oldest first; or those of one fact's subject and predicate.
+
+        Raises BadInput, and NotFound for a fact that is not there or out of scope.
+        """
+        if (subject is None) == (fact is None):
+            raise BadInput("give a subject, or a fact")
+        ref = entity_ref(subject) if fact is None else await self.journal.read(temporal_facts.subject_of, fact, scope)
         facts = _of_predicate(await self._facts(scope, [ref]), predicate)
+        if fact is not None:
+            named = next((one for one in facts if one.id == fact), None)
+            if named is None:
+                raise NotFound(f"there is no fact {fact!r} here")
+            facts = [one for one in facts if one.assertion.predicate == named.assertion.predicate]
         facts.sort(key=lambda fact: (fact.valid_from, fact.recorded_at, fact.id))
         return {"schema": SCHEMA, "subject": ref, "facts": [shown(fact) for fact in facts]}
 

@@ -61,7 +61,7 @@ def no_memory(ref: str) -> str:
     if ref.startswith("ep:"):
         return f"{ref!r} is the ref of an episode, not of a memory: fusion get {ref} shows it"
     if ref.startswith("fact:"):
-        return f"{ref!r} is the ref of a temporal fact, not of a memory: fusion mem graph fact timeline shows it"
+        return f"{ref!r} is the ref of a temporal fact, not of a memory: fusion get {ref} shows it"
     return f"there is no memory {ref!r} here"
 
 

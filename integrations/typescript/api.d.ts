@@ -3524,7 +3524,7 @@ export interface Routes {
     body: undefined;
     reply: CurrentFacts;
   };
-  /** Read all facts about a subject, those that ended too, oldest first */
+  /** Read all facts about a subject, those that ended too, oldest first; or how one fact came about */
   "GET /v1/facts/timeline": {
     path: {};
     query: {
@@ -3536,7 +3536,9 @@ export interface Routes {
       project?: string | null;
       /** where the answer will be read */
       audience?: "private" | "group";
-      subject: string;
+      subject?: string | null;
+      /** a fact, instead of a subject: fact:0123456789abcdef */
+      fact?: string | null;
       /** only facts with this predicate */
       predicate?: string | null;
     };

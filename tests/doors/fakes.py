@@ -433,7 +433,9 @@ class FakeFusion:
     async def current_facts(self, scope: Scope, subject: str, **options: Any) -> dict[str, Any]:
         return examples()["current_facts"]["reply"]
 
-    async def fact_timeline(self, scope: Scope, subject: str, *, predicate: str | None = None) -> dict[str, Any]:
+    async def fact_timeline(
+        self, scope: Scope, subject: str | None = None, *, fact: str | None = None, predicate: str | None = None
+    ) -> dict[str, Any]:
         return examples()["fact_timeline"]["reply"]
 
     async def lint_facts(self, scope: Scope) -> dict[str, Any]:

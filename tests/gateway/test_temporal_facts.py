@@ -38,6 +38,12 @@ async def test_a_status_is_superseded_and_its_history_kept(home: Path) -> None:
         assert [fact["object"]["value"] for fact in may["facts"]] == ["live"]
         told = await gateway.fact_timeline(NADIA, "api gateway")
         assert [fact["valid_to"] for fact in told["facts"]] == [JUNE.isoformat(), None]
+        named = await gateway.fact_timeline(NADIA, fact=first["fact"]["id"])
+        assert (named["subject"], named["facts"]) == (told["subject"], told["facts"])
+        with pytest.raises(NotFound, match="there is no fact"):
+            await gateway.fact_timeline(OMAR, fact=first["fact"]["id"])
+        with pytest.raises(BadInput, match="a subject, or a fact"):
+            await gateway.fact_timeline(NADIA)
         lint = await gateway.lint_facts(NADIA)
         assert (lint["ok"], lint["counts"]["facts"]) == (True, 2)
         assert told["facts"][0]["source_refs"] == [{"ref": f"obs:{one}", "status": "ok", "trust": "unknown"}]

@@ -44,7 +44,7 @@ def test_sentence_of_a_model_imitates_no_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "command"), [("ep:9", "fusion get ep:9"), ("fact:ee72", "fusion mem graph fact timeline"), ("m9", "here")]
+    ("ref", "command"), [("ep:9", "fusion get ep:9"), ("fact:ee72", "fusion get fact:ee72"), ("m9", "here")]
 )
 def test_a_ref_of_something_else_in_a_pack_names_the_command_that_shows_it(ref: str, command: str) -> None:
     assert command in no_memory(ref)

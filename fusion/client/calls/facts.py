@@ -55,8 +55,10 @@ def current_facts(
     return Call.get("/v1/facts/current", {**locals(), "include_stale": "true" if include_stale else None})
 
 
-def fact_timeline(subject: str, *, predicate: str | None = None, **scope: str | None) -> Call[wire.FactTimeline]:
-    """All facts about a subject, those that ended too, oldest first."""
+def fact_timeline(
+    subject: str | None = None, *, fact: str | None = None, predicate: str | None = None, **scope: str | None
+) -> Call[wire.FactTimeline]:
+    """All facts about a subject, those that ended too, oldest first; or those of a fact's predicate."""
     return Call.get("/v1/facts/timeline", locals())
 
 

@@ -10,6 +10,7 @@ from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import refs_of
 from fusion.doors.cli.options import Cursor, PageSize, User
 from fusion.lib.ids import EPISODE
+from fusion.lib.temporal_facts import FACT
 
 
 @command()
@@ -33,13 +34,19 @@ async def memories(
 @command()
 async def get(
     *,
-    ref: Annotated[str, typer.Argument(help="The ref of a memory, as a block cites it: m1z; or of an episode: ep:3.")],
+    ref: Annotated[
+        str,
+        typer.Argument(
+            help="The ref of a memory, as a block cites it: m1z; of an episode: ep:3; of a fact: fact:0f3a."
+        ),
+    ],
     owner: Owner,
     target: Target,
 ) -> None:
-    """Show one memory or episode in full.
+    """Show one memory, episode or fact in full.
 
-    Its text, its place in a file or conversation, its owner, and the backends that hold it.
+    Its text, its place in a file or conversation, its owner, and the backends that hold it. Of a fact what holds of it,
+    the memory that asserts it, and how it came about.
     """
     from fusion.doors.cli import render
 
@@ -47,6 +54,12 @@ async def get(
     async with target.client() as client:
         if one.startswith(EPISODE):
             target.show(await client.episode(one, **owner.ids()), render.episode)
+        elif one.startswith(FACT):
+            from fusion.doors.cli.mem.facts import in_full
+
+            timeline = await client.fact_timeline(fact=one, **owner.ids())
+            fact = next(fact for fact in timeline["facts"] if fact["id"] == one)
+            target.show(fact, in_full(fact, timeline["facts"]))
         else:
             target.show(await client.memory(one, **owner.ids()), render.memory)
 

@@ -65,9 +65,10 @@ class FactsQuery(Scoped):
 
 
 class FactTimelineQuery(Scoped):
-    """Of which subject to read all facts."""
+    """Of which subject to read all facts: it is named, or by one of its facts. Of a fact those of its predicate."""
 
-    subject: _Subject
+    subject: _Subject | None = None
+    fact: _Ref | None = Field(default=None, description="a fact, instead of a subject: fact:0123456789abcdef")
     predicate: _Predicate | None = Field(default=None, description="only facts with this predicate")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -119,12 +120,19 @@ async def current(
 
 
 @command()
-async def timeline(*, subject: Subject, predicate: Predicate = None, owner: Owner, target: Target) -> None:
-    """Show all facts about a subject, oldest first."""
+async def timeline(
+    *,
+    subject: Annotated[str | None, typer.Option("--subject", help="What the facts are about: api-gateway.")] = None,
+    fact: Annotated[str | None, typer.Option("--fact", help="A fact instead: how it came about.")] = None,
+    predicate: Predicate = None,
+    owner: Owner,
+    target: Target,
+) -> None:
+    """Show all facts about a subject, oldest first; or how one fact came about."""
     from fusion.doors.compat.openclaw_mem import facts
 
     async with target.client() as client:
-        found = await client.fact_timeline(subject, predicate=predicate, **owner.ids())
+        found = await client.fact_timeline(subject, fact=fact, predicate=predicate, **owner.ids())
     lines = [line_of(fact) for fact in found["facts"]]
     shown = facts.timeline(found, predicate)
     target.show(shown, "\n".join(lines or [f"nothing was asserted about {found['subject']}"]))
@@ -187,6 +195,14 @@ def line_of(fact: wire.TemporalFact) -> str:
         f"{fact['id']}  {fact['status']}  {said}  since {fact['valid_from'][:10]}{until}  "
         f"{fact['confidence_tier']}, from {sources or 'nothing'}{why}"
     )
+
+
+def in_full(fact: wire.TemporalFact, timeline: Sequence[wire.TemporalFact]) -> str:
+    """One fact as people read it, with the memory that asserts it, and the others about the same, oldest first."""
+    asserted = fact["assertion_ref"]
+    others = [f"other  {line_of(one)}" for one in timeline if one["id"] != fact["id"]]
+    said = f"asserted in {asserted['ref']} on {fact['created_at'][:10]} by {fact['asserted_by']}"
+    return "\n".join([line_of(fact), said, *others])
 
 
 def written_lines(written: wire.FactWritten) -> str:

@@ -42,11 +42,12 @@ async def current_facts(context: Context, query: Annotated[schemas.FactsQuery, I
     return reply(await found)
 
 
-@router.get("/v1/facts/timeline", response_model=wire.FactTimeline)
+@router.get("/v1/facts/timeline", response_model=wire.FactTimeline, responses=problems(404))
 async def fact_timeline(context: Context, query: Annotated[schemas.FactTimelineQuery, InQuery]) -> Response:
-    """Read all facts about a subject, those that ended too, oldest first"""
+    """Read all facts about a subject, those that ended too, oldest first; or how one fact came about"""
     scope = query.scope(context.tenant)
-    return reply(await context.gateway.fact_timeline(scope, query.subject, predicate=query.predicate))
+    found = context.gateway.fact_timeline(scope, query.subject, fact=query.fact, predicate=query.predicate)
+    return reply(await found)
 
 
 @router.get("/v1/facts/lint", response_model=wire.FactLint)

@@ -43,6 +43,15 @@ def test_a_day_with_facts(tmp_path: Path) -> None:
     assert "status live" in graph(home, "fact", "current", *about, "--at", "2026-05-01")
     lines = graph(home, "fact", "timeline", *about).splitlines()
     assert [line.split()[1] for line in lines] == ["superseded", "active"]
+    first, second = (line.split()[0] for line in lines)
+    opened = run(home, "get", first).stdout.splitlines()
+    assert opened[0] == lines[0]
+    assert opened[1].startswith("asserted in obs:m2 on ")
+    assert opened[2] == f"other  {lines[1]}"
+    assert json.loads(run(home, "get", f"[{second.upper()}]", "--json").stdout)["id"] == second
+    assert graph(home, "fact", "timeline", "--fact", first).splitlines() == lines
+    missing = run(home, "get", "fact:0123456789abcdef")
+    assert (missing.exit_code, "there is no fact" in missing.stderr) == (2, True)
     assert "retired" in graph(home, "fact", "pack", *about)
     assert graph(home, "fact", "lint") == "2 facts: 0 errors, 0 warnings\n"
     assert "api-gateway has the status retired" in graph(home, "card", "refresh", "api-gateway")
