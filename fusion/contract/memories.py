@@ -78,13 +78,15 @@ class Asker:
     """Who asks: an agent, its session, and the channel that the answer goes to.
 
     It is not the scope, which says whose memories are searched: an asker never filters. ``new_context`` says that the
-    session's context begins anew, so that nothing which was shown to it before is still in it.
+    session's context begins anew, so that nothing which was shown to it before is still in it. Without ``keeps_blocks``
+    a block is in its context for one turn alone: then it may be shown again, and the session's own turns still are not.
     """
 
     agent_id: str | None = None
     session_id: str | None = None
     channel: str | None = None
     new_context: bool = False
+    keeps_blocks: bool = True
 
 
 @dataclass(frozen=True, slots=True)

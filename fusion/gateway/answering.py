@@ -164,7 +164,7 @@ class Answering(TenantParts):
     ) -> Outcome:
         """The answer to a question, without what its session was shown lately; recorded if the question says so."""
         io, recipe = self._live_for(asked), self._recipe(asked)
-        context = _context_of(session, recipe)
+        context = _context_of(session, asked.asker, recipe)
         async with self.admission.slot(_max_wait_s(asked, recipe)):
             asked, listed = await self._as_said(self._in_zone(asked), recipe)
             if listed is not None and packer is None:
@@ -534,13 +534,14 @@ class Answering(TenantParts):
             await asyncio.wait(self._background)
 
 
-def _context_of(session: tuple[SessionKey, Session] | None, recipe: Recipe) -> InContext:
+def _context_of(session: tuple[SessionKey, Session] | None, asker: Asker | None, recipe: Recipe) -> InContext:
     """What a session has in its context, where the recipe does not repeat that."""
     turns = recipe.pack.repeat_after_turns
     if session is None or not turns:
         return NOTHING
     key, state = session
-    return InContext(state.within(turns), key.session_id, state.began)
+    shown = state.within(turns) if asker is None or asker.keeps_blocks else frozenset[str]()
+    return InContext(shown, key.session_id, state.began)
 
 
 def _inclusions_of(outcome: Outcome, kind: Kind, user_id: str | None) -> list[Inclusion]:

@@ -121,8 +121,9 @@ class AgentMemory:
     """The memories of one user for one agent. `bound` returns those of another user or session.
 
     Without ``client`` it finds the server of the home, or starts it. Questions search the memories of ``user_id``, of
-    all its agents and sessions; turns are kept as private memories of ``user_id``, ``agent_id`` and ``session_id``.
-    ``project`` raises the memories of a project. ``limits`` are further fields of `Client.fuse`, as ``budget_tokens``.
+    all its agents and sessions, without this session's own turns; turns are kept as private memories of ``user_id``,
+    ``agent_id`` and ``session_id``. ``project`` raises the memories of a project. ``limits`` are further fields of
+    `Client.fuse`, as ``budget_tokens``.
     """
 
     client: Client = field(default_factory=Client.of_home)
@@ -181,7 +182,9 @@ class AgentMemory:
         return self.user_id, self.session_id
 
     def _asked(self) -> dict[str, Any]:
-        return {"recipe": RECIPE, **self._scope()}
+        """The fields of a question before a model's call. Its session has its own turns, and a block for one call."""
+        asker = {"session_id": self.session_id, "agent_id": self.agent_id, "keeps_blocks": False}
+        return {"recipe": RECIPE, **({"asker": asker} if self.session_id else {}), **self._scope()}
 
     def _scope(self) -> dict[str, Any]:
         scope: dict[str, Any] = {"user_id": self.user_id or NO_USER, "project": self.project}

@@ -131,6 +131,8 @@ export interface AskerBody {
   channel?: string | null;
   /** nothing shown earlier is in the session's context any more */
   new_context?: boolean;
+  /** false: a block is in the context for one turn alone, so it may be shown again */
+  keeps_blocks?: boolean;
 }
 
 /** The memory that asserts a fact. */

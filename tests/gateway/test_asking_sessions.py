@@ -98,6 +98,23 @@ async def test_session_is_not_told_its_own_turns(home: Path) -> None:
         assert DECIDED in anew.block
 
 
+@pytest.mark.feature(
+    "… a session that has each block for one turn alone is shown it again, and none of its own turns",
+    of="a session is not shown again what it was shown",
+)
+async def test_session_without_its_blocks_is_shown_them_again_and_no_own_turns(home: Path) -> None:
+    """A framework puts the block into the instructions of one model call; the turns are in its messages."""
+    own = NewMemory("The bookings database moves on Friday", scope=replace(NADIA, session_id="s1"), kind="turn")
+    async with Gateway.open(embedded(home)) as gateway:
+        [ref] = await remember(gateway, DECIDED)
+        [said] = await gateway.remember([own])
+        await gateway.settle()
+        asker = replace(ASKER, keeps_blocks=False)
+        for _ in range(2):
+            assert refs(await ask(gateway, asker=asker)) == [ref]
+        assert said.ref in refs(await ask(gateway, asker=replace(asker, session_id="s2")))
+
+
 @pytest.mark.feature("… by the first question of a session that names itself", of="Markdown: a change is read 1.5")
 async def test_sessions_first_question_finds_what_changed(home: Path, tmp_path: Path) -> None:
     """The later ones of that session wait for no scan, until its context begins anew; an anonymous one never does."""

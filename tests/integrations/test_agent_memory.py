@@ -101,6 +101,15 @@ def test_what_is_kept_identifies_the_turn(memory: AgentMemory, server: Server) -
     assert {(one["kind"], one["audience"], one["user_id"]) for one in server.told} == {("turn", "private", "ada")}
 
 
+def test_session_asks_as_itself(memory: AgentMemory, server: Server) -> None:
+    """The server leaves out the session's own turns; without a session nobody asks."""
+    memory.recall(ASKED)
+    AgentMemory(Client(server.url), user_id="ada", recall_s=PATIENT_S).recall(ASKED)
+    first, second = server.asked
+    assert first["asker"] == {"session_id": "s1", "agent_id": None, "keeps_blocks": False}
+    assert "asker" not in second
+
+
 @pytest.mark.parametrize("mark", ["[NOMEM] my PIN is 4711", "<private>my PIN is 4711</private>"])
 def test_marked_prompt_goes_with_its_answer(memory: AgentMemory, server: Server, mark: str) -> None:
     """An answer that is marked itself takes no prompt with it."""

@@ -279,6 +279,9 @@ class AskerBody(Body):
     session_id: Id | None = Field(default=None, description="its session: what was shown in it is not shown again")
     channel: Id | None = Field(default=None, description="where the answer goes")
     new_context: bool = Field(default=False, description="nothing shown earlier is in the session's context any more")
+    keeps_blocks: bool = Field(
+        default=True, description="false: a block is in the context for one turn alone, so it may be shown again"
+    )
 
     def asker(self) -> Asker:
         return self._as(Asker)
