@@ -174,9 +174,12 @@ class FactCalls(TenantParts):
 
         Raises BadInput, and NotFound for a fact that is not there or out of scope.
         """
-        if (subject is None) == (fact is None):
+        if subject is not None and fact is None:
+            ref = entity_ref(subject)
+        elif fact is not None and subject is None:
+            ref = await self.journal.read(temporal_facts.subject_of, fact, scope)
+        else:
             raise BadInput("give a subject, or a fact")
-        ref = entity_ref(subject) if fact is None else await self.journal.read(temporal_facts.subject_of, fact, scope)
         facts = _of_predicate(await self._facts(scope, [ref]), predicate)
         if fact is not None:
             named = next((one for one in facts if one.id == fact), None)
