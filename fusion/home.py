@@ -82,6 +82,12 @@ def config_root() -> Path:
     return inside if inside.is_dir() else Path(__file__).parent.parent / "config"
 
 
+def plugin_root() -> Path:
+    """The plugins for agents' hosts: `integrations/` of a checkout, inside `fusion` in a wheel."""
+    inside = Path(__file__).parent / "plugins"
+    return inside if inside.is_dir() else Path(__file__).parent.parent / "integrations"
+
+
 class Owner(NamedTuple):
     """The process that holds a home; ``what`` is its command line, "fusion serve --home …"."""
 

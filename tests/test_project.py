@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import posixpath
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 INTEGRATIONS = ROOT / "fusion" / "integrations"
+PLUGINS = ROOT / "integrations"
 FRAMEWORKS = sorted(
     file.stem.replace("_", "-") for file in INTEGRATIONS.glob("*.py") if file.stem not in ("__init__", "agent_memory")
 )
@@ -53,7 +55,14 @@ def test_the_wheel_has_both_packages_and_the_configuration(tmp_path: Path) -> No
         capture_output=True,
     )
     (wheel,) = tmp_path.glob("memory_fusion-*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+        modules = {name: packed.read(name).decode() for name in names if re.match(r"fusion/plugins/.*\.js$", name)}
+    plugins = {str(file.relative_to(PLUGINS)) for file in (PLUGINS / "openclaw").rglob("*.js")}
+    assert {f"fusion/plugins/{name}" for name in plugins} <= modules.keys()
+    for name, text in modules.items():
+        imported = re.findall(r'^(?:import|export) .*from "(\.[^"]+)";$', text, re.MULTILINE)
+        assert {posixpath.normpath(posixpath.join(posixpath.dirname(name), one)) for one in imported} <= names
     expected = {
         "fusion/contract/backends.py",
         "fusion/config/sample/fusion.toml",

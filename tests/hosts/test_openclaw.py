@@ -212,17 +212,42 @@ def test_openclaws_heartbeat_is_skipped(world: World, claw: Gateway, model: Scri
     assert not any(event in text for text in kept_after(world, "The heartbeat of the mill is over."))
 
 
-@pytest.mark.feature("OpenClaw's turn by `--local` goes on without a home, and is shown nothing")
-def test_openclaw_goes_on_without_a_home(tmp_path: Path, model: ScriptedModel) -> None:
-    lost = hosts.world_in(tmp_path)
-    claw = Gateway(lost, model, {"memory-fusion": {"home": f"{lost.home}-gone", "command": str(lost.command)}})
+@pytest.mark.feature("OpenClaw, connected by `fusion connect openclaw`, recalls with `--local`, and is given back")
+def test_openclaw_is_connected_by_our_command(tmp_path: Path, model: ScriptedModel) -> None:
+    """The undo leaves the very same settings. In between, a home that is gone costs the turn an empty context."""
+    user = hosts.world_in(tmp_path)
+    claw = Gateway(user, model, {}, [])
     claw.prepare()
+    before = claw.settings.read_text()
+    with server_stopped(user.home):
+        with Client.of_home(user.home) as client:
+            client.remember([{"text": MILL}])
+            client.settle(60)
+        connect(user)
+        connected = claw.settings.read_text()
+        patient = connected.replace('"config": {', f'"config": {{"recallTimeoutMs": {PATIENT_MS},')
+        claw.settings.write_text(patient)
+        assert MILL in shown_locally(claw, model)
+        claw.settings.write_text(connected.replace(str(user.home), f"{user.home}-gone"))
+        assert MILL not in shown_locally(claw, model)
+        claw.settings.write_text(connected)
+        connect(user, "--undo")
+        assert claw.settings.read_text() == before
+
+
+def connect(world: World, *options: str) -> None:
+    words = [str(world.command), "connect", "openclaw", "--home", str(world.home), *options]
+    done = subprocess.run(words, env=world.environment(), check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def shown_locally(claw: Gateway, model: ScriptedModel) -> str:
+    """What the model is shown in a turn without a gateway."""
     before = len(model.shown)
     done = claw.run("agent", "--local", "--agent", "main", "--message", ASKED)
     assert ANSWER in done.stdout, done.stderr
     [shown] = model.shown_after(before, KEPT_S)
-    assert not BLOCK.search(shown.text)
-    assert "the prompt goes on without memories" in done.stderr
+    return shown.text
 
 
 @pytest.mark.feature("OpenClaw: tsc accepts both plugins as strict JavaScript against OpenClaw's own types")

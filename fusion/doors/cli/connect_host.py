@@ -48,7 +48,7 @@ def connect(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change; write nothing.")] = False,
     target: Target,
 ) -> None:
-    """Add the memory's MCP server to an agent's host, and check it.
+    """Add the memory's MCP server, or for OpenClaw its plugin, to an agent's host, and check it.
 
     Everything else in the host's file stays as it is, comments too. The file is kept as it was, for --undo.
     """
@@ -157,7 +157,7 @@ def _taken_back(host: Host, file: Path, before: str | None, kept: Kept | None) -
     if kept is not None and kept.after == before:
         return kept.before
     if before is None or host.entry_in(before) is None:
-        raise NotFound(f"{host.title} is not connected: {file} does not name the server")
+        raise NotFound(f"{host.title} is not connected: {file} does not name {host.adds}")
     rest = host.changed(before, None)
     if kept is None or host.names_servers(kept.before or ""):
         return rest
@@ -216,7 +216,7 @@ def _told(host: Host, report: Mapping[str, Any], before: str | None, after: str 
         )
     )
     if not report["changed"]:
-        lines.append(f"{host.title} has the server already; nothing is changed.")
+        lines.append(f"{host.title} has {host.adds} already; nothing is changed.")
     elif not report["dry_run"]:
         lines.append(f"Taken back from {report['file']}." if report["undo"] else f"Added to {report['file']}.")
         lines.append(f"Restart {host.title} to let it read the file.")

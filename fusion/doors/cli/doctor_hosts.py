@@ -1,4 +1,4 @@
-"""Checks of `fusion doctor` in the files of agents' hosts: servers and hooks of ours that are dead or switched off.
+"""Checks of `fusion doctor` in the files of agents' hosts: servers, hooks and plugins of ours that are dead or off.
 
 A host that is upgraded may call hooks no more, or with another input, and says so to nobody. The hooks record their
 calls in the home (`fusion.doors.hook_calls`), so a transcript that is newer than the last call shows that.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fusion.doors.cli.finding import Finding, ok
-from fusion.doors.cli.host_files import HOSTS, read_text
+from fusion.doors.cli.host_files import HOSTS, OpenClaw, plugin_in, read_text
 from fusion.doors.hook_calls import UNKNOWN, LastCall, last_calls
 from fusion.errors import SettingsError
 from fusion.lib import jsonc
@@ -56,8 +56,9 @@ def hosts(home: Path, user: Path | None = None) -> Iterator[Finding]:
             yield Finding(check, "fail", f"its home {named} is not there any more", f"fusion connect {name}")
         elif host.is_off(text):
             yield Finding(check, "warn", f"{host.file(user)} switches the server off", "switch it on in the host")
-        else:
+        elif not isinstance(host, OpenClaw):
             yield ok(check, f"{host.title} starts {' '.join(words)}")
+    yield from _openclaw(user)
     yield from _claude_code(home, user)
     yield from _complaints(home)
 
@@ -80,6 +81,39 @@ def _fix(call: LastCall) -> str:
 
 def _time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _openclaw(user: Path) -> Iterator[Finding]:
+    """The plugins in OpenClaw's settings, also those that were linked by hand."""
+    there = [
+        (name, host, entry, settings)
+        for name, host in HOSTS.items()
+        if isinstance(host, OpenClaw)
+        and (entry := jsonc.members_of(settings := _read(host.file(user)), ["plugins", "entries", host.plugin]))
+    ]
+    for name, host, entry, settings in there:
+        found = [*_plugin_faults(name, host, entry, settings)]
+        yield from found or [ok(f"host {name}", f"{host.title} has the plugin {host.plugin}, which sees conversations")]
+    if len(there) > 1:
+        why = "both plugins are in OpenClaw's settings, and the companion does nothing while the other has the slot"
+        yield Finding("host openclaw", "warn", why, "fusion connect openclaw --undo")
+
+
+def _plugin_faults(name: str, host: OpenClaw, entry: object, settings: Mapping[str, Any]) -> Iterator[Finding]:
+    """What keeps a plugin of OpenClaw from its work."""
+    check, again = f"host {name}", f"fusion connect {name}"
+    if jsonc.members_of(settings, ["plugins", "enabled"]) is False:
+        yield Finding(check, "fail", "OpenClaw's settings switch all plugins off", 'remove "enabled" from "plugins"')
+    if not isinstance(entry, dict) or entry.get("enabled") is False:
+        yield Finding(check, "warn", f"OpenClaw's settings switch the plugin {host.plugin} off", again)
+        return
+    if jsonc.members_of(entry, ["hooks", "allowConversationAccess"]) is not True:
+        why = f"OpenClaw calls no hook of {host.plugin}: it needs hooks.allowConversationAccess = true"
+        yield Finding(check, "fail", why, again)
+    if not any(plugin_in(Path(linked).expanduser()) == host.plugin for linked in host.linked_in(settings)):
+        yield Finding(check, "fail", f"no folder in plugins.load.paths has the plugin {host.plugin}", again)
+    if host.takes_slot and not host.has_slot_in(settings):
+        yield Finding(check, "fail", f"another plugin has the memory slot, not {host.plugin}", again)
 
 
 def _claude_code(home: Path, user: Path) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fusion.errors import BadInput, SettingsError
+from fusion.home import plugin_root
 from fusion.lib import jsonc, toml_table
 from fusion.store.private_files import read_regular
 
@@ -43,6 +44,8 @@ class Host:
     servers: str
     entry: Callable[[Words], dict[str, Any]] = _plain
     format: Literal["json", "toml"] = "json"
+    adds: str = "the server"
+    """what a connection adds to the file"""
 
     def changed(self, text: str, words: Words | None) -> str:
         """The file's text with the server, or for None without it.
@@ -55,9 +58,9 @@ class Host:
             after = self._edited(text, entry)
             found = self.parsed(after)
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"the file of {self.title} is damaged: {error}. Correct it first") from None
+            raise BadInput(f"the file of {self.title} is damaged: {error}. Correct it first{self._or()}") from None
         if self._others(before) != self._others(found) or self.entry_in(after) != entry:
-            raise BadInput(f"the file of {self.title} cannot be changed safely; add the server by hand")
+            raise BadInput(f"the file of {self.title} cannot be changed safely; add {self.adds} by hand")
         return after
 
     def entry_in(self, text: str) -> dict[str, Any] | None:
@@ -97,6 +100,10 @@ class Host:
         """The settings in a text. Raises ValueError."""
         return tomllib.loads(text) if self.format == "toml" else jsonc.parse(text)
 
+    def _or(self) -> str:
+        """What else may help with a text that cannot be read."""
+        return ""
+
     def _edited(self, text: str, entry: Mapping[str, Any] | None) -> str:
         if self.format == "toml":
             return toml_table.with_table(text, self.servers, NAME, entry)
@@ -109,6 +116,123 @@ class Host:
         kept = {name: one for name, one in servers.items() if name != NAME} if isinstance(servers, dict) else servers
         rest = {name: value for name, value in settings.items() if name != self.servers}
         return {**rest, self.servers: kept} if kept else rest
+
+
+LINKED = ("plugins", "load", "paths")
+SLOT = ("plugins", "slots", "memory")
+"""where OpenClaw's settings have the folders of plugins, and the plugin that is its memory"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClaw(Host):
+    """OpenClaw, whose settings link the folder of a plugin of ours and let it see conversations.
+
+    Its settings are edited, not its command called: that takes half a minute, and could not be taken back exactly.
+    """
+
+    plugin: str = NAME
+    """its id; that of the plugin for the memory slot ends with -slot"""
+
+    @property
+    def folder(self) -> Path:
+        root = plugin_root() / "openclaw"
+        return root / "slot" if self.takes_slot else root
+
+    @property
+    def takes_slot(self) -> bool:
+        return self.plugin.endswith("-slot")
+
+    def entry_in(self, text: str) -> dict[str, Any] | None:
+        found = jsonc.members_of(self.parsed(text), ["plugins", "entries", self.plugin])
+        return found if isinstance(found, dict) else None
+
+    def is_off(self, text: str) -> bool:
+        """False: `fusion doctor` asks more of a plugin than whether it is on."""
+        return False
+
+    def words_in(self, text: str) -> list[str]:
+        """The command and the home of the plugin; [] if it is not there."""
+        config = (self.entry_in(text) or {}).get("config")
+        if not isinstance(config, dict) or not isinstance(config.get("command"), str):
+            return []
+        home = config.get("home")
+        return [config["command"], *(["--home", home] if isinstance(home, str) else [])]
+
+    def linked_in(self, settings: Mapping[str, Any]) -> list[str]:
+        """The folders that a file links."""
+        found = jsonc.members_of(settings, LINKED)
+        return [str(one) for one in found] if isinstance(found, list) else []
+
+    def has_slot_in(self, settings: Mapping[str, Any]) -> bool:
+        return bool(jsonc.members_of(settings, SLOT) == self.plugin)
+
+    def _edited(self, text: str, entry: Mapping[str, Any] | None) -> str:
+        entries = ["plugins", "entries", self.plugin]
+        before = self.linked_in(self.parsed(text))
+        linked = [one for one in before if not self._is_ours(one)]
+        if entry is None:
+            text = jsonc.without_member(text, entries)
+            text = jsonc.with_member(text, LINKED, linked) if linked else jsonc.without_member(text, LINKED)
+            text = jsonc.without_member(text, SLOT) if self.has_slot_in(self.parsed(text)) else text
+            for name in ("entries", "load", "slots"):
+                if jsonc.members_of(self.parsed(text), ["plugins", name]) == {}:
+                    text = jsonc.without_member(text, ["plugins", name])
+            return text
+        if before != [*linked, str(self.folder)]:
+            text = jsonc.with_member(text, LINKED, [*linked, str(self.folder)])
+        text = jsonc.with_member(text, entries, entry)
+        return jsonc.with_member(text, SLOT, self.plugin) if self.takes_slot else text
+
+    def _is_ours(self, linked: str) -> bool:
+        """Whether a linked folder is this plugin's, also that of another installation."""
+        return Path(linked) == self.folder or plugin_in(Path(linked)) == self.plugin
+
+    def _others(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        plugins = settings.get("plugins")
+        if not isinstance(plugins, dict):
+            return dict(settings)
+        entries, load, slots = (plugins.get(name) for name in ("entries", "load", "slots"))
+        kept = {
+            **plugins,
+            "entries": _without(entries, self.plugin),
+            "load": _without(load, "paths"),
+            "slots": _without(slots, "memory") if self.takes_slot else slots,
+            "paths": [one for one in self.linked_in(settings) if not self._is_ours(one)],
+        }
+        rest = {name: value for name, value in settings.items() if name != "plugins"}
+        found = {name: value for name, value in kept.items() if value not in ({}, [], None)}
+        return {**rest, "plugins": found} if found else rest
+
+    def _or(self) -> str:
+        return "; if it is JSON5 beyond comments and trailing commas, add the plugin by hand"
+
+
+def plugin_in(folder: Path) -> str | None:
+    """The id of the plugin of OpenClaw in a folder; None if there is none."""
+    try:
+        found = jsonc.parse(read_regular(folder / "openclaw.plugin.json", MAX_BYTES).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return str(found.get("id"))
+
+
+def _without(members: Any, name: str) -> Any:
+    return {one: value for one, value in members.items() if one != name} if isinstance(members, dict) else members
+
+
+def _plugin(words: Words) -> dict[str, Any]:
+    """The entry of the plugin for the server's words: the command is the plugin's, too. Raises BadInput."""
+    if words[1] != "mcp":
+        raise BadInput("the command fusion is not installed, and OpenClaw's plugin calls it: pip install memory-fusion")
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    user = {"userId": options["--user"]} if "--user" in options else {}
+    config = {"command": words[0], "home": options["--home"], **user}
+    return {"enabled": True, "hooks": {"allowConversationAccess": True}, "config": config}
+
+
+def _openclaw(user: Path) -> Path:
+    named = os.environ.get("OPENCLAW_CONFIG_PATH")
+    return Path(named) if named else Path(os.environ.get("OPENCLAW_STATE_DIR") or user / ".openclaw") / "openclaw.json"
 
 
 def _config(user: Path) -> Path:
@@ -148,6 +272,10 @@ HOSTS: Mapping[str, Host] = {
     ),
     "gemini": Host("Gemini CLI", lambda user: user / ".gemini" / "settings.json", "mcpServers"),
     "opencode": Host("opencode", _opencode, "mcp", _local),
+    "openclaw": OpenClaw("OpenClaw", _openclaw, "plugins", _plugin, adds="the plugin"),
+    "openclaw-slot": OpenClaw(
+        "OpenClaw's memory slot", _openclaw, "plugins", _plugin, adds="the plugin", plugin=f"{NAME}-slot"
+    ),
     "zed": Host("Zed", lambda user: _config(user) / "zed" / "settings.json", "context_servers"),
 }
 

@@ -14,10 +14,11 @@ import pytest
 
 from fusion.doors.cli.doctor_hosts import hosts as examine_hosts
 from fusion.doors.cli.host_files import HOSTS, NAME
+from fusion.home import plugin_root
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
 
-HOST_FOLDERS = ("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR")
+HOST_FOLDERS = ("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR")
 BEFORE = {
     "json": '// mine\n{\n  "theme": "dark", // at night\n  "mcpServers": {"other": {"command": "x"}}\n}\n',
     "toml": '# mine\nmodel = "x" # this one\n',
@@ -72,7 +73,7 @@ def test_host_is_connected_and_given_back(home: Path, user: Path, name: str) -> 
     assert done["checked"].endswith("a search was answered")
     text = file.read_text()
     words = host.words_in(text)
-    assert words[-3:] == ["mcp", "--home", str(home)]
+    assert words[-2:] == ["--home", str(home)]
     assert Path(words[0]).is_absolute()
     assert "mine" in text
     assert file.stat().st_mode & 0o777 == 0o640
@@ -190,3 +191,88 @@ def test_doctor_sees_dead_servers_and_hooks(tmp_path: Path, monkeypatch: pytest.
     details = " ".join(detail for _, _, detail in found)
     for part in ("/nowhere/fusion is not there", "gone is not there", "all hooks off", "is gone from", "a hook in"):
         assert part in details
+
+
+# OpenClaw ------------------------------------------------------------------------------------------------------------
+
+PLUGINS = {"openclaw": "memory-fusion", "openclaw-slot": "memory-fusion-slot"}
+CLAW = """// mine
+{
+  "agents": {"defaults": {"model": {"primary": "x/y"}}}, // the model
+  "plugins": {
+    "load": {"paths": ["/opt/weather"]},
+    "entries": {"weather": {"enabled": false}},
+  },
+}
+"""
+
+
+@pytest.mark.feature("`fusion connect openclaw` links the plugin, lets it see conversations, and takes both back")
+@pytest.mark.parametrize(("name", "plugin"), PLUGINS.items())
+def test_openclaw_is_connected_and_given_back(home: Path, user: Path, name: str, plugin: str) -> None:
+    """The settings that OpenClaw rewrote since lose the plugin alone."""
+    file = user / ".openclaw" / "openclaw.json"
+    file.parent.mkdir()
+    file.write_text(CLAW)
+    run(home, name, "--user", "ada")
+    settings = HOSTS[name].parsed(file.read_text())
+    entry = settings["plugins"]["entries"][plugin]
+    assert entry["hooks"] == {"allowConversationAccess": True}
+    assert (entry["config"]["home"], entry["config"]["userId"]) == (str(home), "ada")
+    other, linked = settings["plugins"]["load"]["paths"]
+    assert other == "/opt/weather"
+    assert json.loads((Path(linked) / "openclaw.plugin.json").read_text())["id"] == plugin
+    assert settings["plugins"].get("slots") == ({"memory": plugin} if name == "openclaw-slot" else None)
+    assert [(one.check, one.status) for one in examine_hosts(home, user)] == [(f"host {name}", "ok")]
+    file.write_text(json.dumps({**settings, "meta": {"lastTouchedVersion": "2026.9.6"}}))
+    run(home, name, "--undo")
+    left = json.loads(file.read_text())
+    assert left["plugins"]["load"] == {"paths": ["/opt/weather"]}
+    assert left["plugins"]["entries"] == {"weather": {"enabled": False}}
+    assert not left["plugins"].get("slots")
+
+
+def test_openclaw_is_linked_once(home: Path, user: Path) -> None:
+    """The folder of an earlier installation is replaced; what JSON5 has beyond comments is left to the user."""
+    file, earlier = user / ".openclaw" / "openclaw.json", user / "earlier"
+    earlier.mkdir()
+    (earlier / "openclaw.plugin.json").write_text('{"id": "memory-fusion"}')
+    file.parent.mkdir()
+    file.write_text(json.dumps({"plugins": {"load": {"paths": [str(earlier)]}}}))
+    run(home, "openclaw")
+    [linked] = json.loads(file.read_text())["plugins"]["load"]["paths"]
+    assert Path(linked) == plugin_root() / "openclaw"
+    file.write_text("{plugins: {}}")
+    assert "add the plugin by hand" in run(home, "openclaw", code=2)["detail"]
+
+
+@pytest.mark.feature("`fusion doctor` names a plugin of OpenClaw that may not see conversations, is off, or is gone")
+def test_doctor_sees_what_keeps_openclaws_plugins_from_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in HOST_FOLDERS:
+        monkeypatch.delenv(variable, raising=False)
+    file = tmp_path / ".openclaw" / "openclaw.json"
+    file.parent.mkdir()
+
+    def said(entry: object, plugin: str = "memory-fusion", **more: object) -> list[str]:
+        load = {"paths": [str(plugin_root() / "openclaw"), str(plugin_root() / "openclaw" / "slot")]}
+        file.write_text(json.dumps({"plugins": {"load": load, "entries": {plugin: entry}, **more}}))
+        return [f"{one.status} {one.detail}" for one in examine_hosts(tmp_path, tmp_path)]
+
+    sees = {"hooks": {"allowConversationAccess": True}}
+    [line] = said(sees)
+    assert line == "ok OpenClaw has the plugin memory-fusion, which sees conversations"
+    [line] = said({"enabled": True})
+    assert line.startswith("fail OpenClaw calls no hook of memory-fusion: it needs hooks.allowConversationAccess")
+    [line] = said({**sees, "enabled": False})
+    assert line.startswith("warn OpenClaw's settings switch the plugin memory-fusion off")
+    [line] = said(sees, enabled=False)
+    assert "all plugins off" in line
+    [line] = said(sees, load={"paths": ["/nowhere"]})
+    assert "no folder in plugins.load.paths" in line
+    [line] = said(sees, "memory-fusion-slot")
+    assert "another plugin has the memory slot" in line
+    both = {"memory-fusion": sees, "memory-fusion-slot": sees}
+    lines = said(sees, entries=both, slots={"memory": "memory-fusion-slot"})
+    assert lines[-1].startswith("warn both plugins are in OpenClaw's settings")
+    gone = {**sees, "config": {"command": "/nowhere/fusion"}}
+    assert "/nowhere/fusion is not there" in said(gone)[0]
